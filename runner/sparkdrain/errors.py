@@ -1,0 +1,38 @@
+"""The few kinds of failure a user can meet; the kind is the type, the detail is the text."""
+
+from __future__ import annotations
+
+
+class SparkDrainError(Exception):
+    """Base of every failure that sparkdrain raises on purpose."""
+
+
+class Unsupported(SparkDrainError):
+    """The pipeline contains something this runner cannot run; nothing has been started.
+
+    The message names the transform, its URN and an alternative.
+    """
+
+
+class BadOption(SparkDrainError):
+    """An option is unknown, misspelt or has a value that cannot be used; names the option."""
+
+
+class BadSetup(SparkDrainError):
+    """The machine or cluster lacks something (Java, the same Python, a writable directory)."""
+
+
+class UserCodeError(SparkDrainError):
+    """User code raised: the message starts with the user's own exception and names the step."""
+
+
+class WorkerLost(SparkDrainError):
+    """A Python worker ended without an answer (``os._exit``, a crash, out of memory)."""
+
+
+class TruncatedInput(SparkDrainError):
+    """A shard saw less, or other, input than its producers sent; its work must be thrown away."""
+
+
+class Cancelled(SparkDrainError):
+    """The job was cancelled before it ended."""
