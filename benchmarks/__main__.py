@@ -1,0 +1,155 @@
+"""Command line: `python -m benchmarks [--quick] [--only JOBS] [--runners RUNNERS] ...`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.jobs import JOBS, STARTUP, Job
+from benchmarks.lane import Lane, Log
+from benchmarks.peers.fetch import BEAM_OF_JOB_SERVER
+from benchmarks.plan import ROOT, Plan, fetch_kit
+from benchmarks.ratios import ratios
+from benchmarks.report import ratios_table, rows_table, startup_table
+from benchmarks.rows import Row
+from benchmarks.runners import OURS, RUNNERS, runner_named
+from benchmarks.startup import measure_startup
+
+QUICK = {"scale": 0.02, "runs": 1, "limit": 120.0}
+FULL = {"scale": 1.0, "runs": 3, "limit": 900.0}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints; 1 where ours has no figure or any result is wrong, else 0."""
+    options = _options(arguments)
+    runners = tuple(runner_named(name) for name in options.runners)
+    kit = fetch_kit(options.cache, runners)
+    plan = Plan(runners, options.runs, options.scale, options.limit, options.cache, kit)
+    jobs = [job for job in JOBS if job.name in options.only]
+    with ExitStack() as stack:
+        log = _log_to(options.out, stack)
+        log({"event": "machine", **_machine(plan)})
+        print(_heading(plan), flush=True)
+        starts = measure_startup(plan, log) if STARTUP.name in options.only else []
+        if starts:
+            print(f"\n## Start-up\n\n{startup_table(starts)}", flush=True)
+        rows: list[Row] = []
+        for job in jobs:
+            rows += measure_job(job, plan, log)
+            print(f"\n## {job.name}: {job.what}\n", flush=True)
+            print(rows_table([row for row in rows if row.job == job.name]), flush=True)
+        found = ratios(jobs, rows)
+        for ratio in found:
+            log({"event": "ratio", **asdict(ratio), "verdict": ratio.verdict})
+        if found:
+            print(f"\n## Ratios: {OURS} to its peers\n\n{ratios_table(found)}", flush=True)
+    return int(any(_fatal(x.runner, x.problem) for x in [*rows, *starts]))
+
+
+def measure_job(job: Job, plan: Plan, log: Log) -> list[Row]:
+    """The job on every runner of the plan, the runs of the runners in turns."""
+    lanes = [Lane(job, runner, plan, log) for runner in plan.runners]
+    try:
+        for lane in lanes:
+            lane.open()
+        for turn in range(plan.runs):
+            for i in range(len(lanes)):
+                lanes[(i + turn) % len(lanes)].run()
+    finally:
+        for lane in lanes:
+            lane.close()
+    rows = [lane.row() for lane in lanes]
+    for row in rows:
+        log({"event": "row", **asdict(row), "rate": row.rate})
+    return rows
+
+
+def _fatal(runner: str, problem: str) -> bool:
+    return problem.startswith("WRONG") or (runner == OURS and bool(problem))
+
+
+def _log_to(path: Path | None, stack: ExitStack) -> Log:
+    if path is None:
+        return lambda event: None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = stack.enter_context(path.open("w", buffering=1, encoding="utf-8"))
+
+    def log(event: dict[str, Any]) -> None:
+        file.write(json.dumps(event, ensure_ascii=False) + "\n")
+
+    return log
+
+
+def _machine(plan: Plan) -> dict[str, Any]:
+    return {
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "beam": version("apache-beam"),
+        "pyspark": version("pyspark"),
+        "beam_of_job_server": BEAM_OF_JOB_SERVER,
+        "scale": plan.scale,
+        "runs": plan.runs,
+    }
+
+
+def _heading(plan: Plan) -> str:
+    about = _machine(plan)
+    lines = [
+        f"# Benchmark: scale {plan.scale:g}, {plan.runs} timed runs, medians; "
+        f"{about['cpus']} CPUs, load {about['load']:.1f} at the start",
+        f"Python {about['python']}, Beam {about['beam']}, PySpark {about['pyspark']}; "
+        f"Beam's Spark job server and its SDK {about['beam_of_job_server']}",
+    ]
+    if plan.scale < FULL["scale"]:
+        lines.append("Scaled down: fixed costs weigh more than in a full run; do not quote.")
+    return "\n".join(lines)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    known = [STARTUP.name, *(job.name for job in JOBS)]
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measures SparkDrainRunner and its peers in one run on this machine.",
+    )
+    parser.add_argument("--only", default=",".join(known), help=f"of {', '.join(known)}")
+    names = [runner.name for runner in RUNNERS]
+    parser.add_argument("--runners", default=",".join(names), help=f"of {', '.join(names)}")
+    parser.add_argument("--quick", action="store_true", help=f"defaults become {QUICK}")
+    parser.add_argument("--runs", type=int, help=f"timed runs (default {FULL['runs']})")
+    parser.add_argument("--scale", type=float, help="factor on every n (default 1)")
+    parser.add_argument("--limit", type=float, help=f"seconds per run (default {FULL['limit']:g})")
+    parser.add_argument("--out", type=Path, help="file for JSON lines")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="fetched peers, text")
+    options = parser.parse_args(arguments)
+    for name, default in (QUICK if options.quick else FULL).items():
+        if getattr(options, name) is None:
+            setattr(options, name, default)
+    options.only = _chosen(parser, "--only", options.only, known)
+    options.runners = _chosen(parser, "--runners", options.runners, names)
+    options.cache = options.cache.absolute()
+    return options
+
+
+def _chosen(
+    parser: argparse.ArgumentParser, option: str, text: str, known: Sequence[str]
+) -> list[str]:
+    chosen = text.split(",")
+    for name in chosen:
+        if name not in known:
+            parser.error(f"{option}: {name!r} is none of {', '.join(known)}")
+    return [name for name in known if name in chosen]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""Fetch the peers from package registries into a cache directory, once.
+
+Each function returns where the thing is, fetching it first where needed, and raises `PeerMissing`
+with the reason where this machine cannot have it. A fetch that was interrupted leaves no finished
+mark and starts anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+BEAM_OF_JOB_SERVER = "2.70.0"
+POM = Path(__file__).with_name("pom.xml")
+FETCH_SECONDS = 1800
+
+
+class PeerMissing(Exception):
+    """This machine lacks what a peer needs; the text says what."""
+
+
+def python_sdk(cache: Path) -> Path:
+    """Python interpreter with the Beam SDK that the Spark job server's version speaks."""
+    home = cache / "python-sdk"
+    requirements = [f"apache-beam=={BEAM_OF_JOB_SERVER}", "setuptools<81"]
+    python = home / "bin" / "python"
+
+    def fetch() -> None:
+        _call([sys.executable, "-m", "venv", str(home)])
+        _call([str(python), "-m", "pip", "install", "--quiet", *requirements])
+
+    _once(home, ",".join([sys.version, *requirements]), fetch)
+    return python
+
+
+def job_server_jars(cache: Path) -> Path:
+    """Directory of jars with Beam's Spark job server and all that it needs at run time."""
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            reason = f"`{tool}` is not on PATH; Beam's Spark job server comes by Maven"
+            raise PeerMissing(reason)
+    home = cache / "spark-job-server"
+
+    def fetch() -> None:
+        goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+        options = [f"-DoutputDirectory={home / 'jars'}", "-DincludeScope=runtime"]
+        _call(["mvn", "--batch-mode", "--quiet", "--file", str(POM), goal, *options])
+
+    _once(home, POM.read_text(encoding="utf-8"), fetch)
+    return home / "jars"
+
+
+def _once(home: Path, recipe: str, fetch: Callable[[], None]) -> None:
+    digest = hashlib.sha256(recipe.encode()).hexdigest()
+    mark = home / "complete"
+    if mark.exists() and mark.read_text(encoding="utf-8") == digest:
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    print(f"fetching {home.name} into {home} (once)", file=sys.stderr, flush=True)
+    fetch()
+    mark.write_text(digest, encoding="utf-8")
+
+
+def _call(command: list[str]) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=FETCH_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise PeerMissing(f"`{' '.join(command[:4])} ...`: {e}") from e
+    if done.returncode:
+        tail = " ".join(done.stdout.split())[-600:]
+        raise PeerMissing(f"`{' '.join(command[:4])} ...` failed: {tail}")

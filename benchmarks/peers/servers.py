@@ -1,0 +1,102 @@
+"""Start and stop the two servers that a run on Beam's Spark runner needs."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HEAP = "3g"
+_HERE = Path(__file__).parent
+_START_SECONDS = 90
+# What Spark on Java 17 reaches into; Spark's own launcher would pass these.
+_OPENED = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio"),
+    *("java.time", "java.util", "java.util.concurrent", "java.util.concurrent.atomic"),
+    *("sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"),
+)
+
+
+@contextmanager
+def spark_job_server(jars: Path, directory: Path, master: str) -> Iterator[str]:
+    """Beam's Spark job server on a free port; yields its endpoint.
+
+    Raises:
+        RuntimeError: it ended, or did not listen in time; with the end of its log.
+    """
+    job_port, artifact_port = _free_port(), _free_port()
+    command = [
+        "java",
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+        f"-Xmx{HEAP}",
+        "-Dspark.ui.enabled=false",
+        "-Dspark.driver.bindAddress=127.0.0.1",
+        "-Dspark.driver.host=127.0.0.1",
+        f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}",
+        f"-Djava.io.tmpdir={directory}",
+        *("-cp", f"{jars}/*", "org.apache.beam.runners.spark.SparkJobServerDriver"),
+        *(f"--job-port={job_port}", f"--artifact-port={artifact_port}", "--expansion-port=-1"),
+        f"--artifacts-dir={directory / 'artifacts'}",
+        f"--spark-master-url={master}",
+    ]
+    with _server(command, job_port, directory / "job-server.log"):
+        yield f"localhost:{job_port}"
+
+
+@contextmanager
+def sdk_worker_pool(directory: Path) -> Iterator[str]:
+    """A pool that starts a Python SDK process for each worker asked of it; yields its endpoint."""
+    port = _free_port()
+    boot = directory / "boot"
+    boot.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{_HERE / "boot.py"}" "$@"\n')
+    boot.chmod(0o700)
+    command = [
+        *(sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"),
+        *(f"--service_port={port}", f"--container_executable={boot}"),
+    ]
+    with _server(command, port, directory / "worker-pool.log"):
+        yield f"localhost:{port}"
+
+
+@contextmanager
+def _server(command: list[str], port: int, log: Path) -> Iterator[None]:
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+    try:
+        _await_port(process, port, log)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            socket.create_connection(("localhost", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    state = "did not listen in time" if process.poll() is None else "ended"
+    tail = log.read_text(errors="replace")[-600:]
+    raise RuntimeError(f"{log.stem} {state} (pid {process.pid}): {tail}")
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("localhost", 0))
+        return int(s.getsockname()[1])
+
+

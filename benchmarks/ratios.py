@@ -1,0 +1,40 @@
+"""Ratios of the runner to its peers, from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.jobs import Bar, Job
+from benchmarks.rows import Ratio, Row
+from benchmarks.runners import OURS
+
+
+def ratios(jobs: Sequence[Job], rows: Sequence[Row]) -> list[Ratio]:
+    """One ratio per job and peer that was to be measured, and per bar of the job.
+
+    Of a peer's settings the one with the highest rate counts.
+    """
+    return [
+        _ratio(job, family, [row for row in rows if row.job == job.name])
+        for job in jobs
+        for family in _families(job, rows)
+    ]
+
+
+def _families(job: Job, rows: Sequence[Row]) -> list[str]:
+    mine = [row for row in rows if row.job == job.name and row.family != OURS]
+    measured = [row.family for row in mine if not row.problem.startswith("–")]
+    return list(dict.fromkeys([*job.bars, *measured]))
+
+
+def _ratio(job: Job, family: str, rows: Sequence[Row]) -> Ratio:
+    ours = next((row for row in rows if row.family == OURS), None)
+    settings = [row for row in rows if row.family == family and row.rate is not None]
+    best = max(settings, key=lambda row: row.rate or 0.0, default=None)
+    bar = job.bars.get(family, Bar(None, None))
+    value = None
+    if ours is not None and ours.rate is not None and best is not None and best.rate:
+        value = ours.rate / best.rate
+    share = best.share / ours.share if best is not None and ours is not None else 1.0
+    setting = best.runner if best is not None else ""
+    return Ratio(job.name, family, setting, value, bar.now, bar.later, share)

@@ -1,0 +1,86 @@
+"""Tables of a benchmark run, as Markdown that reads well in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from benchmarks.rows import Ratio, Row, StartRow
+from benchmarks.runners import OURS
+
+FIRST_PIPELINE_SECONDS = 8.0
+SECOND_PIPELINE_SECONDS = 1.0
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table with columns of even width."""
+    cells = [head, *([cell.replace("|", "/") for cell in row] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in cells]
+    rule = "|" + "|".join("-" * (w + 2) for w in widths) + "|"
+    return "\n".join([f"{lines[0]} |", rule, *(f"{line} |" for line in lines[1:])])
+
+
+def rows_table(rows: Sequence[Row]) -> str:
+    """Rates, times, CPU and memory of each job on each runner; or why there are none."""
+    head = ["job", "runner", "n", "elements/s", "runs (s)", "warm-up (s)"]
+    return table([*head, "CPU µs/element", "peak RSS (MB)", "load", "result"], [_row(r) for r in rows])
+
+
+def ratios_table(ratios: Sequence[Ratio]) -> str:
+    """Each ratio with its bars."""
+    head = ["job", "against", "ratio", "bar now", "bar later", "verdict", "note"]
+    return table(head, [_ratio(r) for r in ratios])
+
+
+def startup_table(rows: Sequence[StartRow]) -> str:
+    """Start-up of each runner, with the bars that ours has."""
+    head = ["runner", "cold process to end of first pipeline (s)", "second pipeline (s)", "result"]
+    return table(head, [_start(r) for r in rows])
+
+
+def _row(row: Row) -> list[str]:
+    if row.rate is None:
+        return [row.job, row.runner, f"{row.n:,}", *[""] * 6, row.problem]
+    return [
+        *(row.job, row.runner, f"{row.n:,}", f"{row.rate:,.0f}", _list(row.seconds)),
+        "" if row.warm_up is None else f"{row.warm_up:.1f}",
+        *(f"{row.cpu_micros:.1f}", f"{row.peak_rss / 1e6:,.0f}", _list(row.loads), "as expected"),
+    ]
+
+
+def _ratio(ratio: Ratio) -> list[str]:
+    note = f"fastest setting: {ratio.setting}" if ratio.setting not in ("", ratio.family) else ""
+    if ratio.peer_share != 1:
+        note = "; ".join(filter(None, [note, f"peer ran {ratio.peer_share:g} x n, rates compared"]))
+    value = "–" if ratio.value is None else f"{ratio.value:.2f}x"
+    bars = [_bar(ratio.now), _bar(ratio.later)]
+    return [ratio.job, ratio.family, value, *bars, ratio.verdict, note]
+
+
+def _start(row: StartRow) -> list[str]:
+    if row.problem:
+        return [row.runner, "", "", row.problem]
+    verdict = "as expected"
+    if row.runner == OURS:
+        first = _within(median(row.first), FIRST_PIPELINE_SECONDS)
+        second = _within(median(row.second), SECOND_PIPELINE_SECONDS)
+        verdict = f"first {first}, second {second}"
+    return [row.runner, _with_median(row.first), _with_median(row.second), verdict]
+
+
+def _within(seconds: float, bar: float) -> str:
+    return f"{'within' if seconds <= bar else 'ABOVE'} {bar:g} s"
+
+
+def _with_median(seconds: Sequence[float]) -> str:
+    text = f"{median(seconds):.2f}"
+    return f"{text} (of {_list(seconds, 2)})" if len(seconds) > 1 else text
+
+
+def _list(values: Sequence[float], digits: int = 1) -> str:
+    return ", ".join(f"{value:.{digits}f}" for value in values)
+
+
+def _bar(bar: float | None) -> str:
+    return "–" if bar is None else f"≥ {bar:g}x"

@@ -1,0 +1,100 @@
+"""What a benchmark run found out: plain values, from which the tables are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One job on one runner.
+
+    Attributes:
+        job: its name.
+        runner: its name.
+        family: the peer that the runner is a setting of.
+        n: size of a timed run, in the job's unit.
+        elements: elements (words) of a timed run.
+        share: n relative to the job's full n of this benchmark run.
+        warm_up: seconds of the first, smaller run, which is not counted.
+        seconds: wall time of each timed run.
+        cpu: CPU seconds of each timed run.
+        loads: load average at the end of each timed run.
+        peak_rss: highest resident memory over the timed runs, bytes.
+        problem: why there is no figure; "" where there is one.
+    """
+
+    job: str
+    runner: str
+    family: str
+    n: int
+    elements: int
+    share: float = 1.0
+    warm_up: float | None = None
+    seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
+    peak_rss: int = 0
+    problem: str = ""
+
+    @property
+    def rate(self) -> float | None:
+        """Elements per second at the median time; None where there is no figure."""
+        return self.elements / median(self.seconds) if self.seconds and not self.problem else None
+
+    @property
+    def cpu_micros(self) -> float:
+        """CPU microseconds per element, median."""
+        return median(self.cpu) / self.elements * 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class StartRow:
+    """Starting up on one runner, seconds, one entry per cold process.
+
+    Attributes:
+        runner: its name.
+        first: from starting the process to the end of its first, trivial pipeline.
+        second: from run() to the end of a second one in the same process.
+        problem: why there is no figure; "" where there is one.
+    """
+
+    runner: str
+    first: list[float]
+    second: list[float]
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The runner against one peer on one job.
+
+    Attributes:
+        job: its name.
+        family: the peer.
+        setting: name of the runner of that peer that was fastest; "" where none has a figure.
+        value: rate of ours / rate of the peer; None where one of them has no figure.
+        now: first bar.
+        later: bar that the design aims at.
+        peer_share: n of the peer relative to ours; rates are compared where it is not 1.
+    """
+
+    job: str
+    family: str
+    setting: str
+    value: float | None
+    now: float | None
+    later: float | None
+    peer_share: float
+
+    @property
+    def verdict(self) -> str:
+        """Which bar the ratio reaches."""
+        if self.value is None:
+            return "no figure"
+        if self.later is not None and self.value >= self.later:
+            return "reaches later"
+        if self.now is None:
+            return "no bar now" if self.later is not None else "no bar"
+        return "reaches now" if self.value >= self.now else "BELOW NOW"

@@ -1,0 +1,125 @@
+"""The runners that are measured, and how each is opened inside a session.
+
+Opening starts what the runner needs (a Spark context, a job server, a worker pool); what comes out
+runs one job and returns the seconds it took and its result. Beam and PySpark are imported only
+where they are used: the SDK of Beam's Spark runner has no PySpark.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.jobs import Job, job_module
+from benchmarks.jobs.work import Work
+
+MASTER = "local[2]"
+WORKERS = 2
+
+Run = Callable[[Job, Work], tuple[float, list[int]]]
+"""Runs a job once: seconds from run() to the end of waiting, and the job's result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """A way to run a job.
+
+    Attributes:
+        name: as in `--runners`.
+        family: the peer that bars are set against; its settings compete, the fastest counts.
+        title: for tables.
+        java_sdk: whether it needs Beam's Java job server and the Python SDK of its version.
+    """
+
+    name: str
+    family: str
+    title: str
+    java_sdk: bool = False
+
+
+OURS = "sparkdrain"
+RUNNERS: tuple[Runner, ...] = (
+    Runner(OURS, OURS, f"SparkDrainRunner, {MASTER}"),
+    Runner("beam-spark-loopback", "beam-spark", "Beam Spark job server, LOOPBACK", java_sdk=True),
+    Runner(
+        "beam-spark-external",
+        "beam-spark",
+        f"Beam Spark job server, EXTERNAL x {WORKERS}",
+        java_sdk=True,
+    ),
+    Runner("fnapi", "fnapi", "Beam FnApiRunner"),
+    Runner("pyspark", "pyspark", f"hand-written RDD, {MASTER}"),
+)
+
+
+def runner_named(name: str) -> Runner:
+    """The runner of this name; KeyError where there is none."""
+    return {runner.name: runner for runner in RUNNERS}[name]
+
+
+@contextmanager
+def open_runner(runner: Runner, jars: Path | None, directory: Path) -> Iterator[Run]:
+    """The runner, ready; what it started ends with the block.
+
+    Args:
+        runner: one of `RUNNERS`.
+        jars: of the job server; None where the runner needs none.
+        directory: for its logs and files.
+    """
+    with ExitStack() as stack:
+        if runner.name == "pyspark":
+            from benchmarks.handwritten.context import spark_context  # noqa: PLC0415
+
+            context = stack.enter_context(spark_context(MASTER))
+
+            def by_hand(job: Job, work: Work) -> tuple[float, list[int]]:
+                start = time.monotonic()
+                result = job_module("handwritten", job).run(context, work)
+                seconds = time.monotonic() - start
+                return seconds, job_module("jobs", job).result(work) if result is None else result
+
+            yield by_hand
+        else:
+            flags = stack.enter_context(_beam_flags(runner, jars, directory))
+            yield lambda job, work: run_pipeline(flags, job, work)
+
+
+def run_pipeline(flags: list[str], job: Job, work: Work) -> tuple[float, list[int]]:
+    """Builds the job's pipeline, runs it, waits; the time of building is not counted."""
+    import apache_beam as beam  # noqa: PLC0415
+    from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
+
+    module = job_module("jobs", job)
+    pipeline = beam.Pipeline(options=PipelineOptions(flags))
+    module.build(pipeline, work)
+    start = time.monotonic()
+    state = pipeline.run().wait_until_finish()
+    seconds = time.monotonic() - start
+    if str(state).rsplit(".", 1)[-1] != "DONE":
+        raise RuntimeError(f"the pipeline ended in state {state}")
+    return seconds, module.result(work)
+
+
+@contextmanager
+def _beam_flags(runner: Runner, jars: Path | None, directory: Path) -> Iterator[list[str]]:
+    from benchmarks.peers.servers import sdk_worker_pool, spark_job_server  # noqa: PLC0415
+
+    if runner.name == OURS:
+        yield ["--runner=sparkdrain.SparkDrainRunner", f"--spark_master_url={MASTER}"]
+    elif runner.name == "fnapi":
+        yield ["--runner=FnApiRunner"]
+    else:
+        assert jars is not None
+        with ExitStack() as stack:
+            endpoint = stack.enter_context(spark_job_server(jars, directory, MASTER))
+            flags = ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]
+            if runner.name == "beam-spark-loopback":
+                flags.append("--environment_type=LOOPBACK")
+            else:
+                pool = stack.enter_context(sdk_worker_pool(directory))
+                flags += ["--environment_type=EXTERNAL", f"--environment_config={pool}"]
+                flags.append(f"--sdk_worker_parallelism={WORKERS}")
+            yield flags
