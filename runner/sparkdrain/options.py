@@ -66,7 +66,7 @@ OPTIONS: tuple[Option, ...] = (
         name="slots",
         kind="int",
         default="0",
-        unit="number of parallel parts of every stage, 0 = Spark's default parallelism",
+        unit="parts of every stage; 0 = Spark's default parallelism",
         summary="How many tasks a stage is cut into",
         why="Raise it if parts are too large for memory; lower it for many small jobs.",
         group="parallelism",
@@ -258,4 +258,5 @@ def _checked_pair(option: Option, entry: Any) -> tuple[str, str]:
 
 
 def _wrong(option: Option, value: Any, hint: str = "") -> str:
-    return f"{option.flag} cannot be {value!r}: it takes {option.unit}. {hint}".rstrip()
+    takes = f"a whole number, {option.unit}" if option.kind == "int" else option.unit
+    return f"{option.flag} cannot be {value!r}: it takes {takes}. {hint}".rstrip()

@@ -1,0 +1,45 @@
+"""The command ``sparkdrain`` and its subcommands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand; the answer is the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="sparkdrain", description="Apache Beam pipelines on Spark, from Python."
+    )
+    commands = parser.add_subparsers(title="commands", dest="command", required=True)
+    program = commands.add_parser(
+        "run",
+        help="run a Beam program on Spark without changing it",
+        description="Run a Beam program; pipelines in it that name no runner run on Spark.",
+    )
+    program.add_argument(
+        "program",
+        nargs=argparse.REMAINDER,
+        metavar="script.py ... | -m module ...",
+        help="the program and its arguments",
+    )
+    commands.add_parser("doctor", help="check that this machine has what the runner needs")
+    parsed = parser.parse_args(arguments)
+    if parsed.command == "doctor":
+        from sparkdrain.cli.doctor import doctor  # noqa: PLC0415 (works without Beam)
+
+        return doctor()
+    if not parsed.program or parsed.program == ["-m"]:
+        program.error("name a script, or -m and a module")
+    from sparkdrain.cli.run import run  # noqa: PLC0415 (imports Beam)
+
+    run(parsed.program)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

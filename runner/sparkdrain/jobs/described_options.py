@@ -1,0 +1,62 @@
+"""Options on the wire of the Job API: described to clients, read from a submission."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_job_api_pb2
+from google.protobuf import json_format
+
+from sparkdrain.options import OPTIONS, Option, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.struct_pb2 import Struct
+
+_TYPE = beam_job_api_pb2.PipelineOptionType
+_TYPES: Final = {"int": _TYPE.INTEGER, "str": _TYPE.STRING, "pairs": _TYPE.ARRAY}
+_URN: Final = re.compile(r"beam:option:(.+):v1")
+_MASTER: Final = "spark_master_url"
+
+
+def describe() -> beam_job_api_pb2.DescribePipelineOptionsResponse:
+    """Our option table, for clients that do not have this package."""
+    return beam_job_api_pb2.DescribePipelineOptionsResponse(
+        options=[_description(option) for option in OPTIONS]
+    )
+
+
+def _description(option: Option) -> beam_job_api_pb2.PipelineOptionDescriptor:
+    return beam_job_api_pb2.PipelineOptionDescriptor(
+        name=option.name,
+        type=_TYPES[option.kind],
+        description=option.help,
+        default_value=option.default,
+        group=option.group,
+    )
+
+
+def plain(options: Struct) -> dict[str, Any]:
+    """Options by plain name (``beam:option:slots:v1`` is ``slots``)."""
+    values: dict[str, Any] = json_format.MessageToDict(options)
+    return {_plain_name(urn): value for urn, value in values.items()}
+
+
+def settings(options: Mapping[str, Any]) -> Settings:
+    """Our own options out of ``options``, checked.
+
+    Raises:
+        BadOption: a value cannot be used.
+    """
+    others = {name: value for name, value in options.items() if name != _MASTER}
+    # Our client sends the master only if the user gave one; as a flag it counts as given.
+    flags = [f"--{_MASTER}={options[_MASTER]}"] if options.get(_MASTER) is not None else []
+    return Settings.from_options(PipelineOptions(flags, **others))
+
+
+def _plain_name(urn: str) -> str:
+    match = _URN.fullmatch(urn)
+    return match.group(1) if match else urn

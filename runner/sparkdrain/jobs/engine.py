@@ -1,0 +1,94 @@
+"""The seam between jobs and the engine that runs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from apache_beam.portability.api import beam_runner_api_pb2, metrics_pb2
+
+    from sparkdrain.options import Settings
+    from sparkdrain.types import Artifact, CancelToken
+
+
+class Observer(Protocol):
+    """Who wants to hear how a job goes."""
+
+    def message(self, importance: int, text: str) -> None:
+        """Take a message; ``importance`` is ``JobMessage.MessageImportance``."""
+
+
+class Outcome(Protocol):
+    """What is left of a job that ended well."""
+
+    @property
+    def attempted(self) -> Sequence[metrics_pb2.MonitoringInfo]:
+        """Metrics over everything that was tried."""
+
+    @property
+    def committed(self) -> Sequence[metrics_pb2.MonitoringInfo]:
+        """Metrics over what counts."""
+
+
+class Engine(Protocol):
+    """Runs pipelines; called from many threads, one per job."""
+
+    def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: Settings) -> None:
+        """Return if the pipeline can be run; nothing is started.
+
+        Raises:
+            Unsupported: names the transform, its URN and an alternative.
+        """
+
+    def execute(
+        self,
+        pipeline: beam_runner_api_pb2.Pipeline,
+        settings: Settings,
+        *,
+        job_id: str,
+        job_name: str,
+        pipeline_options: Mapping[str, Any],
+        artifacts: Sequence[Artifact],
+        observer: Observer,
+        cancel: CancelToken,
+    ) -> Outcome:
+        """Run the pipeline to its end; raises what ``sparkdrain.errors`` has for failures."""
+
+
+class SparkEngine:
+    """The engine of this package, imported when the first job needs it."""
+
+    def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: Settings) -> None:
+        """See ``Engine.check``."""
+        from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
+
+        del settings  # every engine gets them; this one's check depends on the pipeline alone
+        check(pipeline)
+
+    def execute(
+        self,
+        pipeline: beam_runner_api_pb2.Pipeline,
+        settings: Settings,
+        *,
+        job_id: str,
+        job_name: str,
+        pipeline_options: Mapping[str, Any],
+        artifacts: Sequence[Artifact],
+        observer: Observer,
+        cancel: CancelToken,
+    ) -> Outcome:
+        """See ``Engine.execute``."""
+        from sparkdrain.stages.execute import execute  # noqa: PLC0415 (imports PySpark)
+
+        return execute(
+            pipeline,
+            settings,
+            job_id=job_id,
+            job_name=job_name,
+            pipeline_options=pipeline_options,
+            artifacts=artifacts,
+            observer=observer,
+            cancel=cancel,
+        )

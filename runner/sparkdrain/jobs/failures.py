@@ -1,0 +1,80 @@
+"""How a failure is told: as text for any client, and as an exception for ours."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from dataclasses import dataclass
+from typing import Final
+
+from sparkdrain import errors
+from sparkdrain.errors import SparkDrainError
+
+_TRACEBACK: Final = "Traceback (most recent call last):"
+
+_WHAT_HAPPENED: Final = {
+    "UserCodeError": "the pipeline's own code raised this",
+    "WorkerLost": "a Python worker ended without an answer",
+    "TruncatedInput": "data on its way between two stages was lost",
+    "Unsupported": "it contains something that this runner cannot run",
+    "BadOption": "an option cannot be used",
+    "BadSetup": "the machine or the cluster lacks something",
+    "Cancelled": "it was cancelled from outside, for instance in Spark's own interface",
+}
+_UNEXPECTED: Final = "this is an error inside the runner, not in the pipeline; please report it"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a job failed.
+
+    Attributes:
+        kind: name of the exception's type, one of ``sparkdrain.errors`` if it was raised on
+            purpose.
+        text: the exception itself first, then one line on what happened, then tracebacks.
+    """
+
+    kind: str
+    text: str
+
+
+def describe(error: BaseException, job: str) -> Failure:
+    """Put what a user needs most at the top: their own exception, then what it did to ``job``."""
+    kind = type(error).__name__
+    what = _WHAT_HAPPENED.get(kind, _UNEXPECTED)
+    head, trace = _head_and_trace(error)
+    parts = [head, f"Job {job} failed: {what}.", trace]
+    return Failure(kind, "\n\n".join(part for part in parts if part))
+
+
+def _head_and_trace(error: BaseException) -> tuple[str, str]:
+    if not isinstance(error, SparkDrainError):
+        head = "".join(traceback.format_exception_only(error)).strip()
+        return head, "".join(traceback.format_exception(error)).strip()
+    # The engine may put the executor's traceback into the text, or attach it as notes.
+    head, found, rest = str(error).partition(_TRACEBACK)
+    notes = getattr(error, "__notes__", [])
+    return head.strip() or type(error).__name__, "\n".join([found + rest, *notes]).strip()
+
+
+def as_exception(kind: str, text: str) -> RuntimeError:
+    """An exception for the client's side: of the type named, and always a ``RuntimeError``.
+
+    Programs written for Beam's portable runners catch ``RuntimeError``.
+    """
+    cls = getattr(errors, kind, None)
+    if not isinstance(cls, type) or not issubclass(cls, SparkDrainError):
+        cls = SparkDrainError
+    return _with_runtime_error(cls)(text)
+
+
+@functools.cache
+def _with_runtime_error(cls: type[SparkDrainError]) -> type[RuntimeError]:
+    if issubclass(cls, RuntimeError):
+        return cls
+    members = {"__module__": cls.__module__, "__doc__": cls.__doc__, "__reduce__": _reduce}
+    return type(cls.__name__, (cls, RuntimeError), members)
+
+
+def _reduce(error: RuntimeError) -> tuple[object, ...]:
+    return as_exception, (type(error).__name__, str(error))

@@ -1,0 +1,187 @@
+"""One job: its thread, its cancellation, its end."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.portability.api import beam_job_api_pb2
+
+from sparkdrain.errors import Cancelled
+from sparkdrain.jobs.failures import describe
+from sparkdrain.jobs.feed import Feed
+from sparkdrain.jobs.logs import JobLogs
+from sparkdrain.jobs.messages import Messages
+from sparkdrain.jobs.states import TERMINAL, JobStates
+from sparkdrain.types import CancelToken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from apache_beam.portability.api import beam_runner_api_pb2
+    from google.protobuf.struct_pb2 import Struct
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    from sparkdrain.jobs.engine import Engine, Outcome
+    from sparkdrain.options import Settings
+    from sparkdrain.types import Artifact
+
+_S = beam_job_api_pb2.JobState
+_M = beam_job_api_pb2.JobMessage
+
+# More than any legal path through the states has.
+_MOST_STATES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a client asked for.
+
+    Attributes:
+        job_id: unique in this service.
+        name: the client's name for it, for people.
+        pipeline: as submitted, not optimized.
+        described_options: the options as the client sent them.
+        options: the same, by plain name.
+        settings: our own options, checked.
+    """
+
+    job_id: str
+    name: str
+    pipeline: beam_runner_api_pb2.Pipeline
+    described_options: Struct
+    options: Mapping[str, Any]
+    settings: Settings
+
+
+class Job:
+    """Runs one submission once, in a thread of its own; jobs do not affect each other.
+
+    Always holds: the message and state streams end after, and only after, the job has entered a
+    terminal state; ``outcome`` is set before DONE is visible.
+    """
+
+    def __init__(
+        self, submission: Submission, engine: Engine, clock: Callable[[], Timestamp]
+    ) -> None:
+        self.submission = submission
+        self.messages = Messages(clock)
+        self.state_feed = Feed[beam_job_api_pb2.JobStateEvent](_MOST_STATES)
+        self.outcome: Outcome | None = None
+        self._engine = engine
+        self._lock = threading.RLock()
+        self._finished = threading.Event()
+        self._cancel = CancelToken()
+        self._states = JobStates(clock)
+        self._tell(self._states.current)
+
+    @property
+    def state(self) -> beam_job_api_pb2.JobStateEvent:
+        """The state now."""
+        return self._states.current
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will change any more."""
+        return self._finished.is_set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether ``run`` was called and the job has not ended yet."""
+        return self.state.state not in TERMINAL | {_S.STOPPED}
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Block until the job is over, or for that long; answers ``is_over``."""
+        return self._finished.wait(seconds)
+
+    def run(
+        self, collect: Callable[[], Sequence[Artifact]], clean_up: Callable[[], object]
+    ) -> None:
+        """Start; returns at once.
+
+        Args:
+            collect: gives the staged files; called in the job's thread.
+            clean_up: called in the job's thread when nothing reads those files any more.
+
+        Raises:
+            IllegalTransition: it was started or cancelled before.
+        """
+        self._move(_S.STARTING)
+        name = f"sparkdrain-job-{self.submission.job_id}"
+        # A daemon, so that a job never keeps a crashed program alive; `local` sees jobs through.
+        threading.Thread(
+            target=self._work, args=(name, collect, clean_up), name=name, daemon=True
+        ).start()
+
+    def cancel(self) -> None:
+        """Ask the job to stop; does not wait. Does nothing if it is over."""
+        with self._lock:
+            if self.state.state == _S.STOPPED:
+                self._end(_S.CANCELLED)
+                return
+            if not self.is_running or self._cancel.is_cancelled():
+                return
+            self._move(_S.CANCELLING)
+        self._cancel.cancel()
+
+    def _work(
+        self, name: str, collect: Callable[[], Sequence[Artifact]], clean_up: Callable[[], object]
+    ) -> None:
+        end: int = _S.FAILED
+        try:
+            with JobLogs(self.messages, name):
+                end = self._attempt(collect)
+            clean_up()
+        finally:
+            self._end(end)
+
+    def _attempt(self, collect: Callable[[], Sequence[Artifact]]) -> int:
+        # BaseException: user code that runs here may call sys.exit; the job must still end.
+        try:
+            self.outcome = self._execute(collect())
+        except BaseException as error:  # noqa: BLE001
+            if self._cancel.is_cancelled():
+                self._tell_cancelled(error)
+                return _S.CANCELLED
+            failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
+            self.messages.failed(failure.kind, failure.text)
+            return _S.FAILED
+        return _S.DONE
+
+    def _execute(self, artifacts: Sequence[Artifact]) -> Outcome:
+        with self._lock:
+            if self._cancel.is_cancelled():
+                raise Cancelled(self.submission.job_id)
+            self._move(_S.RUNNING)
+        return self._engine.execute(
+            self.submission.pipeline,
+            self.submission.settings,
+            job_id=self.submission.job_id,
+            job_name=self.submission.name,
+            pipeline_options=self.submission.options,
+            artifacts=artifacts,
+            observer=self.messages,
+            cancel=self._cancel,
+        )
+
+    def _tell_cancelled(self, error: BaseException) -> None:
+        # Tasks that are torn down fail in many ways; after a cancel they are of little interest.
+        if not isinstance(error, Cancelled):
+            text = f"While it was being cancelled: {error!r}"
+            self.messages.message(_M.JOB_MESSAGE_DETAILED, text)
+
+    def _move(self, to: int) -> None:
+        with self._lock:
+            self._tell(self._states.move(to))
+
+    def _end(self, state: int) -> None:
+        with self._lock:
+            self._move(state)
+            self.state_feed.close()
+            self.messages.close()
+            self._finished.set()
+
+    def _tell(self, event: beam_job_api_pb2.JobStateEvent) -> None:
+        self.messages.state(event)
+        self.state_feed.append(event)

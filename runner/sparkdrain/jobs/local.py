@@ -1,0 +1,51 @@
+"""The one Job service of this process."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import os
+import sys
+import threading
+from typing import Final
+
+from sparkdrain.jobs.engine import SparkEngine
+from sparkdrain.jobs.server import JobServer
+
+_LOGGER = logging.getLogger(__name__)
+
+_CANCEL_SECONDS: Final = 30.0
+
+
+def local_server() -> JobServer:
+    """The server of this process, started on first use and stopped when the process ends."""
+    return _server_of(os.getpid())
+
+
+@functools.cache
+def _server_of(process: int) -> JobServer:
+    # By process: a forked child inherits the cache, but not the server's threads.
+    del process
+    server = JobServer(SparkEngine())
+    server.start()
+    atexit.register(server.stop)
+    # Not a daemon: Python waits for such threads when the program's own code has ended.
+    threading.Thread(target=_see_jobs_through, args=(server,), name="sparkdrain-exit").start()
+    return server
+
+
+def _see_jobs_through(server: JobServer) -> None:
+    """Let jobs that nobody waited for end well; after a crash of the program, cancel them."""
+    threading.main_thread().join()
+    crashed = getattr(sys, "last_value", None) is not None
+    for job in server.service.jobs():
+        if not job.is_running:
+            continue
+        if crashed:
+            job.cancel()
+            job.wait(_CANCEL_SECONDS)
+        else:
+            text = "The program has ended; waiting for job %s. Ctrl-C cancels it."
+            _LOGGER.warning(text, job.submission.job_id)
+            job.wait()

@@ -1,0 +1,60 @@
+"""Copies what a job logs in this process into its message stream."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.portability.api import beam_job_api_pb2
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from sparkdrain.jobs.messages import Messages
+
+_M = beam_job_api_pb2.JobMessage
+
+_IMPORTANCE: Final = (
+    (logging.ERROR, _M.JOB_MESSAGE_ERROR),
+    (logging.WARNING, _M.JOB_MESSAGE_WARNING),
+    (logging.INFO, _M.JOB_MESSAGE_BASIC),
+    (logging.NOTSET, _M.JOB_MESSAGE_DEBUG),
+)
+
+
+class JobLogs(logging.Handler):
+    """While entered, forwards the log records of one job's threads.
+
+    Jobs run in the same process, so a record belongs to a job if its thread does: the thread's name
+    is the job's thread name, or starts with it and a slash (name helper threads like that).
+    """
+
+    def __init__(self, messages: Messages, thread_name: str) -> None:
+        super().__init__()
+        self._messages = messages
+        self._thread_name = thread_name
+        self.setFormatter(logging.Formatter("%(message)s"))
+
+    def __enter__(self) -> JobLogs:
+        logging.getLogger().addHandler(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        logging.getLogger().removeHandler(self)
+        self.close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Forward the record if one of the job's threads made it."""
+        thread = record.threadName or ""
+        if thread == self._thread_name or thread.startswith(f"{self._thread_name}/"):
+            self._messages.logged(importance_of(record.levelno), self.format(record))
+
+
+def importance_of(level: int) -> int:
+    """The Job API's importance for a level of ``logging``."""
+    return next(importance for lowest, importance in _IMPORTANCE if level >= lowest)

@@ -1,0 +1,105 @@
+"""What a job tells its clients: messages and state changes, in one bounded stream."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.portability.api import beam_job_api_pb2
+
+from sparkdrain.jobs.feed import Feed, Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+Message = beam_job_api_pb2.JobMessage
+
+CAPACITY: Final = 1000
+LONGEST_TEXT: Final = 256 * 1024
+
+# The Job API has no field for where a message comes from; its id is free text, so the id says it.
+_PROCESS: Final = uuid.uuid4().hex
+_FROM_LOG: Final = f"log-{_PROCESS}"
+_FAILURE: Final = "failure-"
+
+
+class Messages:
+    """The message stream of one job; satisfies the engine's ``Observer``. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], Timestamp], capacity: int = CAPACITY) -> None:
+        self._clock = clock
+        self._feed = Feed[beam_job_api_pb2.JobMessagesResponse](capacity)
+        self._numbers = itertools.count(1)
+
+    def message(self, importance: int, text: str) -> None:
+        """Tell every client something; ``importance`` is ``JobMessage.MessageImportance``."""
+        self._add(importance, text, "")
+
+    def logged(self, importance: int, text: str) -> None:
+        """Pass on a log record of this process; a client in this process has it in its log."""
+        self._add(importance, text, _FROM_LOG)
+
+    def failed(self, kind: str, text: str) -> None:
+        """Say why the job failed; ``kind`` is the name of the type of the failure."""
+        self._add(Message.JOB_MESSAGE_ERROR, text, _FAILURE + kind)
+
+    def state(self, event: beam_job_api_pb2.JobStateEvent) -> None:
+        """Tell every client the new state."""
+        self._feed.append(beam_job_api_pb2.JobMessagesResponse(state_response=event))
+
+    def close(self) -> None:
+        """Nothing follows."""
+        self._feed.close()
+
+    def wake(self) -> None:
+        """Let waiting readers look again at whether they are wanted."""
+        self._feed.wake()
+
+    def follow(
+        self, is_wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[beam_job_api_pb2.JobMessagesResponse]:
+        """All kept messages, then new ones until the job has ended."""
+        for entry in self._feed.follow(is_wanted):
+            match entry:
+                case Skipped(count=count):
+                    text = f"{count} earlier messages of this job are no longer kept."
+                    yield self._response(Message.JOB_MESSAGE_DETAILED, text, "")
+                case _:
+                    yield entry
+
+    def _add(self, importance: int, text: str, origin: str) -> None:
+        self._feed.append(self._response(importance, text, origin))
+
+    def _response(
+        self, importance: int, text: str, origin: str
+    ) -> beam_job_api_pb2.JobMessagesResponse:
+        message = Message(
+            message_id=f"{next(self._numbers)} {origin}".rstrip(),
+            time=self._clock().ToJsonString(),
+            importance=importance,
+            message_text=shortened(text),
+        )
+        return beam_job_api_pb2.JobMessagesResponse(message_response=message)
+
+
+def is_own_log_record(message: beam_job_api_pb2.JobMessage) -> bool:
+    """Whether the message is a log record that this very process has logged already."""
+    return bool(message.message_id.endswith(_FROM_LOG))
+
+
+def failure_kind(message: beam_job_api_pb2.JobMessage) -> str | None:
+    """The name of the type of the failure, if this message says why the job failed."""
+    _, separator, kind = message.message_id.partition(f" {_FAILURE}")
+    return kind if separator else None
+
+
+def shortened(text: str, longest: int = LONGEST_TEXT) -> str:
+    """``text``, without its middle if it is too long for one message."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n[... {left_out} characters left out ...]\n{text[-half:]}"

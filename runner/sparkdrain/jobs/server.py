@@ -1,0 +1,106 @@
+"""The lifetime of the gRPC server and of the directory for staged files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import grpc
+from apache_beam.portability.api import beam_job_api_pb2_grpc
+from apache_beam.utils import thread_pool_executor
+
+from sparkdrain.errors import BadSetup
+from sparkdrain.jobs.artifacts import Artifacts
+from sparkdrain.jobs.service import JobService
+
+if TYPE_CHECKING:
+    from sparkdrain.jobs.engine import Engine
+
+# Pipelines carry user code and data of any size.
+UNLIMITED: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+)
+
+_CANCEL_SECONDS: Final = 10.0
+
+# The kernel takes socket paths up to 103 (macOS) or 107 (Linux) bytes.
+_LONGEST_SOCKET_DIRECTORY: Final = 90
+
+
+class JobServer:
+    """A Job service that listens at one address; ``start`` and ``stop`` once each.
+
+    Whoever can reach the address can run code as this user. So the default is a Unix socket in a
+    directory that only this user can enter; TCP must be asked for.
+    """
+
+    def __init__(self, engine: Engine, address: str = "") -> None:
+        """Prepare a server.
+
+        Args:
+            engine: runs the jobs.
+            address: ``host:port`` to listen at, port 0 for a free one; nothing for a private
+                socket.
+        """
+        self._homes = [_private_directory()]
+        self._address = address or self._private_address()
+        artifacts = Artifacts(self._homes[0] / "staged")
+        self._service = JobService(engine, artifacts)
+        # Beam's pool, because its threads do not keep a program alive that wants to end.
+        pool = thread_pool_executor.UnboundedThreadPoolExecutor()
+        self._server = grpc.server(pool, options=UNLIMITED)
+        beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self._service, self._server)
+        artifacts.serve(self._server)
+
+    @property
+    def endpoint(self) -> str:
+        """Where clients find the server, once it is started."""
+        return self._service.endpoint
+
+    @property
+    def service(self) -> JobService:
+        """The service behind the server."""
+        return self._service
+
+    def start(self) -> str:
+        """Listen, and return the endpoint.
+
+        Raises:
+            BadSetup: nothing can listen at the address.
+        """
+        try:
+            port = self._server.add_insecure_port(self._address)
+        except RuntimeError as error:
+            message = f"The Job service cannot listen at {self._address}: {error}"
+            raise BadSetup(message) from error
+        host, colon, _ = self._address.rpartition(":")
+        is_socket = self._address.startswith("unix:")
+        self._service.endpoint = self._address if is_socket else f"{host}{colon}{port}"
+        self._server.start()
+        return self._service.endpoint
+
+    def stop(self) -> None:
+        """Cancel what still runs, wait a little for it, and leave no files behind."""
+        running = [job for job in self._service.jobs() if job.is_running]
+        for job in running:
+            job.cancel()
+        for job in running:
+            job.wait(_CANCEL_SECONDS)
+        self._server.stop(grace=None).wait()
+        for home in self._homes:
+            shutil.rmtree(home, ignore_errors=True)
+
+    def _private_address(self) -> str:
+        if sys.platform == "win32":
+            return "localhost:0"  # no Unix sockets in gRPC there
+        if len(str(self._homes[0])) > _LONGEST_SOCKET_DIRECTORY:
+            self._homes.append(_private_directory("/tmp"))  # noqa: S108 (only this user can enter)
+        return f"unix:{self._homes[-1]}/jobs"
+
+
+def _private_directory(below: str | None = None) -> Path:
+    return Path(tempfile.mkdtemp(prefix="sparkdrain-", dir=below))

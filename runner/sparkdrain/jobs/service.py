@@ -1,0 +1,206 @@
+"""Beam's Job API: every call of the service, in terms of jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import grpc
+from apache_beam.portability.api import beam_job_api_pb2 as api
+from apache_beam.portability.api import beam_job_api_pb2_grpc, endpoints_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from sparkdrain.errors import BadOption, BadSetup, SparkDrainError, Unsupported
+from sparkdrain.jobs import described_options
+from sparkdrain.jobs.job import Job, Submission
+from sparkdrain.jobs.messages import shortened
+from sparkdrain.jobs.registry import NoSuchJob, Registry
+from sparkdrain.jobs.states import IllegalTransition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparkdrain.jobs.artifacts import Artifacts
+    from sparkdrain.jobs.engine import Engine
+
+ERROR_KIND_KEY: Final = "sparkdrain-error"
+
+_KEPT_JOBS: Final = 50
+# gRPC sends the text of an error as a header, and headers are limited to 8 KiB.
+_LONGEST_DETAILS: Final = 2000
+
+_CODES: Final = {
+    NoSuchJob: grpc.StatusCode.NOT_FOUND,
+    Unsupported: grpc.StatusCode.UNIMPLEMENTED,
+    BadOption: grpc.StatusCode.INVALID_ARGUMENT,
+    BadSetup: grpc.StatusCode.FAILED_PRECONDITION,
+    IllegalTransition: grpc.StatusCode.FAILED_PRECONDITION,
+}
+
+
+class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
+    """Answers the Job API; a preparation id is the job id.
+
+    Failures that we know are gRPC errors with a fitting code, the message as details, and the name
+    of the error's type under ``ERROR_KIND_KEY`` in the trailing metadata.
+    """
+
+    def __init__(self, engine: Engine, artifacts: Artifacts) -> None:
+        self.endpoint = ""
+        self._engine = engine
+        self._artifacts = artifacts
+        self._jobs = Registry(_KEPT_JOBS)
+
+    def jobs(self) -> list[Job]:
+        """All jobs that are known, oldest first."""
+        return self._jobs.all()
+
+    def Prepare(  # noqa: N802 (gRPC)
+        self, request: api.PrepareJobRequest, context: grpc.ServicerContext
+    ) -> api.PrepareJobResponse:
+        """Check the pipeline and its options; nothing is started."""
+        with _telling(context):
+            options = described_options.plain(request.pipeline_options)
+            settings = described_options.settings(options)
+            self._engine.check(request.pipeline, settings)
+        job_id = f"{_file_name(request.job_name)}-{uuid.uuid4()}"
+        submission = Submission(
+            job_id, request.job_name, request.pipeline, request.pipeline_options, options, settings
+        )
+        self._artifacts.expect(job_id, request.pipeline)
+        for forgotten in self._jobs.add(Job(submission, self._engine, _now)):
+            self._artifacts.forget(forgotten.submission.job_id)
+        return api.PrepareJobResponse(
+            preparation_id=job_id,
+            artifact_staging_endpoint=endpoints_pb2.ApiServiceDescriptor(url=self.endpoint),
+            staging_session_token=job_id,
+        )
+
+    def Run(  # noqa: N802
+        self, request: api.RunJobRequest, context: grpc.ServicerContext
+    ) -> api.RunJobResponse:
+        """Start a prepared job."""
+        with _telling(context):
+            job = self._jobs.get(request.preparation_id)
+            job_id, pipeline = job.submission.job_id, job.submission.pipeline
+            job.run(
+                collect=lambda: self._artifacts.collect(job_id, pipeline),
+                clean_up=lambda: self._artifacts.forget(job_id),
+            )
+        return api.RunJobResponse(job_id=job_id)
+
+    def GetJobs(  # noqa: N802
+        self, request: api.GetJobsRequest, context: grpc.ServicerContext
+    ) -> api.GetJobsResponse:
+        """All known jobs."""
+        del request, context
+        return api.GetJobsResponse(job_info=[_info(job) for job in self._jobs.all()])
+
+    def GetState(  # noqa: N802
+        self, request: api.GetJobStateRequest, context: grpc.ServicerContext
+    ) -> api.JobStateEvent:
+        """The state of a job now."""
+        with _telling(context):
+            return self._jobs.get(request.job_id).state
+
+    def GetPipeline(  # noqa: N802
+        self, request: api.GetJobPipelineRequest, context: grpc.ServicerContext
+    ) -> api.GetJobPipelineResponse:
+        """The pipeline as it was submitted."""
+        with _telling(context):
+            job = self._jobs.get(request.job_id)
+        return api.GetJobPipelineResponse(pipeline=job.submission.pipeline)
+
+    def Cancel(  # noqa: N802
+        self, request: api.CancelJobRequest, context: grpc.ServicerContext
+    ) -> api.CancelJobResponse:
+        """Ask a job to stop; the answer is its state right after that."""
+        with _telling(context):
+            job = self._jobs.get(request.job_id)
+            job.cancel()
+        return api.CancelJobResponse(state=job.state.state)
+
+    def Drain(  # noqa: N802
+        self, request: api.DrainJobRequest, context: grpc.ServicerContext
+    ) -> api.DrainJobResponse:
+        """Refused: a batch job has no sources to stop."""
+        with _telling(context):
+            job = self._jobs.get(request.job_id)
+        details = (
+            f"Job {job.submission.job_id!r} is a batch job, and batch jobs cannot be drained: they "
+            "end by themselves. Use Cancel to stop it."
+        )
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, details)
+
+    def GetStateStream(  # noqa: N802
+        self, request: api.GetJobStateRequest, context: grpc.ServicerContext
+    ) -> Iterator[api.JobStateEvent]:
+        """The history of a job's states, then new ones until it is over."""
+        with _telling(context):
+            job = self._jobs.get(request.job_id)
+        context.add_callback(job.state_feed.wake)
+        yield from job.state_feed.follow(context.is_active)
+
+    def GetMessageStream(  # noqa: N802
+        self, request: api.JobMessagesRequest, context: grpc.ServicerContext
+    ) -> Iterator[api.JobMessagesResponse]:
+        """The newest messages and states of a job, then new ones until it is over."""
+        with _telling(context):
+            job = self._jobs.get(request.job_id)
+        context.add_callback(job.messages.wake)
+        yield from job.messages.follow(context.is_active)
+
+    def GetJobMetrics(  # noqa: N802
+        self, request: api.GetJobMetricsRequest, context: grpc.ServicerContext
+    ) -> api.GetJobMetricsResponse:
+        """Attempted and committed metrics; empty until the job is done."""
+        with _telling(context):
+            outcome = self._jobs.get(request.job_id).outcome
+        if outcome is None:
+            return api.GetJobMetricsResponse(metrics=api.MetricResults())
+        results = api.MetricResults(attempted=outcome.attempted, committed=outcome.committed)
+        return api.GetJobMetricsResponse(metrics=results)
+
+    def DescribePipelineOptions(  # noqa: N802
+        self, request: api.DescribePipelineOptionsRequest, context: grpc.ServicerContext
+    ) -> api.DescribePipelineOptionsResponse:
+        """The options of this runner."""
+        del request, context
+        return described_options.describe()
+
+
+@contextlib.contextmanager
+def _telling(context: grpc.ServicerContext) -> Iterator[None]:
+    try:
+        yield
+    except SparkDrainError as error:
+        _abort(context, error)
+
+
+def _abort(context: grpc.ServicerContext, error: SparkDrainError) -> NoReturn:
+    kind = type(error)
+    code = next((_CODES[cls] for cls in kind.__mro__ if cls in _CODES), grpc.StatusCode.INTERNAL)
+    context.set_trailing_metadata(((ERROR_KIND_KEY, kind.__name__),))
+    context.abort(code, shortened(str(error), _LONGEST_DETAILS))
+    raise AssertionError  # `abort` never returns
+
+
+def _info(job: Job) -> api.JobInfo:
+    return api.JobInfo(
+        job_id=job.submission.job_id,
+        job_name=job.submission.name,
+        pipeline_options=job.submission.described_options,
+        state=job.state.state,
+    )
+
+
+def _file_name(name: str) -> str:
+    # The id names a directory: only what is harmless in a path may stay.
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in name)[:60].strip("-") or "job"
+
+
+def _now() -> Timestamp:
+    now = Timestamp()
+    now.GetCurrentTime()
+    return now

@@ -1,0 +1,163 @@
+"""What ``pipeline.run()`` returns: a job that can be waited for, cancelled and asked."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import grpc
+from apache_beam.portability.api import beam_job_api_pb2
+from apache_beam.runners.portability.portable_runner import (
+    MESSAGE_LOG_LEVELS,
+    PipelineResult,
+    PortableMetrics,
+)
+from apache_beam.runners.runner import PipelineState
+
+from sparkdrain.jobs.failures import as_exception
+from sparkdrain.jobs.messages import failure_kind, is_own_log_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from apache_beam.portability.api.beam_job_api_pb2_grpc import JobServiceStub
+
+_LOGGER = logging.getLogger(__name__)
+
+_CANCEL_SECONDS: Final = 30.0
+_LAST_MESSAGES_SECONDS: Final = 10.0
+
+
+class SparkDrainResult(PipelineResult):
+    """One job. It is followed from the start, so nothing is lost if ``wait_until_finish`` is late.
+
+    Messages of the job are logged as they come, except log records of this very process.
+    """
+
+    def __init__(
+        self, job_service: JobServiceStub, job_id: str, messages: Any, states: Any
+    ) -> None:
+        super().__init__(job_service, job_id, messages, states)
+        self._failure: tuple[str, str] | None = None
+        self._last_error = ""
+        self._lost: Exception | None = None
+        self._told = threading.Event()
+        self._over = threading.Event()
+        for follow in (self._follow_messages, self._follow_states):
+            threading.Thread(target=follow, name=f"{follow.__name__} {job_id}", daemon=True).start()
+
+    @property
+    def job_id(self) -> str:
+        """The id under which the job service knows the job."""
+        return str(self._job_id)
+
+    @property
+    def state(self) -> str:
+        """The job's state now, a name of ``PipelineState``."""
+        if self._over.is_set():
+            return str(self._state)
+        return str(super().state)
+
+    def wait_until_finish(self, duration: float | None = None) -> str:
+        """Wait for the end of the job.
+
+        Ctrl-C, or SIGTERM in a program that does not handle it, cancels the job and ends the wait
+        with ``KeyboardInterrupt`` or ``SystemExit``.
+
+        Args:
+            duration: at most so many milliseconds; no limit if not given.
+
+        Returns:
+            The state: DONE, or if ``duration`` is over, the state then.
+
+        Raises:
+            RuntimeError: the job did not end as DONE. Also of the type in ``sparkdrain.errors``
+                that says why; the text begins with the user's own exception if there is one.
+        """
+        try:
+            with _termination_as_exit():
+                ended = self._over.wait(duration / 1000 if duration else None)
+        except (KeyboardInterrupt, SystemExit):
+            self._cancel_and_wait()
+            raise
+        if not ended:
+            return self.state
+        if self._state != PipelineState.DONE:
+            self._raise()
+        return str(self._state)
+
+    def cancel(self) -> None:
+        """Ask the job to stop; ``wait_until_finish`` waits until it has."""
+        if not self._over.is_set():
+            super().cancel()
+
+    def metrics(self) -> PortableMetrics:
+        """The job's metrics, attempted and committed; empty until it is done."""
+        request = beam_job_api_pb2.GetJobMetricsRequest(job_id=self._job_id)
+        return PortableMetrics(self._job_service.GetJobMetrics(request))
+
+    def _raise(self) -> NoReturn:
+        if self._lost is not None:
+            message = f"The connection to the job service was lost; job {self._job_id} may go on."
+            raise RuntimeError(message) from self._lost
+        if self._failure is not None:
+            raise as_exception(*self._failure)
+        kind = "Cancelled" if self._state == PipelineState.CANCELLED else ""
+        message = f"{self._last_error}\n\nJob {self._job_id} ended as {self._state}."
+        raise as_exception(kind, message.strip())
+
+    def _cancel_and_wait(self) -> None:
+        if not self._over.is_set():
+            _LOGGER.warning("Cancelling job %s.", self._job_id)
+            with contextlib.suppress(grpc.RpcError):
+                self.cancel()
+            self._over.wait(_CANCEL_SECONDS)
+
+    def _follow_messages(self) -> None:
+        with contextlib.suppress(grpc.RpcError):
+            for response in self._message_stream:
+                if response.HasField("message_response"):
+                    self._take(response.message_response)
+        self._told.set()
+
+    def _take(self, message: beam_job_api_pb2.JobMessage) -> None:
+        kind = failure_kind(message)
+        if kind is not None:
+            self._failure = (kind, message.message_text)  # raised, so it need not be logged
+        elif not is_own_log_record(message):
+            logging.log(MESSAGE_LOG_LEVELS[message.importance], "%s", message.message_text)
+            if message.importance == beam_job_api_pb2.JobMessage.JOB_MESSAGE_ERROR:
+                self._last_error = message.message_text
+
+    def _follow_states(self) -> None:
+        try:
+            for event in self._state_stream:
+                self._state = self.runner_api_state_to_pipeline_state(event.state)
+                _LOGGER.info("Job %s is %s.", self._job_id, self._state)
+                if PipelineState.is_terminal(self._state):
+                    break
+        except grpc.RpcError as error:
+            self._lost = error
+        self._told.wait(_LAST_MESSAGES_SECONDS)
+        self._over.set()
+
+
+@contextlib.contextmanager
+def _termination_as_exit() -> Iterator[None]:
+    """Make SIGTERM an exception here, as Ctrl-C is one, unless the program has its own handler."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def leave(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,73 @@
+"""The runner as Beam sees it; thin: checks options, submits to a job service, hands back a job."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from apache_beam.options.pipeline_options import StandardOptions, TypeOptions
+from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
+from apache_beam.runners.portability.portable_runner import PortableRunner
+
+from sparkdrain.environment import default_environment
+from sparkdrain.option_check import refuse_unknown, refuse_without_effect
+from sparkdrain.options import Settings, SparkDrainOptions
+from sparkdrain.result import SparkDrainResult
+from sparkdrain.submission import submission
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.pipeline import Pipeline
+    from apache_beam.portability.api import beam_runner_api_pb2
+    from apache_beam.transforms.environments import Environment
+
+__all__ = ["SparkDrainOptions", "SparkDrainRunner"]
+
+
+class SparkDrainRunner(PortableRunner):
+    """Runs Beam pipelines on Spark: ``--runner=SparkDrainRunner``.
+
+    Needs nothing but this package and Java: user code runs in Spark's own Python workers unless
+    ``--environment_type`` says otherwise, and the job service is part of this process unless
+    ``--job_endpoint`` names another. Options are those of ``SparkDrainOptions``, and Beam's
+    ``--spark_master_url``.
+    """
+
+    def default_environment(self, options: PipelineOptions) -> Environment:
+        """See ``PipelineRunner``: this Python, unless the options ask for something else."""
+        return default_environment(options)
+
+    def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkDrainResult:
+        """Check everything that can be checked, then start the pipeline.
+
+        Raises:
+            BadOption: an option is unknown, useless here or has a value that cannot be used.
+            Unsupported: the pipeline contains something that this runner cannot run.
+            ValueError: keys of a GroupByKey have no deterministic coder.
+        """
+        refuse_unknown(options, sys.argv)
+        refuse_without_effect(options)
+        Settings.from_options(options)
+        deterministic = not options.view_as(TypeOptions).allow_non_deterministic_key_coders
+        pipeline.visit(group_by_key_input_visitor(deterministic))
+        with tempfile.TemporaryDirectory(prefix="sparkdrain-stage-") as directory:
+            environment = default_environment(options, directory)
+            proto = pipeline.to_runner_api(default_environment=environment)
+            return self.run_portable_pipeline(proto, options)
+
+    def run_portable_pipeline(
+        self, pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions
+    ) -> SparkDrainResult:
+        """Submit the pipeline as it is: all optimizing is the engine's."""
+        options.view_as(StandardOptions).runner = None
+        handle = submission(options)
+        job_id, messages, states = handle.submit(pipeline)
+        return SparkDrainResult(handle.job_service, job_id, messages, states)
+
+    @staticmethod
+    def _optimize_pipeline(
+        proto_pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions
+    ) -> beam_runner_api_pb2.Pipeline:
+        del options
+        return proto_pipeline

@@ -1,0 +1,132 @@
+"""What this machine must have; each check says what it found or how to mend it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import shutil
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Final
+
+from packaging.requirements import Requirement
+
+from sparkdrain.errors import BadSetup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+DISTRIBUTION: Final = "spark-drain-runner"
+OLDEST_JAVA: Final = 17
+OLDEST_PYTHON: Final = (3, 11)
+
+_VERSION: Final = re.compile(r'version "(?P<old>1\.)?(?P<major>\d+)(?P<rest>[^"]*)"')
+_REMEDY: Final = (
+    f"Install Java {OLDEST_JAVA} or later (any OpenJDK, for example Eclipse Temurin) and put it on "
+    "the PATH, or set JAVA_HOME to it."
+)
+
+
+def check_java(environ: Mapping[str, str], run: Callable[[Sequence[str]], str]) -> str:
+    """The version and place of the Java that Spark will start, as Spark looks for it.
+
+    Args:
+        environ: the environment; ``JAVA_HOME`` wins over ``PATH``.
+        run: runs a command and returns all that it prints.
+
+    Raises:
+        BadSetup: there is no Java, it does not start, or it is too old.
+    """
+    java = _java(environ)
+    try:
+        printed = run([java, "-version"])
+    except OSError as error:
+        message = f"Java at {java} does not start: {error}. {_REMEDY}"
+        raise BadSetup(message) from error
+    match = _VERSION.search(printed)
+    if match is None:
+        message = f"{java} -version does not name a version. {_REMEDY} It printed: {printed[:500]}"
+        raise BadSetup(message)
+    version = "".join(match.group("major", "rest"))
+    if int(match["major"]) < OLDEST_JAVA:
+        message = f"Java {version} at {java} is too old for Spark. {_REMEDY}"
+        raise BadSetup(message)
+    return f"{version} ({java})"
+
+
+def check_python(version: Sequence[int] = tuple(sys.version_info[:3])) -> str:
+    """The version of Python.
+
+    Raises:
+        BadSetup: it is too old.
+    """
+    text = ".".join(map(str, version))
+    if tuple(version[:2]) < OLDEST_PYTHON:
+        message = f"Python {text} is too old; use {'.'.join(map(str, OLDEST_PYTHON))} or later."
+        raise BadSetup(message)
+    return text
+
+
+def requirements() -> list[Requirement]:
+    """What this package's own metadata says it needs, without extras."""
+    try:
+        needed = importlib.metadata.requires(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []  # run from a checkout that is not installed
+    parsed = [Requirement(text) for text in needed]
+    return [
+        entry for entry in parsed if entry.marker is None or entry.marker.evaluate({"extra": ""})
+    ]
+
+
+def check_package(
+    needed: Requirement, version_of: Callable[[str], str] = importlib.metadata.version
+) -> str:
+    """The installed version of a package.
+
+    Raises:
+        BadSetup: it is missing or has a version that does not fit.
+    """
+    remedy = f"Run: pip install '{needed.name}{needed.specifier}'"
+    try:
+        version = version_of(needed.name)
+    except importlib.metadata.PackageNotFoundError as error:
+        message = f"{needed.name} is not installed. {remedy}"
+        raise BadSetup(message) from error
+    if not needed.specifier.contains(version, prereleases=True):
+        message = f"{needed.name} {version} does not fit {needed.specifier}. {remedy}"
+        raise BadSetup(message)
+    return version
+
+
+def check_temporary_directory(directory: str | None = None) -> str:
+    """The directory for temporary files and how much room it has.
+
+    Raises:
+        BadSetup: nothing can be written there.
+    """
+    place = directory or tempfile.gettempdir()
+    try:
+        with tempfile.NamedTemporaryFile(dir=place) as file:
+            file.write(b"x" * 4096)
+        free = shutil.disk_usage(place).free
+    except OSError as error:
+        message = f"Cannot write to {place}: {error}. Set TMPDIR to a directory with room."
+        raise BadSetup(message) from error
+    return f"{place} ({free / 2**30:.1f} GiB free)"
+
+
+def _java(environ: Mapping[str, str]) -> str:
+    home = environ.get("JAVA_HOME")
+    if home:
+        java = os.path.join(home, "bin", "java")
+        if shutil.which(java) is None:
+            message = f"JAVA_HOME is {home}, but there is no program bin/java in it. {_REMEDY}"
+            raise BadSetup(message)
+        return java
+    found = shutil.which("java", path=environ.get("PATH", os.defpath))
+    if found is None:
+        message = f"There is no Java on this machine, and Spark needs one. {_REMEDY}"
+        raise BadSetup(message)
+    return found

@@ -1,0 +1,168 @@
+"""The client's half of the Job API: hands a pipeline to a job service and starts it."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import grpc
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PortableOptions
+from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
+from apache_beam.runners.portability.portable_runner import JobServiceHandle
+
+from sparkdrain.errors import BadSetup
+from sparkdrain.jobs.failures import as_exception
+from sparkdrain.jobs.local import local_server
+from sparkdrain.jobs.server import UNLIMITED
+from sparkdrain.jobs.service import ERROR_KIND_KEY
+from sparkdrain.spark_master import given_master
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.portability.api import beam_runner_api_pb2
+    from google.protobuf.struct_pb2 import Struct
+
+_LOGGER = logging.getLogger(__name__)
+
+_MASTER_URN = "beam:option:spark_master_url:v1"
+
+
+class Submission(JobServiceHandle):
+    """Submits one pipeline; raises our own errors instead of gRPC's.
+
+    Other than Beam's handle it puts no deadline on the streams of a running job, and leaves no job
+    behind that was started but that nobody knows of.
+    """
+
+    def __init__(self, endpoint: str, options: PipelineOptions) -> None:
+        self._endpoint = endpoint
+        self._channel = _channel(endpoint, os.getpid())
+        stub = beam_job_api_pb2_grpc.JobServiceStub(self._channel)
+        super().__init__(stub, options, retain_unknown_options=True)
+
+    def wait_until_ready(self) -> None:
+        """Return when the service answers.
+
+        Raises:
+            BadSetup: it does not, within ``--job_server_timeout``.
+        """
+        try:
+            grpc.channel_ready_future(self._channel).result(timeout=self.timeout)
+        except grpc.FutureTimeoutError as error:
+            message = (
+                f"No job service answers at --job_endpoint={self._endpoint} within {self.timeout} "
+                "s (--job_server_timeout). Leave --job_endpoint out to run in this process."
+            )
+            raise BadSetup(message) from error
+
+    def get_pipeline_options(self) -> Struct:
+        """The options as the service gets them; the Spark master only if the user named one."""
+        described = super().get_pipeline_options()
+        if given_master(self.options) is None and _MASTER_URN in described:
+            del described[_MASTER_URN]
+        return described
+
+    @staticmethod
+    def encode_pipeline_options(all_options: dict[str, Any]) -> Struct:
+        """As Beam does, without what cannot be sent: objects that the program put in."""
+        sendable = {name: value for name, value in all_options.items() if _is_json(name, value)}
+        return JobServiceHandle.encode_pipeline_options(sendable)
+
+    def prepare(
+        self, proto_pipeline: beam_runner_api_pb2.Pipeline
+    ) -> beam_job_api_pb2.PrepareJobResponse:
+        """Have the pipeline checked; nothing runs yet.
+
+        Raises:
+            SparkDrainError: of the kind that the service says.
+        """
+        request = beam_job_api_pb2.PrepareJobRequest(
+            job_name=_job_name(self.options),
+            pipeline=proto_pipeline,
+            pipeline_options=self.get_pipeline_options(),
+        )
+        try:
+            return self.job_service.Prepare(request, timeout=self.timeout)
+        except grpc.RpcError as error:
+            _raise(error)
+
+    def stage(
+        self,
+        proto_pipeline: beam_runner_api_pb2.Pipeline,
+        artifact_staging_endpoint: str,
+        staging_session_token: str,
+    ) -> None:
+        """Send the files that the pipeline depends on, if there are any."""
+        environments = proto_pipeline.components.environments.values()
+        if any(environment.dependencies for environment in environments):
+            super().stage(proto_pipeline, artifact_staging_endpoint, staging_session_token)
+
+    def run(self, preparation_id: str) -> tuple[str, Any, Any]:
+        """Start the job; answers its id, its message stream and its state stream."""
+        try:
+            request = beam_job_api_pb2.RunJobRequest(preparation_id=preparation_id)
+            job_id = self.job_service.Run(request).job_id
+            messages = self.job_service.GetMessageStream(
+                beam_job_api_pb2.JobMessagesRequest(job_id=job_id)
+            )
+            states = self.job_service.GetStateStream(
+                beam_job_api_pb2.GetJobStateRequest(job_id=job_id)
+            )
+        except grpc.RpcError as error:
+            _raise(error)
+        except BaseException:
+            # Interrupted in between: the job may run although no result will ever stand for it.
+            self.job_service.Cancel(beam_job_api_pb2.CancelJobRequest(job_id=preparation_id))
+            raise
+        return job_id, messages, states
+
+
+def submission(options: PipelineOptions) -> Submission:
+    """A handle on the service at ``--job_endpoint``, or on the one of this process.
+
+    Raises:
+        BadSetup: nobody answers at ``--job_endpoint``.
+    """
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    handle = Submission(endpoint or local_server().endpoint, options)
+    if endpoint:
+        handle.wait_until_ready()
+    return handle
+
+
+@functools.cache
+def _channel(endpoint: str, process: int) -> grpc.Channel:
+    # By process: gRPC's connections do not survive a fork.
+    del process
+    channel = grpc.insecure_channel(endpoint, options=UNLIMITED)
+    atexit.register(channel.close)  # runs before the server of this process is stopped
+    return channel
+
+
+def _raise(error: grpc.RpcError) -> NoReturn:
+    kinds = dict(error.trailing_metadata() or ())
+    if ERROR_KIND_KEY not in kinds:
+        raise error
+    raise as_exception(kinds[ERROR_KIND_KEY], error.details()) from None
+
+
+def _job_name(options: PipelineOptions) -> str:
+    given = options.view_as(GoogleCloudOptions).job_name
+    program = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    return given or (program if program[:1].isalpha() else "job")
+
+
+def _is_json(name: str, value: Any) -> bool:
+    if hasattr(value, "is_accessible"):
+        return True  # a ValueProvider: Beam sends its value
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        _LOGGER.warning("Option %s is not sent to workers: %r is not plain data.", name, value)
+        return False
+    return True
