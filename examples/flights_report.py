@@ -37,7 +37,6 @@ STYLE: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "svg.fonttype": "none",
-    "svg.hashsalt": "flights",  # equal results make equal files
 }
 UNITS = {"wind": "mph", "rain": "inches an hour", "visibility": "miles"}
 
@@ -111,7 +110,7 @@ def draw(results: Results, path: Path) -> None:
         draw_airlines(airlines, results.airlines)
         for measure, axes in zip(UNITS, weather.subplots(1, 3, sharey=True), strict=True):
             draw_weather(axes, measure, results.weather)
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.savefig(path)
 
 
 def title(daily: list[Row]) -> str:
@@ -176,8 +175,8 @@ def draw_routes(axes: Axes, routes: list[Row]) -> None:
 
 def draw_airlines(axes: Axes, airlines: list[Row]) -> None:
     axes.set_title("Airlines: mean arrival delay in minutes")
-    known = [row for row in airlines if row["mean"] is not None]
-    bars(axes, [row["name"] for row in known], [row["mean"] for row in known], BAR)
+    rows = [row for row in airlines if row["mean"] is not None]
+    bars(axes, [row["name"] for row in rows], [row["mean"] for row in rows], BAR)
 
 
 def bars(axes: Axes, labels: list[Any], lengths: list[float], colours: str | list[str]) -> None:
@@ -191,7 +190,8 @@ def bars(axes: Axes, labels: list[Any], lengths: list[float], colours: str | lis
 
 def draw_weather(axes: Axes, measure: str, weather: list[Row]) -> None:
     axes.set_title(f"Departure delay by {measure}, {UNITS[measure]}")
-    rows = [row for row in weather if row["measure"] == measure and row["low"] != row["high"]]
+    rows = [row for row in weather if row["measure"] == measure and row["mean"] is not None]
+    rows = [row for row in rows if row["low"] != row["high"]]  # not the unknown
     drawn = axes.bar([step(row) for row in rows], [row["mean"] for row in rows], color=BAR)
     axes.bar_label(drawn, fmt="%.0f", padding=2)
     axes.spines["left"].set_visible(False)
