@@ -7,12 +7,11 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.jobs import JOBS, STARTUP, Job
 from benchmarks.lane import Lane, Log
@@ -20,9 +19,13 @@ from benchmarks.peers.fetch import BEAM_OF_JOB_SERVER
 from benchmarks.plan import ROOT, Plan, fetch_kit
 from benchmarks.ratios import ratios
 from benchmarks.report import ratios_table, rows_table, startup_table
-from benchmarks.rows import Row
 from benchmarks.runners import OURS, RUNNERS, runner_named
 from benchmarks.startup import measure_startup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.rows import Row
 
 QUICK = {"scale": 0.02, "runs": 1, "limit": 120.0}
 FULL = {"scale": 1.0, "runs": 3, "limit": 900.0}

@@ -9,14 +9,17 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from benchmarks import process_tree
-from benchmarks.jobs.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchmarks.jobs.work import Work
 
 _SAMPLE_SECONDS = 0.5
 _GRACE_SECONDS = 15.0
@@ -93,7 +96,8 @@ class Session:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
-            raise self._failed("the process has ended") from None
+            msg = "the process has ended"
+            raise self._failed(msg) from None
         reply = self._await_reply(limit)
         cpu = process_tree.usage(self._process.pid).cpu - before
         load = os.getloadavg()[0]
@@ -120,15 +124,18 @@ class Session:
         while b"\n" not in self._pending:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self._failed(f"no end after {limit:.0f} s")
+                msg = f"no end after {limit:.0f} s"
+                raise self._failed(msg)
             ready, _, _ = select.select([self._reply], [], [], min(left, _SAMPLE_SECONDS))
             if ready:
                 data = self._reply.read(1 << 16)
                 if not data:
-                    raise self._failed("the process has ended")
+                    msg = "the process has ended"
+                    raise self._failed(msg)
                 self._pending += data
             elif self._process.poll() is not None:
-                raise self._failed("the process has ended")
+                msg = "the process has ended"
+                raise self._failed(msg)
             else:
                 self._peak = max(self._peak, process_tree.usage(self._process.pid).rss)
         line, self._pending = self._pending.split(b"\n", 1)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.child import Measured, Session, SessionFailed
 from benchmarks.jobs import Job, job_module, job_named
-from benchmarks.jobs.work import Work
-from benchmarks.plan import Plan
 from benchmarks.rows import Row
-from benchmarks.runners import Runner
 from benchmarks.text import words_in
+
+if TYPE_CHECKING:
+    from benchmarks.jobs.work import Work
+    from benchmarks.plan import Plan
+    from benchmarks.runners import Runner
 
 Log = Callable[[dict[str, Any]], None]
 """Takes one event of the run, for the JSON lines."""
@@ -95,10 +97,12 @@ class Lane:
         self._log(
             {
                 "event": "run",
-                **{"job": self._job.name, "runner": self._runner.name, "kind": kind, "n": n},
-                **{"elements": self._elements, "seconds": round(measured.seconds, 3)},
-                **{"cpu": round(measured.cpu, 2), "peak_rss": measured.peak_rss},
-                **{"load": round(measured.load, 2), "result": measured.result},
+                "job": self._job.name,
+                "runner": self._runner.name,
+                "kind": kind,
+                "n": n,
+                "elements": self._elements,
+                **asdict(measured),
             }
         )
         if measured.result != expected:

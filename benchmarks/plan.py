@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from benchmarks.jobs import Job
 from benchmarks.jobs.work import Work
 from benchmarks.peers.fetch import PeerMissing, job_server_jars, python_sdk
-from benchmarks.runners import Runner
 from benchmarks.text import make_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchmarks.jobs import Job
+    from benchmarks.runners import Runner
 
 ROOT = Path(__file__).parents[1]
 _WARM_UP_SHARE = 0.1
@@ -38,7 +42,8 @@ def fetch_kit(cache: Path, runners: tuple[Runner, ...]) -> Kit:
     if not any(runner.java_sdk for runner in runners):
         return Kit(None, None)
     try:
-        return Kit(python_sdk(cache / "peers"), job_server_jars(cache / "peers"))
+        jars = job_server_jars(cache / "peers")
+        return Kit(python_sdk(cache / "peers"), jars)
     except PeerMissing as e:
         return Kit(None, None, str(e))
 
@@ -82,7 +87,7 @@ class Plan:
         if runner.java_sdk and self.kit.missing:
             return f"MISSING: {self.kit.missing}"
         if runner.name == "pyspark" and not job.by_hand:
-            return "– (not written by hand)"
+            return "- (not written by hand)"
         return ""
 
     def command(self, job: Job, runner: Runner) -> list[str]:

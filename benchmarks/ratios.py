@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from benchmarks.jobs import Bar, Job
 from benchmarks.rows import Ratio, Row
 from benchmarks.runners import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def ratios(jobs: Sequence[Job], rows: Sequence[Row]) -> list[Ratio]:
@@ -23,7 +26,7 @@ def ratios(jobs: Sequence[Job], rows: Sequence[Row]) -> list[Ratio]:
 
 def _families(job: Job, rows: Sequence[Row]) -> list[str]:
     mine = [row for row in rows if row.job == job.name and row.family != OURS]
-    measured = [row.family for row in mine if not row.problem.startswith("–")]
+    measured = [row.family for row in mine if not row.problem.startswith("-")]
     return list(dict.fromkeys([*job.bars, *measured]))
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import median
+from typing import TYPE_CHECKING
 
-from benchmarks.rows import Ratio, Row, StartRow
 from benchmarks.runners import OURS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.rows import Ratio, Row, StartRow
 
 FIRST_PIPELINE_SECONDS = 8.0
 SECOND_PIPELINE_SECONDS = 1.0
+PROBLEM_LENGTH = 200
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -24,7 +29,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def rows_table(rows: Sequence[Row]) -> str:
     """Rates, times, CPU and memory of each job on each runner; or why there are none."""
     head = ["job", "runner", "n", "elements/s", "runs (s)", "warm-up (s)"]
-    return table([*head, "CPU µs/element", "peak RSS (MB)", "load", "result"], [_row(r) for r in rows])
+    return table(
+        [*head, "CPU µs/element", "peak RSS (MB)", "load", "result"], [_row(r) for r in rows]
+    )
 
 
 def ratios_table(ratios: Sequence[Ratio]) -> str:
@@ -41,7 +48,7 @@ def startup_table(rows: Sequence[StartRow]) -> str:
 
 def _row(row: Row) -> list[str]:
     if row.rate is None:
-        return [row.job, row.runner, f"{row.n:,}", *[""] * 6, row.problem]
+        return [row.job, row.runner, f"{row.n:,}", *[""] * 6, _short(row.problem)]
     return [
         *(row.job, row.runner, f"{row.n:,}", f"{row.rate:,.0f}", _list(row.seconds)),
         "" if row.warm_up is None else f"{row.warm_up:.1f}",
@@ -53,20 +60,25 @@ def _ratio(ratio: Ratio) -> list[str]:
     note = f"fastest setting: {ratio.setting}" if ratio.setting not in ("", ratio.family) else ""
     if ratio.peer_share != 1:
         note = "; ".join(filter(None, [note, f"peer ran {ratio.peer_share:g} x n, rates compared"]))
-    value = "–" if ratio.value is None else f"{ratio.value:.2f}x"
+    value = "-" if ratio.value is None else f"{ratio.value:.2f}x"
     bars = [_bar(ratio.now), _bar(ratio.later)]
     return [ratio.job, ratio.family, value, *bars, ratio.verdict, note]
 
 
 def _start(row: StartRow) -> list[str]:
     if row.problem:
-        return [row.runner, "", "", row.problem]
+        return [row.runner, "", "", _short(row.problem)]
     verdict = "as expected"
     if row.runner == OURS:
         first = _within(median(row.first), FIRST_PIPELINE_SECONDS)
         second = _within(median(row.second), SECOND_PIPELINE_SECONDS)
         verdict = f"first {first}, second {second}"
     return [row.runner, _with_median(row.first), _with_median(row.second), verdict]
+
+
+def _short(problem: str) -> str:
+    """Fits a cell; the JSON lines have it whole."""
+    return problem if len(problem) <= PROBLEM_LENGTH else problem[: PROBLEM_LENGTH - 3] + "..."
 
 
 def _within(seconds: float, bar: float) -> str:
@@ -83,4 +95,4 @@ def _list(values: Sequence[float], digits: int = 1) -> str:
 
 
 def _bar(bar: float | None) -> str:
-    return "–" if bar is None else f"≥ {bar:g}x"
+    return "-" if bar is None else f"≥ {bar:g}x"

@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.jobs import Job, job_module
 from benchmarks.jobs.work import Work
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MASTER = "local[2]"
 WORKERS = 2
@@ -99,7 +102,8 @@ def run_pipeline(flags: list[str], job: Job, work: Work) -> tuple[float, list[in
     state = pipeline.run().wait_until_finish()
     seconds = time.monotonic() - start
     if str(state).rsplit(".", 1)[-1] != "DONE":
-        raise RuntimeError(f"the pipeline ended in state {state}")
+        msg = f"the pipeline ended in state {state}"
+        raise RuntimeError(msg)
     return seconds, module.result(work)
 
 

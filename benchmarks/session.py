@@ -39,7 +39,7 @@ def main() -> None:
 
         try:
             _serve(options, say)
-        except BaseException as e:  # noqa: BLE001  (whatever ends the session is its row's reason)
+        except BaseException as e:  # whatever ends the session is its row's reason
             logging.exception("the session ends")
             say(error=f"{type(e).__name__}: {e}"[-_ERROR_LENGTH:])
             sys.exit(1)

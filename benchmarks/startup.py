@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from benchmarks.child import Session, SessionFailed
 from benchmarks.jobs import STARTUP, job_module
-from benchmarks.lane import Log
-from benchmarks.plan import Plan
 from benchmarks.rows import StartRow
-from benchmarks.runners import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.lane import Log
+    from benchmarks.plan import Plan
+    from benchmarks.runners import Runner
 
 
 def measure_startup(plan: Plan, log: Log) -> list[StartRow]:

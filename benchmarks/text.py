@@ -6,7 +6,10 @@ import json
 import os
 import random
 from collections import Counter
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 VOCABULARY = 20_000
 WORDS_PER_LINE = 10

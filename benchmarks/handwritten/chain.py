@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from benchmarks.jobs.work import MAPS, SHARDS, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark import SparkContext
 
 
 def run(spark: SparkContext, work: Work) -> list[int]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from pyspark import SparkConf, SparkContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @contextmanager

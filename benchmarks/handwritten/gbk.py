@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
 from benchmarks.jobs.pairs import measure, pair_of
 from benchmarks.jobs.work import SHARDS, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyspark import SparkContext
 
 
 def run(spark: SparkContext, work: Work) -> list[int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark import SparkContext
+from typing import TYPE_CHECKING
 
-from benchmarks.jobs.work import Work
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from benchmarks.jobs.work import Work
 
 
 def run(spark: SparkContext, work: Work) -> list[int]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from operator import add
+from typing import TYPE_CHECKING
 
-from pyspark import SparkContext
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
-from benchmarks.jobs.work import Work
+    from benchmarks.jobs.work import Work
 
 
 def run(spark: SparkContext, work: Work) -> None:

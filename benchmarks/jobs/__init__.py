@@ -7,9 +7,12 @@ alone, so that any runner's SDK can load it.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import ModuleType
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import zlib
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 
 from benchmarks.jobs.pairs import STRIDE, VALUE_BYTES, key_text, measure, pair_of
 from benchmarks.jobs.source import Generate
 from benchmarks.jobs.tally import Tally, read_tally
-from benchmarks.jobs.work import Work
+
+if TYPE_CHECKING:
+    from benchmarks.jobs.work import Work
 
 
 def build(pipeline: beam.Pipeline, work: Work) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 VALUE_BYTES = 20
 STRIDE = 7919  # a prime: neighbours in the input have different keys, far apart

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
 from benchmarks.jobs.work import SHARDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 def spans(n: int) -> list[range]:

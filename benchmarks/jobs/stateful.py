@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 from apache_beam.coders import VarIntCoder
@@ -23,7 +22,11 @@ from apache_beam.utils.timestamp import Timestamp
 
 from benchmarks.jobs.source import Generate
 from benchmarks.jobs.tally import Tally, read_tally
-from benchmarks.jobs.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.jobs.work import Work
 
 START = 1_000_000
 FIRES = Timestamp(2_000_000)  # after every element: each key fires once, when the input ends
@@ -40,10 +43,10 @@ class Ledger(beam.DoFn):
     def process(
         self,
         element: tuple[str, int],
-        total: Any = beam.DoFn.StateParam(SUM),
-        values: Any = beam.DoFn.StateParam(VALUES),
-        count: Any = beam.DoFn.StateParam(COUNT),
-        close: Any = beam.DoFn.TimerParam(CLOSE),
+        total: Any = beam.DoFn.StateParam(SUM),  # noqa: B008
+        values: Any = beam.DoFn.StateParam(VALUES),  # noqa: B008
+        count: Any = beam.DoFn.StateParam(COUNT),  # noqa: B008
+        close: Any = beam.DoFn.TimerParam(CLOSE),  # noqa: B008
     ) -> None:
         value = element[1]
         total.write((total.read() or 0) + value)
@@ -55,9 +58,9 @@ class Ledger(beam.DoFn):
     def on_close(
         self,
         key: Any = beam.DoFn.KeyParam,
-        total: Any = beam.DoFn.StateParam(SUM),
-        values: Any = beam.DoFn.StateParam(VALUES),
-        count: Any = beam.DoFn.StateParam(COUNT),
+        total: Any = beam.DoFn.StateParam(SUM),  # noqa: B008
+        values: Any = beam.DoFn.StateParam(VALUES),  # noqa: B008
+        count: Any = beam.DoFn.StateParam(COUNT),  # noqa: B008
     ) -> Iterator[tuple[str, int, int, int]]:
         yield key, total.read(), sum(values.read()), count.read()
         total.clear()

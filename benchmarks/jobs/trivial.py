@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import apache_beam as beam
 
 from benchmarks.jobs.tally import Tally, read_tally
-from benchmarks.jobs.work import Work
+
+if TYPE_CHECKING:
+    from benchmarks.jobs.work import Work
 
 
 def build(pipeline: beam.Pipeline, work: Work) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows, SlidingWindows, TimestampedValue
 
 from benchmarks.jobs.source import Generate
 from benchmarks.jobs.tally import Tally, read_tally
-from benchmarks.jobs.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.jobs.work import Work
 
 SIZE = 60
 PERIOD = 15

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 from apache_beam.io import ReadFromText, WriteToText
 
-from benchmarks.jobs.work import Work
 from benchmarks.text import word_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.jobs.work import Work
 
 
 def build(pipeline: beam.Pipeline, work: Work) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SHARDS = 8  # parts that generated input is made in, and partitions of hand-written shuffles
 MAPS = 5  # on each side of the chain's shuffle

@@ -11,8 +11,11 @@ import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BEAM_OF_JOB_SERVER = "2.70.0"
 POM = Path(__file__).with_name("pom.xml")
@@ -78,7 +81,9 @@ def _call(command: list[str]) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as e:
-        raise PeerMissing(f"`{' '.join(command[:4])} ...`: {e}") from e
+        msg = f"`{' '.join(command[:4])} ...`: {e}"
+        raise PeerMissing(msg) from e
     if done.returncode:
         tail = " ".join(done.stdout.split())[-600:]
-        raise PeerMissing(f"`{' '.join(command[:4])} ...` failed: {tail}")
+        msg = f"`{' '.join(command[:4])} ...` failed: {tail}"
+        raise PeerMissing(msg)

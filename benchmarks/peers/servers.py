@@ -6,9 +6,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEAP = "3g"
 _HERE = Path(__file__).parent
@@ -91,12 +94,11 @@ def _await_port(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
             return
     state = "did not listen in time" if process.poll() is None else "ended"
     tail = log.read_text(errors="replace")[-600:]
-    raise RuntimeError(f"{log.stem} {state} (pid {process.pid}): {tail}")
+    msg = f"{log.stem} {state} (pid {process.pid}): {tail}"
+    raise RuntimeError(msg)
 
 
 def _free_port() -> int:
     with socket.socket() as s:
         s.bind(("localhost", 0))
         return int(s.getsockname()[1])
-
-
