@@ -1,0 +1,104 @@
+"""Refuses, before anything runs, what this runner cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkdrain.errors import Unsupported
+from sparkdrain.graph import urns
+from sparkdrain.graph.beam import common_urns, proto_utils
+
+_REQUIREMENTS = frozenset(
+    {
+        common_urns.requirements.REQUIRES_BUNDLE_FINALIZATION.urn,
+        common_urns.requirements.REQUIRES_STATEFUL_PROCESSING.urn,
+        common_urns.requirements.REQUIRES_STABLE_INPUT.urn,
+        common_urns.requirements.REQUIRES_TIME_SORTED_INPUT.urn,
+        common_urns.requirements.REQUIRES_SPLITTABLE_DOFN.urn,
+    }
+)
+_COMPOSITES = frozenset({common_urns.composites.COMBINE_PER_KEY.urn})
+_ENVIRONMENTS = frozenset(
+    {
+        "beam:env:embedded_python:v1",
+        "beam:env:embedded_python_grpc:v1",
+        "beam:env:embedded_python_loopback:v1",
+        "beam:env:harness_subprocess_python:v1",
+        common_urns.environments.DEFAULT.urn,
+        "",
+    }
+)
+_UNBOUNDED = beam_runner_api_pb2.IsBounded.UNBOUNDED
+
+
+def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
+    """Raise ``Unsupported``, naming transform, URN and alternative, if the job cannot run."""
+    for requirement in pipeline.requirements:
+        if requirement not in _REQUIREMENTS:
+            msg = f"the pipeline requires {requirement}, which this runner does not offer"
+            raise Unsupported(msg)
+    for transform in _leaves(pipeline):
+        _check_transform(transform, pipeline.components)
+
+
+def _leaves(
+    pipeline: beam_runner_api_pb2.Pipeline,
+) -> Iterator[beam_runner_api_pb2.PTransform]:
+    transforms = pipeline.components.transforms
+    pending = list(pipeline.root_transform_ids)
+    while pending:
+        transform = transforms[pending.pop()]
+        known = transform.spec.urn in urns.RUNNER | urns.PAR_DO_LIKE | _COMPOSITES
+        if known or not transform.subtransforms:
+            if set(transform.outputs.values()) - set(transform.inputs.values()) or known:
+                yield transform
+        else:
+            pending.extend(transform.subtransforms)
+
+
+def _check_transform(
+    transform: beam_runner_api_pb2.PTransform, components: beam_runner_api_pb2.Components
+) -> None:
+    name, urn = transform.unique_name, transform.spec.urn
+    if urn == urns.TEST_STREAM:
+        msg = (
+            f"{name!r} ({urn}): TestStream needs the streaming engine, which this version does "
+            "not have; use beam.Create with TimestampedValue for bounded tests"
+        )
+        raise Unsupported(msg)
+    known = urns.RUNNER | urns.IN_HARNESS | _COMPOSITES | {urns.IMPULSE, urns.READ}
+    if urn not in known:
+        msg = (
+            f"{name!r} has URN {urn or '(none)'}, which this runner does not know; "
+            "expand it into ParDo, GroupByKey and Flatten, or run it with an SDK that does"
+        )
+        raise Unsupported(msg)
+    for output in transform.outputs.values():
+        if components.pcollections[output].is_bounded == _UNBOUNDED:
+            msg = (
+                f"{name!r} ({urn}) makes an unbounded PCollection; this version runs bounded "
+                "pipelines only: give the source an end, or a bounded read"
+            )
+            raise Unsupported(msg)
+    environment = (
+        components.environments[transform.environment_id] if (transform.environment_id) else None
+    )
+    if environment is not None and environment.urn not in _ENVIRONMENTS:
+        msg = (
+            f"{name!r} asks for the environment {environment.urn}; this version runs Python "
+            "transforms in the Spark executors only: leave out --environment_type"
+        )
+        raise Unsupported(msg)
+    if urn == urns.PAR_DO:
+        _check_par_do(name, transform)
+
+
+def _check_par_do(name: str, transform: beam_runner_api_pb2.PTransform) -> None:
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    domains = beam_runner_api_pb2.TimeDomain
+    for tag, timer in payload.timer_family_specs.items():
+        if timer.time_domain not in (domains.EVENT_TIME, domains.PROCESSING_TIME):
+            msg = f"{name!r} ({urns.PAR_DO}): timer {tag!r} has an unknown time domain"
+            raise Unsupported(msg)

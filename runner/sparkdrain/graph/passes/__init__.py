@@ -1,0 +1,26 @@
+"""The rewrites of the pipeline, in the order in which they run.
+
+A pass takes the stages (one leaf transform each) and Beam's transform context, and yields the
+stages that take their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sparkdrain.graph.beam import expand_sdf, lift_combiners, pack_combiners
+from sparkdrain.graph.passes.drop_side_inputs_of_exchanges import drop_side_inputs_of_exchanges
+from sparkdrain.graph.passes.read_from_impulse import read_from_impulse
+from sparkdrain.graph.passes.separate_barriers import separate_barriers
+
+Pass = Callable[[Iterable[Any], Any], Iterable[Any]]
+
+PASSES: tuple[Pass, ...] = (
+    read_from_impulse,
+    pack_combiners,
+    lift_combiners,
+    expand_sdf,
+    drop_side_inputs_of_exchanges,
+    separate_barriers,
+)

@@ -1,0 +1,84 @@
+"""The plan: what a driver sends to every slot. Plain values; protos travel as bytes."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NewType
+
+EdgeId = NewType("EdgeId", int)
+LevelIndex = NewType("LevelIndex", int)
+PCollectionId = NewType("PCollectionId", str)
+TransformId = NewType("TransformId", str)
+
+
+class EdgeKind(enum.Enum):
+    """How elements of an edge are routed, encoded and handed out again."""
+
+    FORWARD = "forward"
+    """Same slot, a later level: elements as they are."""
+    SPREAD = "spread"
+    """Reshuffle and Redistribute: blocks dealt out over the slots, elements as they are."""
+    GROUP = "group"
+    """GroupByKey: routed by key, handed out as one ``(key, values)`` per key and pane."""
+    KEYED = "keyed"
+    """Input of a stateful DoFn: routed by key, handed out key after key."""
+    SIDE = "side"
+    """Side input: collected by the driver and published to every executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One PCollection's way from the level that produces it to one that consumes it."""
+
+    id: EdgeId
+    kind: EdgeKind
+    pcollection: PCollectionId
+    producer: LevelIndex
+    consumer: LevelIndex
+    multimap: bool = False
+    """SIDE only: the consumers look values up by key."""
+    time_sorted: bool = False
+    """KEYED only: the elements of a key are handed out in time order."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideInput:
+    """One use of a SIDE edge: ``transform`` reads it under ``tag``."""
+
+    transform: TransformId
+    tag: str
+    edge: EdgeId
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Transforms of one level that share a bundle: a connected part of the graph."""
+
+    name: str
+    level: LevelIndex
+    transforms: tuple[tuple[TransformId, bytes], ...]
+    """Serialized ``PTransform`` protos, sources and sinks included, in topological order."""
+    sources: tuple[tuple[TransformId, EdgeId | None], ...]
+    """Where data comes in; None stands for an impulse."""
+    sinks: tuple[tuple[TransformId, EdgeId], ...]
+    side_inputs: tuple[SideInput, ...]
+    environment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything a slot needs to know of a job, apart from which level it is to run."""
+
+    components: bytes
+    """Serialized ``beam_runner_api_pb2.Components`` without transforms."""
+    levels: tuple[tuple[Stage, ...], ...]
+    edges: tuple[Edge, ...]
+
+    def edges_into(self, level: int) -> list[Edge]:
+        """The edges that stages of ``level`` read, side inputs included."""
+        return [edge for edge in self.edges if edge.consumer == level]
+
+    def edges_out_of(self, level: int) -> list[Edge]:
+        """The edges that stages of ``level`` write."""
+        return [edge for edge in self.edges if edge.producer == level]

@@ -1,0 +1,354 @@
+"""From a Beam pipeline to a plan."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkdrain.graph import urns
+from sparkdrain.graph.beam import (
+    KNOWN_COMPOSITES,
+    TransformContext,
+    leaf_transform_stages,
+    proto_utils,
+)
+from sparkdrain.graph.levels import Node, assign_levels
+from sparkdrain.graph.passes import PASSES
+from sparkdrain.graph.plan import (
+    Edge,
+    EdgeId,
+    EdgeKind,
+    LevelIndex,
+    PCollectionId,
+    Plan,
+    SideInput,
+    Stage,
+    TransformId,
+)
+
+_SIDE_MULTIMAP = "beam:side_input:multimap:v1"
+
+
+@dataclass(slots=True)
+class Transform:
+    """A leaf transform of the optimized pipeline."""
+
+    id: TransformId
+    proto: beam_runner_api_pb2.PTransform
+    side_tags: frozenset[str] = frozenset()
+    multimap_tags: frozenset[str] = frozenset()
+    keyed: bool = False
+    time_sorted: bool = False
+    level: int = 0
+
+    @property
+    def main_inputs(self) -> list[PCollectionId]:
+        return [
+            PCollectionId(pcollection)
+            for tag, pcollection in self.proto.inputs.items()
+            if tag not in self.side_tags
+        ]
+
+    @property
+    def outputs(self) -> list[PCollectionId]:
+        return [PCollectionId(pcollection) for pcollection in self.proto.outputs.values()]
+
+    @property
+    def is_runner(self) -> bool:
+        return self.proto.spec.urn in urns.RUNNER
+
+
+def translate(pipeline: beam_runner_api_pb2.Pipeline) -> Plan:
+    """The plan of ``pipeline``, which must have passed ``check``. Pure; keeps its argument."""
+    components, transforms = optimize(pipeline)
+    ordered = _topological(transforms)
+    _place(ordered)
+    return _Planner(components, ordered).plan()
+
+
+def optimize(
+    pipeline: beam_runner_api_pb2.Pipeline,
+) -> tuple[beam_runner_api_pb2.Components, list[Transform]]:
+    """Run all passes; the leaves that are left, and the components they refer to."""
+    pipeline = copy.deepcopy(pipeline)
+    # Fusion and the passes ask whether two transforms share an environment by its id.
+    context = TransformContext(pipeline.components, known_runner_urns=urns.RUNNER)
+    stages = list(
+        leaf_transform_stages(
+            pipeline.root_transform_ids,
+            pipeline.components,
+            known_composites=KNOWN_COMPOSITES | urns.RUNNER,
+        )
+    )
+    for rewrite in PASSES:
+        stages = list(rewrite(stages, context))
+    leaves = [transform for stage in stages for transform in stage.transforms]
+    ids = _unique_ids(leaf.unique_name for leaf in leaves)
+    return context.components, [_describe(id_, leaf) for id_, leaf in zip(ids, leaves, strict=True)]
+
+
+def _unique_ids(names: Iterable[str]) -> Iterator[TransformId]:
+    seen: set[str] = set()
+    for name in names:
+        id_ = next(
+            candidate
+            for candidate in itertools.chain([name], (f"{name}#{n}" for n in itertools.count(2)))
+            if candidate not in seen
+        )
+        seen.add(id_)
+        yield TransformId(id_)
+
+
+def _describe(id_: TransformId, proto: beam_runner_api_pb2.PTransform) -> Transform:
+    if proto.spec.urn not in urns.PAR_DO_LIKE:
+        return Transform(id_, proto)
+    payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    keyed = bool(payload.state_specs or payload.timer_family_specs)
+    return Transform(
+        id_,
+        proto,
+        side_tags=frozenset(payload.side_inputs),
+        multimap_tags=frozenset(
+            tag
+            for tag, side in payload.side_inputs.items()
+            if side.access_pattern.urn == _SIDE_MULTIMAP
+        ),
+        keyed=keyed or payload.requires_time_sorted_input,
+        time_sorted=payload.requires_time_sorted_input,
+    )
+
+
+def _topological(transforms: list[Transform]) -> list[Transform]:
+    producer = {output: t for t in transforms for output in t.outputs}
+    ordered: list[Transform] = []
+    seen: set[str] = set()
+    for root in transforms:
+        stack = [(root, False)]
+        while stack:
+            transform, expanded = stack.pop()
+            if expanded:
+                ordered.append(transform)
+            elif transform.id not in seen:
+                seen.add(transform.id)
+                stack.append((transform, True))
+                stack.extend(
+                    (producer[PCollectionId(p)], False) for p in transform.proto.inputs.values()
+                )
+    return ordered
+
+
+def _place(ordered: list[Transform]) -> None:
+    """Set every level. A runner transform has the level of the stage that writes to it."""
+    producer = {output: t for t in ordered for output in t.outputs}
+    nodes = []
+    for transform in ordered:
+        inputs: dict[str, int] = {}
+        for tag, pcollection in transform.proto.inputs.items():
+            source = producer[PCollectionId(pcollection)]
+            barrier = int(
+                source.is_runner
+                or tag in transform.side_tags
+                # A key partitioning stands before a stateful DoFn.
+                or transform.keyed
+            )
+            inputs[source.id] = max(inputs.get(source.id, 0), barrier)
+        nodes.append(Node(transform.id, inputs))
+    levels = assign_levels(nodes)
+    for transform in ordered:
+        transform.level = levels[transform.id]
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one stage will consist of, while its edges are being found."""
+
+    transforms: list[Transform]
+    sources: list[tuple[TransformId, EdgeId | None]] = field(default_factory=list)
+    sinks: list[tuple[TransformId, EdgeId]] = field(default_factory=list)
+    side_inputs: list[SideInput] = field(default_factory=list)
+    ends: list[beam_runner_api_pb2.PTransform] = field(default_factory=list)
+
+
+class _Planner:
+    def __init__(
+        self, components: beam_runner_api_pb2.Components, ordered: list[Transform]
+    ) -> None:
+        self._components = components
+        self._ordered = ordered
+        self._producer = {output: t for t in ordered for output in t.outputs}
+        self._edges: list[Edge] = []
+        # One edge serves all consumers of a PCollection that want it the same way.
+        self._edge_ids: dict[tuple[EdgeKind, str, int, bool, bool], EdgeId] = {}
+
+    def plan(self) -> Plan:
+        parts = self._connect()
+        by_level: dict[int, list[Stage]] = defaultdict(list)
+        self._cut(parts)
+        for part in parts:
+            stage = self._stage(part)
+            by_level[stage.level].append(stage)
+        levels = tuple(tuple(by_level[i]) for i in range(max(by_level, default=-1) + 1))
+        components = copy.deepcopy(self._components)
+        components.transforms.clear()
+        return Plan(components.SerializeToString(), levels, tuple(self._edges))
+
+    def _harness_transforms(self) -> list[Transform]:
+        return [t for t in self._ordered if not t.is_runner]
+
+    def _fused(self, producer: Transform, consumer: Transform) -> bool:
+        return not producer.is_runner and not consumer.keyed and producer.level == consumer.level
+
+    def _connect(self) -> list[_Part]:
+        """Transforms joined by fused edges make a part (union-find over the level graph)."""
+        leader: dict[str, str] = {t.id: t.id for t in self._harness_transforms()}
+        readers: dict[tuple[str, int, bool, bool], str] = {}
+
+        def find(name: str) -> str:
+            while leader[name] != name:
+                leader[name] = leader[leader[name]]
+                name = leader[name]
+            return name
+
+        for transform in self._harness_transforms():
+            for pcollection in transform.main_inputs:
+                source = self._producer[pcollection]
+                if self._fused(source, transform):
+                    leader[find(transform.id)] = find(source.id)
+                else:
+                    # Readers of one edge share its source.
+                    reader = readers.setdefault(
+                        (pcollection, transform.level, transform.keyed, transform.time_sorted),
+                        transform.id,
+                    )
+                    leader[find(transform.id)] = find(reader)
+        parts: dict[str, _Part] = {}
+        for transform in self._harness_transforms():
+            parts.setdefault(find(transform.id), _Part([])).transforms.append(transform)
+        return list(parts.values())
+
+    def _cut(self, parts: list[_Part]) -> None:
+        part_of = {t.id: part for part in parts for t in part.transforms}
+        for part in parts:
+            for transform in part.transforms:
+                if transform.proto.spec.urn == urns.IMPULSE:
+                    part.sources.append((transform.id, None))
+                for tag, name in transform.proto.inputs.items():
+                    self._cut_input(part_of, part, transform, tag, PCollectionId(name))
+
+    def _cut_input(
+        self,
+        part_of: dict[TransformId, _Part],
+        part: _Part,
+        transform: Transform,
+        tag: str,
+        pcollection: PCollectionId,
+    ) -> None:
+        source = self._producer[pcollection]
+        if tag in transform.side_tags:
+            kind = EdgeKind.SIDE
+        elif self._fused(source, transform):
+            return
+        elif transform.keyed:
+            kind = EdgeKind.KEYED
+        elif not source.is_runner:
+            kind = EdgeKind.FORWARD
+        elif source.proto.spec.urn in urns.EXCHANGES:
+            kind = EdgeKind.SPREAD
+        else:
+            kind = EdgeKind.GROUP
+        edge = self._edge(part_of, kind, pcollection, transform, tag)
+        if kind is EdgeKind.SIDE:
+            part.side_inputs.append(SideInput(transform.id, tag, edge))
+        else:
+            self._add_source(part, edge, pcollection)
+
+    def _edge(
+        self,
+        part_of: dict[TransformId, _Part],
+        kind: EdgeKind,
+        pcollection: PCollectionId,
+        consumer: Transform,
+        tag: str,
+    ) -> EdgeId:
+        """The edge on which ``consumer`` reads ``pcollection``, made at its first use."""
+        multimap = kind is EdgeKind.SIDE and tag in consumer.multimap_tags
+        time_sorted = kind is EdgeKind.KEYED and consumer.time_sorted
+        # A side input is published once, whoever reads it.
+        level = -1 if kind is EdgeKind.SIDE else consumer.level
+        key = (kind, pcollection, level, multimap, time_sorted)
+        if key in self._edge_ids:
+            return self._edge_ids[key]
+        source = self._producer[pcollection]
+        written = source.main_inputs[0] if source.is_runner else pcollection
+        writer = self._producer[written]
+        edge = Edge(
+            EdgeId(len(self._edges)),
+            kind,
+            written,
+            LevelIndex(writer.level),
+            LevelIndex(consumer.level),
+            multimap,
+            time_sorted,
+        )
+        self._edge_ids[key] = edge.id
+        self._edges.append(edge)
+        self._add_sink(part_of[writer.id], edge)
+        return edge.id
+
+    def _add_sink(self, part: _Part, edge: Edge) -> None:
+        id_ = TransformId(f"edge {edge.id}/Write")
+        part.sinks.append((id_, edge.id))
+        part.ends.append(
+            beam_runner_api_pb2.PTransform(
+                unique_name=id_,
+                spec=beam_runner_api_pb2.FunctionSpec(urn=urns.SINK, payload=str(edge.id).encode()),
+                inputs={"in": edge.pcollection},
+            )
+        )
+
+    def _add_source(self, part: _Part, edge: EdgeId, pcollection: PCollectionId) -> None:
+        id_ = TransformId(f"edge {edge}/Read")
+        if any(source == id_ for source, _ in part.sources):
+            return
+        part.sources.append((id_, edge))
+        part.ends.append(
+            beam_runner_api_pb2.PTransform(
+                unique_name=id_,
+                spec=beam_runner_api_pb2.FunctionSpec(urn=urns.SOURCE, payload=str(edge).encode()),
+                outputs={"out": pcollection},
+            )
+        )
+
+    def _stage(self, part: _Part) -> Stage:
+        first = part.transforms[0]
+        protos = [(t.id, t.proto) for t in part.transforms if t.proto.spec.urn != urns.IMPULSE]
+        impulses = [
+            (
+                t.id,
+                beam_runner_api_pb2.PTransform(
+                    unique_name=t.proto.unique_name,
+                    spec=beam_runner_api_pb2.FunctionSpec(urn=urns.SOURCE),
+                    outputs=t.proto.outputs,
+                ),
+            )
+            for t in part.transforms
+            if t.proto.spec.urn == urns.IMPULSE
+        ]
+        ends = [(TransformId(end.unique_name), end) for end in part.ends]
+        environments = {t.proto.environment_id for t in part.transforms} - {""}
+        return Stage(
+            name=first.proto.unique_name,
+            level=LevelIndex(first.level),
+            transforms=tuple(
+                (id_, proto.SerializeToString()) for id_, proto in impulses + protos + ends
+            ),
+            sources=tuple(part.sources),
+            sinks=tuple(part.sinks),
+            side_inputs=tuple(part.side_inputs),
+            environment=next(iter(environments), ""),
+        )

@@ -1,0 +1,41 @@
+"""Every piece of Beam's worker that we use; an upgrade of Beam is checked here."""
+
+from __future__ import annotations
+
+from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
+from apache_beam.runners import common
+from apache_beam.runners.worker import operations, statesampler
+from apache_beam.runners.worker.bundle_processor import (
+    BeamTransformFactory,
+    BundleProcessor,
+    ExecutionContext,
+    memoize,
+)
+from apache_beam.transforms.trigger import (
+    Always,
+    BatchGlobalTriggerDriver,
+    DefaultTrigger,
+    _Never,
+    create_trigger_driver,
+)
+from apache_beam.utils import proto_utils
+
+Never = _Never
+
+__all__ = [
+    "Always",
+    "BatchGlobalTriggerDriver",
+    "BeamTransformFactory",
+    "BundleProcessor",
+    "DefaultTrigger",
+    "ExecutionContext",
+    "Never",
+    "common",
+    "create_InputStream",
+    "create_OutputStream",
+    "create_trigger_driver",
+    "memoize",
+    "operations",
+    "proto_utils",
+    "statesampler",
+]

@@ -1,0 +1,194 @@
+"""One bundle of one stage, run in this process by Beam's own operations."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping
+from typing import Any
+
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, metrics_pb2
+
+from sparkdrain.graph import urns
+from sparkdrain.graph.plan import EdgeId, Stage, TransformId
+from sparkdrain.harness.beam import (
+    BundleProcessor,
+    ExecutionContext,
+    memoize,
+    proto_utils,
+    statesampler,
+)
+from sparkdrain.harness.compiled.operation import compile_from
+from sparkdrain.harness.factory import StageFactory
+from sparkdrain.harness.operations import SourceOperation, Writer
+
+
+class StageBundle(BundleProcessor):  # type: ignore[misc]
+    """Runs the transforms of a stage over the elements that are fed into its sources.
+
+    Order of calls: ``start``, feeds to the sources, ``finish``; ``teardown`` in every case.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        components: beam_runner_api_pb2.Components,
+        writers: Mapping[EdgeId, Writer],
+        state_handler: Any,
+        key_state: Any,
+        *,
+        compiled: bool,
+    ) -> None:
+        self._stage = stage
+        self._writers = writers
+        self._key_state = key_state
+        self._compile = compiled
+        self.states: dict[str, Any] = {}
+        self.dofns: dict[str, Any] = {}
+        self._context: Any = None
+        super().__init__(frozenset(), _descriptor(stage, components), state_handler, None)
+
+    def create_execution_tree(
+        self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor
+    ) -> collections.OrderedDict[str, Any]:
+        """Operations by transform id, producers before consumers."""
+        self.factory = factory = StageFactory(
+            self.runner_capabilities,
+            descriptor,
+            None,
+            self.counter_factory,
+            self.state_sampler,
+            self.state_handler,
+            None,
+        )
+        factory.writers = self._writers
+        factory.states = self.states
+        factory.dofns = self.dofns
+        factory.key_state = self._key_state
+        consumers = _consumers(descriptor)
+
+        @memoize
+        def operation(transform_id: str) -> Any:
+            outputs = {
+                tag: [entry(consumer) for consumer in consumers[pcollection]]
+                for tag, pcollection in descriptor.transforms[transform_id].outputs.items()
+            }
+            return factory.create_operation(transform_id, outputs)
+
+        @memoize
+        def entry(transform_id: str) -> Any:
+            """What producers see of a transform: its operation, or a compiled chain."""
+            op = operation(transform_id)
+            if not self._compile:
+                return op
+            return compile_from(transform_id, operation, consumers, factory, descriptor) or op
+
+        order = _heights(descriptor, consumers)
+        return collections.OrderedDict((id_, operation(id_)) for id_ in order)
+
+    def source(self, transform_id: TransformId) -> SourceOperation:
+        """The operation that takes in the elements of a source."""
+        return self.ops[transform_id]
+
+    def start(self) -> None:
+        """Start the bundle: ``start_bundle`` of every DoFn."""
+        self._context = ExecutionContext()
+        self.state_sampler.start()
+        for op in reversed(self.ops.values()):
+            op.execution_context = self._context
+            op.start()
+
+    def enter(self) -> None:
+        """Make this bundle the one to which metrics and logs of this thread belong."""
+        statesampler.set_current_tracker(self.tracker)
+
+    @property
+    def tracker(self) -> Any:
+        """What Beam's metrics ask for the present step."""
+        return self.factory.tracker if self._compile else self.state_sampler
+
+    def end_key(self) -> None:
+        """The input of the present key has ended: fire its timers, forget its state."""
+        for transform_id, context in self.states.items():
+            operation = self.ops[transform_id]
+            for family, timer in context.timers.due():
+                operation.process_timer(family, timer)
+            context.forget_key()
+
+    def take_residuals(self) -> list[tuple[Any, Any]]:
+        """Restrictions that were deferred since the last call, each with its operation."""
+        residuals = self._context.delayed_applications
+        self._context.delayed_applications = []
+        return residuals
+
+    def finish(self) -> None:
+        """End the bundle: ``finish_bundle`` of every DoFn."""
+        for op in self.ops.values():
+            op.finish()
+
+    def infos(self) -> list[metrics_pb2.MonitoringInfo]:
+        """All metrics of the bundle."""
+        return self.monitoring_infos()
+
+    def finalize(self) -> None:
+        """Run the callbacks that wait for the bundle to be committed."""
+        for op in self.ops.values():
+            op.finalize_bundle()
+
+    def teardown(self) -> None:
+        """Tear all DoFns down; errors of one do not keep the others from it."""
+        self.state_sampler.stop_if_still_running()
+        error: Exception | None = None
+        for op in self.ops.values():
+            try:
+                op.teardown()
+            except Exception as failure:  # noqa: BLE001 - the first is raised below
+                error = error or failure
+        for handle in self.dofns.values():
+            handle.close()
+        if error is not None:
+            raise error
+
+
+def _descriptor(
+    stage: Stage, components: beam_runner_api_pb2.Components
+) -> beam_fn_api_pb2.ProcessBundleDescriptor:
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(id=stage.name)
+    for id_, serialized in stage.transforms:
+        descriptor.transforms[id_].ParseFromString(serialized)
+    for name in ("pcollections", "windowing_strategies", "coders", "environments"):
+        target = getattr(descriptor, name)
+        for key, value in getattr(components, name).items():
+            target[key].CopyFrom(value)
+    return descriptor
+
+
+def _consumers(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+) -> dict[str, list[str]]:
+    consumers: dict[str, list[str]] = collections.defaultdict(list)
+    for id_, proto in descriptor.transforms.items():
+        sides: set[str] = set()
+        if proto.spec.urn in urns.PAR_DO_LIKE:
+            payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
+            sides = set(payload.side_inputs)
+        for tag, pcollection in proto.inputs.items():
+            if tag not in sides:
+                consumers[pcollection].append(id_)
+    return consumers
+
+
+def _heights(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, consumers: dict[str, list[str]]
+) -> list[str]:
+    @memoize
+    def height(transform_id: str) -> int:
+        return 1 + max(
+            (
+                height(consumer)
+                for pcollection in descriptor.transforms[transform_id].outputs.values()
+                for consumer in consumers[pcollection]
+            ),
+            default=0,
+        )
+
+    return sorted(descriptor.transforms, key=height, reverse=True)

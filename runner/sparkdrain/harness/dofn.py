@@ -1,0 +1,103 @@
+"""A DoFn as it comes out of a pipeline: loaded once, and shared by all who ask for it."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+from apache_beam.internal import pickler
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.pvalue import SideInputData
+from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
+from apache_beam.transforms import sideinputs
+from apache_beam.transforms.core import DoFnInfo
+
+# Beam's operations take a DoFn as bytes and load it three times. The bytes we give them name an
+# entry here, so that one instance serves the operation and the compiled stage alike.
+_LOADED: dict[int, Any] = {}
+_NUMBERS = itertools.count()
+
+
+class _Reference:
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _loaded, (self._number,)
+
+
+def _loaded(number: int) -> Any:
+    return _LOADED[number]
+
+
+@dataclass(slots=True)
+class DoFnHandle:
+    """A loaded DoFn with its arguments; ``close`` it when the bundle processor is gone."""
+
+    dofn: Any
+    args: Any
+    kwargs: Any
+    windowing: Any
+    serialized: bytes
+    side_inputs: list[Any]
+    has_state: bool
+    _number: int
+
+    def close(self) -> None:
+        """Forget the instance."""
+        _LOADED.pop(self._number, None)
+
+
+def load_dofn(
+    factory: Any,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ParDoPayload,
+) -> DoFnHandle:
+    """Load the DoFn of a ParDo (``beam:transform:pardo:v1``)."""
+    data = DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
+    dofn, args, kwargs, tags, windowing = pickler.loads(data)
+    if not windowing:
+        (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
+        windowing = factory.context.windowing_strategies.get_by_id(
+            factory.descriptor.pcollections[main].windowing_strategy_id
+        )
+    number = next(_NUMBERS)
+    _LOADED[number] = (dofn, args, kwargs, tags, windowing)
+    return DoFnHandle(
+        dofn,
+        args,
+        kwargs,
+        windowing,
+        pickler.dumps(_Reference(number)),
+        _side_inputs(factory, transform_id, proto, payload),
+        bool(payload.state_specs or payload.timer_family_specs),
+        number,
+    )
+
+
+def _side_inputs(
+    factory: Any,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ParDoPayload,
+) -> list[Any]:
+    views = sorted(
+        (
+            (tag, SideInputData.from_runner_api(side, factory.context))
+            for tag, side in payload.side_inputs.items()
+        ),
+        key=lambda view: sideinputs.get_sideinput_index(view[0]),
+    )
+    return [
+        StateBackedSideInputMap(
+            factory.state_handler,
+            transform_id,
+            tag,
+            view,
+            factory.get_windowed_coder(proto.inputs[tag]),
+            use_bulk_read=False,
+        )
+        for tag, view in views
+    ]

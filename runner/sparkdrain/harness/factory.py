@@ -1,0 +1,148 @@
+"""Builds the operations of a stage; where the runner has its own, those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import WindowedValueCoder
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.worker import operation_specs
+
+from sparkdrain.graph import urns
+from sparkdrain.harness.beam import BeamTransformFactory, common, operations
+from sparkdrain.harness.dofn import DoFnHandle, load_dofn
+from sparkdrain.harness.operations import (
+    CombinePhaseOperation,
+    SinkOperation,
+    SourceOperation,
+    Writer,
+)
+from sparkdrain.harness.user_state import KeyedStateContext
+
+Consumers = dict[str, list[Any]]
+
+
+class StageFactory(BeamTransformFactory):  # type: ignore[misc]
+    """Beam's operation factory with our ends, DoFns that are loaded once, and keyed state."""
+
+    # A copy: what we register must not reach other runners in the same process.
+    _known_urns = dict(BeamTransformFactory._known_urns)  # noqa: RUF012, SLF001
+
+    writers: Mapping[int, Writer]
+    states: dict[str, KeyedStateContext]
+    dofns: dict[str, DoFnHandle]
+    key_state: Any
+
+    def name(self, transform_id: str, proto: beam_runner_api_pb2.PTransform) -> Any:
+        """How metrics and errors refer to a transform."""
+        return common.NameContext(proto.unique_name, transform_id)
+
+    def main_input_coder(
+        self, proto: beam_runner_api_pb2.PTransform, payload: Any
+    ) -> WindowedValueCoder:
+        """The windowed coder of the input that is not a side input."""
+        (pcollection,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
+        return self.get_windowed_coder(pcollection)
+
+
+@StageFactory.register_urn(urns.SOURCE, None)
+def create_source(
+    factory: StageFactory,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    payload: bytes,
+    consumers: Consumers,
+) -> Any:
+    """The source of an edge, or of an impulse."""
+    targets = [op for ops in consumers.values() for op in ops]
+    return SourceOperation(
+        factory.name(transform_id, proto),
+        factory.counter_factory,
+        factory.state_sampler,
+        targets,
+        factory.get_only_output_coder(proto),
+    )
+
+
+@StageFactory.register_urn(urns.SINK, None)
+def create_sink(
+    factory: StageFactory,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    payload: bytes,
+    consumers: Consumers,
+) -> Any:
+    """The sink of an edge."""
+    return SinkOperation(
+        factory.name(transform_id, proto),
+        factory.counter_factory,
+        factory.state_sampler,
+        factory.writers[int(proto.spec.payload)],
+    )
+
+
+@StageFactory.register_urn(urns.PAR_DO, beam_runner_api_pb2.ParDoPayload)
+def create_par_do(
+    factory: StageFactory,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ParDoPayload,
+    consumers: Consumers,
+) -> Any:
+    """A ParDo; a stateful one gets its state from the store beside it."""
+    handle = load_dofn(factory, transform_id, proto, payload)
+    factory.dofns[transform_id] = handle
+    context = None
+    if payload.timer_family_specs or payload.state_specs:
+        coder = factory.main_input_coder(proto, payload)
+        context = factory.states[transform_id] = KeyedStateContext(
+            transform_id, coder.window_coder, factory.key_state
+        )
+    tags = list(proto.outputs)
+    coders = factory.get_output_coders(proto)
+    spec = operation_specs.WorkerDoFn(
+        serialized_fn=handle.serialized,
+        output_tags=tags,
+        input=None,
+        side_inputs=None,
+        output_coders=[coders[tag] for tag in tags],
+    )
+    operation = operations.DoOperation(
+        factory.name(transform_id, proto),
+        spec,
+        factory.counter_factory,
+        factory.state_sampler,
+        handle.side_inputs,
+        context,
+    )
+    return factory.augment_oldstyle_op(operation, proto.unique_name, consumers, tags)
+
+
+def _combine_phase(phase: str) -> Any:
+    def create(
+        factory: StageFactory,
+        transform_id: str,
+        proto: beam_runner_api_pb2.PTransform,
+        payload: beam_runner_api_pb2.CombinePayload,
+        consumers: Consumers,
+    ) -> Any:
+        combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, factory.context)
+        operation = CombinePhaseOperation(
+            factory.name(transform_id, proto),
+            operation_specs.WorkerCombineFn(
+                b"", phase, None, [factory.get_only_output_coder(proto)]
+            ),
+            factory.counter_factory,
+            factory.state_sampler,
+            combine_fn,
+            phase,
+        )
+        return factory.augment_oldstyle_op(operation, proto.unique_name, consumers)
+
+    return create
+
+
+for _urn, _phase in ((urns.MERGE_ACCUMULATORS, "merge"), (urns.EXTRACT_OUTPUTS, "extract")):
+    StageFactory.register_urn(_urn, beam_runner_api_pb2.CombinePayload)(_combine_phase(_phase))

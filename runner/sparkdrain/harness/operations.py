@@ -1,0 +1,115 @@
+"""The operations that stand at the ends of a stage, and those for lifted combines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from sparkdrain.harness.beam import common, operations
+
+
+class Writer(Protocol):
+    """Where a sink puts elements; ``context`` carries timestamp, windows and pane."""
+
+    def write(self, value: Any, context: Any) -> None: ...
+
+
+class SourceOperation(operations.Operation):  # type: ignore[misc]
+    """Feeds the elements of an edge (or an impulse) into a stage."""
+
+    def __init__(
+        self,
+        name: common.NameContext,
+        counter_factory: Any,
+        state_sampler: Any,
+        consumers: Sequence[Any],
+        coder: Any,
+    ) -> None:
+        super().__init__(name, None, counter_factory, state_sampler)
+        self._targets = list(consumers)
+        self._coder = coder
+        self._compiled: Any = None
+
+    def setup(self, data_sampler: Any = None) -> None:
+        super().setup(data_sampler)
+        self.receivers = [
+            operations.ConsumerSet.create(
+                self.counter_factory,
+                self.name_context.step_name,
+                0,
+                self._targets,
+                self._coder,
+                None,
+                None,
+            )
+        ]
+        if len(self._targets) == 1:
+            self._compiled = getattr(self._targets[0], "process_values", None)
+
+    def feed(self, values: list[Any], context: Any) -> None:
+        """Process ``values``, which all have the metadata of ``context``."""
+        if self._compiled is not None:
+            self.receivers[0].opcounter.element_counter.update_n(len(values))
+            self._compiled(values, context)
+            return
+        receive = self.receivers[0].receive
+        with_value = context.with_value
+        for value in values:
+            receive(with_value(value))
+
+    def feed_windowed(self, elements: list[Any]) -> None:
+        """Process ``elements``, which are windowed values."""
+        receive = self.receivers[0].receive
+        for element in elements:
+            receive(element)
+
+    def process(self, windowed_value: Any) -> None:
+        self.output(windowed_value)
+
+
+class SinkOperation(operations.Operation):  # type: ignore[misc]
+    """Hands the elements of a PCollection to the writer of an edge."""
+
+    def __init__(
+        self, name: common.NameContext, counter_factory: Any, state_sampler: Any, writer: Writer
+    ) -> None:
+        super().__init__(name, None, counter_factory, state_sampler)
+        self.writer = writer
+
+    def process(self, windowed_value: Any) -> None:
+        self.writer.write(windowed_value.value, windowed_value)
+
+
+class CombinePhaseOperation(operations.Operation):  # type: ignore[misc]
+    """Applies one phase of a CombineFn to the value of each key-value pair."""
+
+    def __init__(
+        self,
+        name: common.NameContext,
+        spec: Any,
+        counter_factory: Any,
+        state_sampler: Any,
+        combine_fn: Any,
+        phase: str,
+    ) -> None:
+        super().__init__(name, spec, counter_factory, state_sampler)
+        self.combine_fn = combine_fn
+        self.apply = {
+            "merge": combine_fn.merge_accumulators,
+            "extract": combine_fn.extract_output,
+        }[phase]
+
+    def setup(self, data_sampler: Any = None) -> None:
+        with self.scoped_start_state:
+            super().setup(data_sampler)
+            self.combine_fn.setup()
+
+    def process(self, windowed_value: Any) -> None:
+        with self.scoped_process_state:
+            key, value = windowed_value.value
+            self.output(windowed_value.with_value((key, self.apply(value))))
+
+    def teardown(self) -> None:
+        with self.scoped_finish_state:
+            super().teardown()
+            self.combine_fn.teardown()

@@ -1,0 +1,87 @@
+"""Has a shard seen all of its input? Pure: records in, a verdict out.
+
+The end of an iterator means nothing: when a fetch fails, PySpark's worker sees an empty input
+and goes on. Invariant: a shard may finish only after exactly one end message of every expected
+producer, and with the blocks that those messages count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sparkdrain.errors import TruncatedInput
+from sparkdrain.shuffle.blocks import EndMessage, chain_checksum
+
+Producer = tuple[int, int]
+"""Level and slot."""
+
+
+@dataclass(slots=True)
+class Completeness:
+    """Counts what arrives from each expected producer until all is there."""
+
+    expected: frozenset[Producer]
+    _ends: dict[Producer, EndMessage] = field(default_factory=dict)
+    _blocks: dict[Producer, int] = field(default_factory=dict)
+    _checksums: dict[Producer, int] = field(default_factory=dict)
+
+    def saw_block(self, level: int, producer: int, edge: int, sequence: int, size: int) -> None:
+        """Count a block of ``size`` payload bytes."""
+        key = (level, producer)
+        self._blocks[key] = self._blocks.get(key, 0) + 1
+        self._checksums[key] = chain_checksum(self._checksums.get(key, 0), edge, sequence, size)
+
+    def saw_end(self, message: EndMessage) -> None:
+        """Count an end message.
+
+        Raises:
+            TruncatedInput: the same producer ended twice.
+        """
+        key = (message.level, message.producer)
+        if key in self._ends:
+            msg = f"slot {key[1]} of level {key[0]} ended twice"
+            raise TruncatedInput(msg)
+        self._ends[key] = message
+
+    def verify(self) -> dict[Producer, int]:
+        """The attempt of each producer, all input being there.
+
+        Raises:
+            TruncatedInput: an end message or a block is missing, or one is too many.
+        """
+        missing = self.expected - self._ends.keys()
+        strangers = (self._ends.keys() | self._blocks.keys()) - self.expected
+        if missing or strangers:
+            msg = (
+                f"input is not complete: no end message from {sorted(missing)}, "
+                f"unexpected records from {sorted(strangers)} (level, slot)"
+            )
+            raise TruncatedInput(msg)
+        for key, end in self._ends.items():
+            blocks, checksum = self._blocks.get(key, 0), self._checksums.get(key, 0)
+            if (blocks, checksum) != (end.blocks, end.checksum):
+                msg = (
+                    f"slot {key[1]} of level {key[0]} sent {end.blocks} blocks, {blocks} arrived"
+                    f"{' with other content' if blocks == end.blocks else ''}"
+                )
+                raise TruncatedInput(msg)
+        return {key: end.attempt for key, end in self._ends.items()}
+
+
+def agree(seen: Iterable[dict[Producer, int]]) -> None:
+    """All consumers of a level must have read the same execution of every producer.
+
+    Raises:
+        TruncatedInput: two consumers saw different attempts of one producer, so that a part of
+            a level was run again with outcomes that need not fit the rest.
+    """
+    attempts: dict[Producer, int] = {}
+    for consumer in seen:
+        for producer, attempt in consumer.items():
+            if attempts.setdefault(producer, attempt) != attempt:
+                msg = (
+                    f"slot {producer[1]} of level {producer[0]} was run again after some of its "
+                    "output had been used"
+                )
+                raise TruncatedInput(msg)

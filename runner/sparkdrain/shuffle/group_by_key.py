@@ -1,0 +1,71 @@
+"""What a GroupByKey of bounded input hands out: windows, panes, timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from apache_beam import coders
+from apache_beam.transforms.window import WindowedValue
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
+
+from sparkdrain.shuffle.coding import ElementCoding
+from sparkdrain.shuffle.merging import GroupMerger, values_of
+
+_BATCH = 1024
+# The one pane of a window whose input has ended.
+ONLY_PANE = PaneInfo(
+    is_first=True, is_last=True, timing=PaneInfoTiming.ON_TIME, index=0, nonspeculative_index=0
+)
+
+
+class WindowGroups:
+    """One pane per key and window, at the end of the window."""
+
+    def __init__(
+        self, key_coder: Any, value_coder: Any, window_coder: Any, merger: GroupMerger
+    ) -> None:
+        self._decode_key = key_coder.get_impl().decode_nested
+        self._decode_values = coders.ListCoder(value_coder).get_impl().decode
+        self._decode_window = window_coder.get_impl().decode
+        self._merger = merger
+
+    def batches(self) -> Iterator[tuple[Any, list[Any]]]:
+        """Runs of ``(key, values)`` pairs with their shared context."""
+        section: bytes | None = None
+        context: Any = None
+        pairs: list[Any] = []
+        decode_key, decode_values = self._decode_key, self._decode_values
+        for found, key, chunks in self._merger.groups():
+            if found != section or len(pairs) >= _BATCH:
+                if pairs:
+                    yield context, pairs
+                    pairs = []
+                if found != section:
+                    section = found
+                    window = self._decode_window(found)
+                    context = WindowedValue(None, window.max_timestamp(), (window,), ONLY_PANE)
+            pairs.append((decode_key(key), values_of(chunks, decode_values)))
+        if pairs:
+            yield context, pairs
+
+
+class PaneGroups:
+    """Everything else: Beam's own trigger driver decides, key by key."""
+
+    def __init__(
+        self, key_coder: Any, coding: ElementCoding, windowing: Any, merger: GroupMerger
+    ) -> None:
+        from sparkdrain.harness.beam import create_trigger_driver  # noqa: PLC0415 (layers)
+
+        self._decode_key = key_coder.get_impl().decode_nested
+        self._decode = coding.windowed_values.decode
+        self._driver = create_trigger_driver(windowing, is_batch=True)
+        self._merger = merger
+
+    def batches(self) -> Iterator[tuple[Any, list[Any]]]:
+        """One ``(key, values)`` pair per pane, with its context."""
+        for _, encoded, chunks in self._merger.groups():
+            elements = values_of(chunks, self._decode)
+            for pane in self._driver.process_entire_key(self._decode_key(encoded), elements):
+                yield pane, [pane.value]

@@ -1,0 +1,46 @@
+"""The payload of a block of grouped values: columns of keys and of value chunks.
+
+``[section size u32][section][count u32][key sizes u32 * n][chunk sizes u32 * n][keys][chunks]``.
+A section is what groups share beside the key (an encoded window, or nothing); a chunk is a list
+of values as a list coder writes it: ``[count i32][values in nested coding]``.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator
+from itertools import accumulate
+
+_U32 = struct.Struct(">I")
+
+
+def encode_groups(section: bytes, keys: list[bytes], chunks: list[bytes]) -> bytes:
+    """The payload for ``keys`` and the chunk of each."""
+    sizes = array("I", map(len, keys))
+    sizes.extend(map(len, chunks))
+    return b"".join(
+        (
+            _U32.pack(len(section)),
+            section,
+            _U32.pack(len(keys)),
+            sizes.tobytes(),
+            *keys,
+            *chunks,
+        )
+    )
+
+
+def decode_groups(payload: bytes) -> tuple[bytes, Iterator[tuple[bytes, bytes]]]:
+    """The section, and pairs of key and chunk."""
+    (section_size,) = _U32.unpack_from(payload)
+    position = 4 + section_size
+    section = payload[4:position]
+    (count,) = _U32.unpack_from(payload, position)
+    position += 4
+    sizes = array("I")
+    sizes.frombytes(payload[position : position + 8 * count])
+    ends = list(accumulate(sizes, initial=position + 8 * count))
+    keys = (payload[a:b] for a, b in zip(ends[:count], ends[1 : count + 1], strict=True))
+    chunks = (payload[a:b] for a, b in zip(ends[count:-1], ends[count + 1 :], strict=True))
+    return section, zip(keys, chunks, strict=True)

@@ -1,0 +1,93 @@
+"""The outgoing side of a shard: blocks with their targets, until Spark takes them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NewType
+
+from sparkdrain.shuffle.blocks import EndMessage, chain_checksum, encode_block, encode_end
+
+Partition = NewType("Partition", int)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which Spark partition means what in the shuffle behind a level.
+
+    First ``slots`` partitions for every level of the job, then one for reports, then the
+    buckets of side inputs. The same for all levels, so that the shuffles of several levels
+    can be read together, partition by partition.
+    """
+
+    slots: int
+    levels: int
+    side_buckets: int
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return self.slots * self.levels + 1 + self.side_buckets
+
+    @property
+    def reports(self) -> Partition:
+        """Where reports go."""
+        return Partition(self.slots * self.levels)
+
+    def shard(self, level: int, slot: int) -> Partition:
+        """Where the blocks for ``slot`` of ``level`` go."""
+        return Partition(level * self.slots + slot)
+
+    def side(self, bucket: int) -> Partition:
+        """Where bucket ``bucket`` of all side inputs goes."""
+        return Partition(self.slots * self.levels + 1 + bucket)
+
+
+@dataclass(slots=True)
+class Outbox:
+    """Sends the blocks of one task; numbers and counts them for its end messages."""
+
+    layout: Layout
+    level: int
+    slot: int
+    attempt: int
+    send: Callable[[Partition, bytes], None]
+    """Takes a record for a partition; may block until there is room."""
+    bytes: int = 0
+    side_bytes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    _sequence: int = 0
+    _blocks: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
+    _checksums: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
+
+    def put(self, edge: int, partition: Partition, payload: bytes) -> None:
+        """Send ``payload``."""
+        sequence = self._sequence
+        self._sequence += 1
+        self._blocks[partition] += 1
+        self._checksums[partition] = chain_checksum(
+            self._checksums[partition], edge, sequence, len(payload)
+        )
+        self.bytes += len(payload)
+        if partition > self.layout.reports:
+            self.side_bytes[partition] += len(payload)
+        self.send(partition, encode_block(self.level, edge, self.slot, sequence, payload))
+
+    def end(self) -> None:
+        """Send one end message to every partition that a later level or the driver may read."""
+        layout = self.layout
+        later = range(self.level + 1, layout.levels)
+        shards = [layout.shard(level, slot) for level in later for slot in range(layout.slots)]
+        sides = [layout.side(bucket) for bucket in range(layout.side_buckets)]
+        for partition in shards + sides:
+            if partition in self._blocks or partition < layout.reports:
+                self.send(partition, encode_end(self._end(partition)))
+
+    def _end(self, partition: Partition) -> EndMessage:
+        return EndMessage(
+            self.level,
+            self.slot,
+            self.attempt,
+            self._blocks[partition],
+            self._checksums[partition],
+        )

@@ -1,0 +1,54 @@
+"""Answers Beam's state requests for side inputs from the published files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from apache_beam import coders
+
+from sparkdrain.errors import TruncatedInput
+from sparkdrain.side_inputs.file import SideFile
+
+
+class SideInputState:
+    """The state handler of a stage: finds the file of (transform, tag), reads what is asked."""
+
+    def __init__(
+        self, edges: Mapping[tuple[str, str], int], open_file: Callable[[int], SideFile | None]
+    ) -> None:
+        self._edges = edges
+        self._open = open_file
+
+    def _file(self, request: Any) -> SideFile | None:
+        return self._open(self._edges[request.transform_id, request.side_input_id])
+
+    def blocking_get(self, state_key: Any, coder: Any) -> Iterator[Any]:
+        """The values under ``state_key``, decoded with ``coder``.
+
+        Raises:
+            NotImplementedError: the key is not one of a side input.
+        """
+        kind = state_key.WhichOneof("type")
+        request = getattr(state_key, kind)
+        if kind == "iterable_side_input":
+            return self._values(request, b"", coder)
+        if kind == "multimap_side_input":
+            return self._values(request, request.key, coder)
+        msg = f"state request {kind} is not one of a side input"
+        raise NotImplementedError(msg)
+
+    def _values(self, request: Any, key: bytes, coder: Any) -> Iterator[Any]:
+        file = self._file(request)
+        if file is None:
+            return iter(())
+        impl = coder.get_impl() if isinstance(coder, coders.Coder) else coder
+        decode = _list_decoder(impl)
+        return file.values(request.window, key, decode)
+
+
+def _list_decoder(impl: Any) -> Callable[[bytes], list[Any]]:
+    return coders.coder_impl.ListCoderImpl(impl).decode
+
+
+__all__ = ["SideInputState", "TruncatedInput"]

@@ -1,0 +1,258 @@
+"""The two ends of each kind of edge: who writes it and who hands it out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from apache_beam import coders
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms.window import TimestampCombiner
+
+from sparkdrain.graph.plan import Edge, EdgeKind
+from sparkdrain.harness.beam import Always, DefaultTrigger, Never
+from sparkdrain.harness.bundle import StageBundle
+from sparkdrain.shuffle.coding import ElementCoding
+from sparkdrain.shuffle.elements import ElementWriter, read_runs
+from sparkdrain.shuffle.group_by_key import PaneGroups, WindowGroups
+from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, WindowedWriter
+from sparkdrain.shuffle.key_groups import slot_of
+from sparkdrain.shuffle.merging import GroupMerger
+from sparkdrain.shuffle.outbox import Outbox, Partition
+from sparkdrain.stages.residuals import process_residuals
+
+# Elements fed at one go; between two goes, deferred work is looked after.
+_FEED = 4096
+
+
+class Source:
+    """Where the elements of an edge enter a bundle."""
+
+    def __init__(self, bundle: StageBundle, operation: Any) -> None:
+        self.bundle = bundle
+        self.operation = operation
+
+    def feed(self, values: list[Any], context: Any) -> None:
+        """Process values that share the metadata of ``context``."""
+        self.bundle.enter()
+        for start in range(0, len(values), _FEED):
+            self.operation.feed(values[start : start + _FEED], context)
+            process_residuals(self.bundle)
+
+    def feed_windowed(self, elements: list[Any]) -> None:
+        """Process windowed values."""
+        self.bundle.enter()
+        for start in range(0, len(elements), _FEED):
+            self.operation.feed_windowed(elements[start : start + _FEED])
+            process_residuals(self.bundle)
+
+
+class Codings:
+    """The coders of PCollections, as the shuffle needs them."""
+
+    def __init__(self, context: Any, components: beam_runner_api_pb2.Components) -> None:
+        self._context = context
+        self._components = components
+
+    def coder(self, edge: Edge) -> coders.Coder:
+        """The element coder of the PCollection that the edge carries."""
+        return self._context.coders.get_by_id(
+            self._components.pcollections[edge.pcollection].coder_id
+        )
+
+    def windowing(self, edge: Edge) -> Any:
+        """The windowing of that PCollection."""
+        return self._context.windowing_strategies.get_by_id(
+            self._components.pcollections[edge.pcollection].windowing_strategy_id
+        )
+
+    def window_coder(self, edge: Edge) -> coders.Coder:
+        """The coder of its windows."""
+        return self.windowing(edge).windowfn.get_window_coder()
+
+    def elements(self, edge: Edge, coder: coders.Coder | None = None) -> ElementCoding:
+        """How its elements are encoded (or only a part of them, that ``coder`` is for)."""
+        return ElementCoding.of(coder or self.coder(edge), self.window_coder(edge))
+
+
+def groups_by_window(windowing: Any) -> bool:
+    """Whether a GroupByKey of bounded input needs to know no more than keys and windows.
+
+    So it is if windows do not merge, the only pane comes at the end, and its timestamp is the
+    end of the window.
+    """
+    return (
+        not windowing.windowfn.is_merging()
+        and type(windowing.triggerfn) in (DefaultTrigger, Always, Never)
+        and windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
+        and not (
+            # Always fires per element in Beam's model unless all is global.
+            type(windowing.triggerfn) is Always and not _global(windowing)
+        )
+    )
+
+
+def _global(windowing: Any) -> bool:
+    from apache_beam.transforms.window import GlobalWindows  # noqa: PLC0415
+
+    return windowing.windowfn == GlobalWindows()
+
+
+def writer_for(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -> Any:
+    """The writer of ``edge`` in the slot of ``outbox``."""
+    layout, slot = outbox.layout, outbox.slot
+    match edge.kind:
+        case EdgeKind.FORWARD | EdgeKind.SPREAD:
+            slots = range(layout.slots) if edge.kind is EdgeKind.SPREAD else [slot]
+            targets = [layout.shard(edge.consumer, s) for s in slots]
+            coding = codings.elements(edge)
+            return ElementWriter(edge.id, coding, outbox, targets, block_bytes)
+        case EdgeKind.GROUP | EdgeKind.KEYED:
+
+            def route(key: bytes) -> Partition:
+                return layout.shard(edge.consumer, slot_of(key, layout.slots))
+
+            key, value = codings.coder(edge).key_coder(), codings.coder(edge).value_coder()
+            window = codings.window_coder(edge)
+            if edge.kind is EdgeKind.GROUP and groups_by_window(codings.windowing(edge)):
+                values = coders.ListCoder(value).get_impl()
+                writer = GroupWriter(edge.id, key, value, values, outbox, route, block_bytes)
+                return WindowedWriter(writer, window)
+            element = coders.WindowedValueCoder(value, window)
+            values = coders.ListCoder(element).get_impl()
+            writer = GroupWriter(edge.id, key, element, values, outbox, route, block_bytes)
+            return KeyedWriter(writer)
+        case EdgeKind.SIDE:
+
+            def bucket(key: bytes) -> Partition:
+                number = slot_of(key, layout.side_buckets) if key else slot
+                return layout.side(number % layout.side_buckets)
+
+            coder = codings.coder(edge)
+            if edge.multimap:
+                key, value = coder.key_coder(), coder.value_coder()
+            else:
+                key, value = coders.SingletonCoder(b""), coder
+            values = coders.ListCoder(value).get_impl()
+            writer = GroupWriter(edge.id, key, value, values, outbox, bucket, block_bytes)
+            return SideWriter(writer, codings.window_coder(edge), multimap=edge.multimap)
+
+
+def reader_for(
+    edge: Edge, codings: Codings, memory_bytes: int, scratch: Callable[[], Path]
+) -> Any:
+    """What takes the blocks of ``edge`` and feeds its elements into a stage."""
+    match edge.kind:
+        case EdgeKind.FORWARD | EdgeKind.SPREAD:
+            return ElementReader(codings.elements(edge))
+        case _:
+            coder = codings.coder(edge)
+            key, value = coder.key_coder(), coder.value_coder()
+            merger = GroupMerger(memory_bytes, scratch)
+            if edge.kind is EdgeKind.KEYED:
+                return KeyedReader(edge, codings.elements(edge, value), key, merger)
+            windowing = codings.windowing(edge)
+            if groups_by_window(windowing):
+                return GroupReader(
+                    merger, WindowGroups(key, value, codings.window_coder(edge), merger)
+                )
+            element = codings.elements(edge, value)
+            return GroupReader(merger, PaneGroups(key, element, windowing, merger))
+
+
+class ElementReader:
+    """Feeds the elements of an exchange as its blocks come in."""
+
+    spilled = 0
+
+    def __init__(self, coding: ElementCoding) -> None:
+        self._coding = coding
+
+    def take(self, payload: memoryview, sources: Sequence[Source]) -> None:
+        """Feed a block."""
+        for context, values in read_runs(payload, self._coding):
+            for source in sources:
+                if context is None:
+                    source.feed_windowed(values)
+                else:
+                    source.feed(values, context)
+
+    def drain(self, sources: Sequence[Source]) -> None:
+        """All was fed."""
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+class GroupReader:
+    """Collects all blocks, then feeds ``(key, values)`` pairs."""
+
+    def __init__(self, merger: GroupMerger, groups: Any) -> None:
+        self._merger = merger
+        self._groups = groups
+
+    @property
+    def spilled(self) -> int:
+        return self._merger.spilled_bytes
+
+    def take(self, payload: memoryview, sources: Sequence[Source]) -> None:
+        """Collect a block."""
+        self._merger.add(bytes(payload))
+
+    def drain(self, sources: Sequence[Source]) -> None:
+        """Feed all groups."""
+        for context, pairs in self._groups.batches():
+            for source in sources:
+                source.feed(pairs, context)
+
+    def close(self) -> None:
+        """Give disk space back."""
+        self._merger.close()
+
+
+class KeyedReader:
+    """Feeds stateful DoFns: all elements of a key, then its timers, then the next key."""
+
+    def __init__(self, edge: Edge, coding: ElementCoding, key: Any, merger: GroupMerger) -> None:
+        self._edge = edge
+        self._coding = coding
+        self._key_impl = key.get_impl()
+        self._merger = merger
+
+    @property
+    def spilled(self) -> int:
+        return self._merger.spilled_bytes
+
+    def take(self, payload: memoryview, sources: Sequence[Source]) -> None:
+        """Collect a block."""
+        self._merger.add(bytes(payload))
+
+    def drain(self, sources: Sequence[Source]) -> None:
+        """Feed all keys."""
+        decode_key = self._key_impl.decode_nested
+        for source in sources:
+            source.bundle.enter()
+        for _, encoded, chunks in self._merger.groups():
+            key = decode_key(encoded)
+            for elements in self._elements(chunks):
+                for element in elements:
+                    element.value = (key, element.value)
+                for source in sources:
+                    source.feed_windowed(elements)
+            for source in sources:
+                source.bundle.end_key()
+
+    def _elements(self, chunks: list[Any]) -> Iterator[list[Any]]:
+        decode = self._coding.windowed_values.decode
+        batches = (decode(c if isinstance(c, bytes) else c.load()) for c in chunks)
+        if not self._edge.time_sorted:
+            yield from batches
+            return
+        elements = [element for batch in batches for element in batch]
+        elements.sort(key=lambda element: element.timestamp_micros)
+        yield elements
+
+    def close(self) -> None:
+        """Give disk space back."""
+        self._merger.close()

@@ -1,0 +1,85 @@
+"""Runs a pipeline from the driver: translate, then one Spark job per level."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from apache_beam.portability.api import beam_job_api_pb2, beam_runner_api_pb2, metrics_pb2
+
+from sparkdrain.errors import Cancelled, TruncatedInput
+from sparkdrain.graph.translate import translate
+from sparkdrain.metrics.merge import Metrics
+from sparkdrain.options import Settings
+from sparkdrain.stages.cluster import spark_context
+from sparkdrain.stages.levels import LevelRunner
+from sparkdrain.types import Artifact, CancelToken
+
+_LOGGER = logging.getLogger(__name__)
+_RUNS = itertools.count(1)
+_BASIC = beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC
+_WARNING = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
+
+
+class Observer(Protocol):
+    """Who wants to hear how a job goes."""
+
+    def message(self, importance: int, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is left of a job that ended well."""
+
+    attempted: list[metrics_pb2.MonitoringInfo]
+    committed: list[metrics_pb2.MonitoringInfo]
+
+
+def execute(
+    pipeline: beam_runner_api_pb2.Pipeline,
+    settings: Settings,
+    *,
+    job_id: str,
+    job_name: str,
+    pipeline_options: Mapping[str, Any],
+    artifacts: Sequence[Artifact],
+    observer: Observer,
+    cancel: CancelToken,
+) -> Outcome:
+    """Run ``pipeline`` to its end.
+
+    A job that loses shuffle files is run again from the start, ``settings.job_attempts`` times
+    in all: user code may be random, so a part of a level is never run again on its own.
+
+    Raises:
+        UserCodeError: user code raised; the message starts with its exception.
+        WorkerLost: a worker process ended.
+        TruncatedInput: data was lost in every attempt.
+        Cancelled: ``cancel`` was called.
+        BadSetup: Spark could not be used.
+    """
+    context = spark_context(settings)
+    plan = translate(pipeline)
+    metrics = Metrics()
+    for attempt in range(1, settings.job_attempts + 1):
+        if cancel.is_cancelled():
+            raise Cancelled(job_id)
+        run_id = f"{job_id}/{next(_RUNS)}"
+        runner = LevelRunner(context, plan, settings, run_id, job_name, cancel)
+        metrics.begin_attempt()
+        try:
+            for report in runner.run():
+                metrics.add(report)
+        except TruncatedInput as loss:
+            if attempt == settings.job_attempts:
+                raise
+            observer.message(_WARNING, f"{loss}; the job is run again (attempt {attempt + 1})")
+        else:
+            return Outcome(metrics.attempted(), metrics.committed())
+        finally:
+            runner.close()
+    raise AssertionError

@@ -1,0 +1,180 @@
+"""Runs the levels of a plan, one Spark job each, and publishes side inputs between them."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+
+from sparkdrain.errors import Cancelled
+from sparkdrain.graph.plan import EdgeKind, Plan
+from sparkdrain.options import Settings
+from sparkdrain.shuffle.blocks import Block, EndMessage, Report, decode
+from sparkdrain.shuffle.complete import Completeness, agree
+from sparkdrain.shuffle.merging import GroupMerger
+from sparkdrain.shuffle.outbox import Layout
+from sparkdrain.side_inputs.file import write_side_file
+from sparkdrain.stages.failure import as_error
+from sparkdrain.stages.report import SlotReport
+from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
+from sparkdrain.stages.task import LevelTask, TaskOptions
+from sparkdrain.types import CancelToken
+
+_SIDE_BUCKETS = 16
+
+
+class LevelRunner:
+    """One attempt at a job."""
+
+    def __init__(
+        self,
+        context: SparkContext,
+        plan: Plan,
+        settings: Settings,
+        run_id: str,
+        job_name: str,
+        cancel: CancelToken,
+    ) -> None:
+        self._context = context
+        self._plan = plan
+        self._settings = settings
+        self._run_id = run_id
+        self._job_name = job_name
+        self._cancel = cancel
+        slots = settings.slots or context.defaultParallelism
+        sides = _SIDE_BUCKETS if any(e.kind is EdgeKind.SIDE for e in plan.edges) else 0
+        self._layout = Layout(slots, len(plan.levels), sides)
+        self._partitioner = partitioner(
+            context, self._layout.partitions, hash(run_id) & 0x7FFFFFFF
+        )
+        self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
+        self._exchanges: dict[int, Exchange] = {}
+        self._attempts: list[dict[tuple[int, int], int]] = []
+        self._side_inputs: dict[int, FileBroadcast] = {}
+        self._options = TaskOptions(
+            settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages
+        )
+        cancel.on_cancel(self._stop)
+
+    def _stop(self) -> None:
+        self._context.cancelJobGroup(self._run_id)
+
+    def run(self) -> Iterator[SlotReport]:
+        """Run all levels; the reports of a level come out when it has ended.
+
+        Raises:
+            SparkDrainError: see ``execute``.
+        """
+        context = self._context
+        for level in range(len(self._plan.levels)):
+            if self._cancel.is_cancelled():
+                raise Cancelled(self._run_id)
+            names = ", ".join(stage.name for stage in self._plan.levels[level])
+            context.setJobGroup(self._run_id, f"{self._job_name}: {names}", interruptOnCancel=True)
+            try:
+                yield from self._run_level(level)
+            except Py4JJavaError as error:
+                if self._cancel.is_cancelled():
+                    raise Cancelled(self._run_id) from None
+                raise as_error(str(error)) from None
+
+    def _run_level(self, level: int) -> list[SlotReport]:
+        layout = self._layout
+        inputs = sorted(
+            {e.producer for e in self._plan.edges_into(level) if e.kind is not EdgeKind.SIDE}
+        )
+        task = LevelTask(
+            self._run_id,
+            self._plan_file,
+            level,
+            tuple(inputs),
+            layout,
+            self._options,
+            {
+                side.edge: self._side_inputs[side.edge]
+                for stage in self._plan.levels[level]
+                for side in stage.side_inputs
+                if side.edge in self._side_inputs
+            },
+        )
+        exchange = Exchange(
+            self._context,
+            task,
+            [self._exchanges[producer] for producer in inputs],
+            layout.partitions,
+            [layout.shard(level, slot) for slot in range(layout.slots)],
+            self._partitioner,
+        )
+        self._exchanges[level] = exchange
+        reports = _reports(exchange.read([layout.reports]))
+        self._attempts.extend(report.inputs for report in reports)
+        agree(self._attempts)
+        self._publish_side_inputs(level, reports)
+        return reports
+
+    def _publish_side_inputs(self, level: int, reports: list[SlotReport]) -> None:
+        edges = [e for e in self._plan.edges_out_of(level) if e.kind is EdgeKind.SIDE]
+        if not edges:
+            return
+        writers: dict[int, set[tuple[int, int]]] = {}
+        for report in reports:
+            for partition in report.side_bytes:
+                writers.setdefault(partition, set()).add((level, report.slot))
+        mergers = {
+            edge.id: GroupMerger(self._options.memory_bytes, _driver_scratch) for edge in edges
+        }
+        for partition, producers in sorted(writers.items()):
+            complete = Completeness(frozenset(producers))
+            self._collect(level, partition, complete, mergers)
+        for edge in edges:
+            merger = mergers[edge.id]
+            self._side_inputs[edge.id] = FileBroadcast(
+                self._context,
+                lambda file, merger=merger: write_side_file(file, merger.sorted_groups()),
+            )
+            merger.close()
+
+    def _collect(
+        self,
+        level: int,
+        partition: int,
+        complete: Completeness,
+        mergers: dict[Any, GroupMerger],
+    ) -> None:
+        for record in self._exchanges[level].read([partition]):
+            message = decode(record)
+            if isinstance(message, EndMessage):
+                complete.saw_end(message)
+            elif isinstance(message, Block):
+                size = len(message.payload)
+                complete.saw_block(
+                    message.level, message.producer, message.edge, message.sequence, size
+                )
+                mergers[message.edge].add(bytes(message.payload))
+        self._attempts.append(complete.verify())
+        agree(self._attempts)
+
+    def close(self) -> None:
+        """Give shuffle files and broadcasts back."""
+        for exchange in self._exchanges.values():
+            exchange.drop()
+        for side_input in self._side_inputs.values():
+            side_input.drop()
+        self._plan_file.drop()
+
+
+def _reports(records: Iterator[bytes]) -> list[SlotReport]:
+    return [
+        SlotReport.decode(message.payload)
+        for message in map(decode, records)
+        if isinstance(message, Report)
+    ]
+
+
+def _driver_scratch() -> Path:
+    return Path(tempfile.gettempdir())

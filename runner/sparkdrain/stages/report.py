@@ -1,0 +1,35 @@
+"""What a slot tells the driver when its task ends."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SlotReport:
+    """The account of one task; control data only, never elements."""
+
+    level: int
+    slot: int
+    attempt: int
+    inputs: dict[tuple[int, int], int]
+    """The attempt of each producer (level, slot) whose output was read."""
+    side_bytes: dict[int, int]
+    """Bytes written per side-input partition."""
+    metrics: list[bytes] = field(default_factory=list)
+    """Serialized ``MonitoringInfo`` protos."""
+    elements: int = 0
+    bytes: int = 0
+    spilled: int = 0
+
+    def encode(self) -> bytes:
+        """For the wire."""
+        return pickle.dumps(self)
+
+    @staticmethod
+    def decode(data: bytes) -> SlotReport:
+        """The inverse of ``encode``."""
+        report = pickle.loads(data)  # noqa: S301 - from our own tasks
+        assert isinstance(report, SlotReport)
+        return report

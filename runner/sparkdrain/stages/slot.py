@@ -1,0 +1,165 @@
+"""One slot of one level: opens its stages' bundles, feeds them, and closes them in order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners import pipeline_context
+from apache_beam.transforms.window import GlobalWindows
+
+from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
+from sparkdrain.harness.bundle import StageBundle
+from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
+from sparkdrain.shuffle.complete import Completeness, Producer
+from sparkdrain.shuffle.outbox import Outbox
+from sparkdrain.side_inputs.state import SideInputState
+from sparkdrain.stages.edges import Codings, Source, reader_for, writer_for
+from sparkdrain.stages.report import SlotReport
+
+_LOGGER = logging.getLogger(__name__)
+_IMPULSE = GlobalWindows.windowed_value(b"")
+
+
+class Slot:
+    """Runs the stages of ``level`` over the records of one slot."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        level: int,
+        slot: int,
+        expected: frozenset[Producer],
+        outbox: Outbox,
+        options: Any,
+        open_side_input: Callable[[int], Any],
+        scratch: Callable[[], Path],
+    ) -> None:
+        self._plan = plan
+        self._level = level
+        self._slot = slot
+        self._outbox = outbox
+        self._options = options
+        self._open_side_input = open_side_input
+        self._complete = Completeness(expected)
+        components = beam_runner_api_pb2.Components()
+        components.ParseFromString(plan.components)
+        self._components = components
+        codings = Codings(pipeline_context.PipelineContext(components), components)
+        self._writers = {
+            edge.id: writer_for(edge, codings, outbox, options.block_bytes)
+            for edge in plan.edges_out_of(level)
+        }
+        self._readers = {
+            edge.id: reader_for(edge, codings, options.memory_bytes, scratch)
+            for edge in plan.edges_into(level)
+            if edge.kind is not EdgeKind.SIDE
+        }
+        self._bundles: list[tuple[Stage, StageBundle]] = []
+        self._sources: dict[EdgeId, list[Source]] = {}
+
+    def run(self, records: Iterator[bytes]) -> None:
+        """Process everything.
+
+        Raises:
+            TruncatedInput: not all of the input was there.
+            Exception: whatever user code raises.
+        """
+        failed = True
+        try:
+            self._open()
+            self._impulses()
+            for record in records:
+                self._take(record)
+            inputs = self._complete.verify()
+            for edge, reader in self._readers.items():
+                reader.drain(self._sources[edge])
+            self._finish(inputs)
+            failed = False
+        finally:
+            self._close(failed=failed)
+
+    def _open(self) -> None:
+        for stage in self._plan.levels[self._level]:
+            edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
+            bundle = StageBundle(
+                stage,
+                self._components,
+                self._writers,
+                SideInputState(edges, self._open_side_input),
+                None,
+                compiled=self._options.compiled,
+            )
+            self._bundles.append((stage, bundle))
+            bundle.start()
+            for transform, edge in stage.sources:
+                if edge is not None:
+                    source = Source(bundle, bundle.source(transform))
+                    self._sources.setdefault(edge, []).append(source)
+
+    def _impulses(self) -> None:
+        slots = self._outbox.layout.slots
+        for stage, bundle in self._bundles:
+            for number, (transform, edge) in enumerate(stage.sources):
+                if edge is None and number % slots == self._slot:
+                    source = Source(bundle, bundle.source(transform))
+                    source.feed([b""], _IMPULSE)
+
+    def _take(self, record: bytes) -> None:
+        message = decode(record)
+        if isinstance(message, EndMessage):
+            self._complete.saw_end(message)
+        elif isinstance(message, Block):
+            edge, payload = EdgeId(message.edge), message.payload
+            self._complete.saw_block(
+                message.level, message.producer, message.edge, message.sequence, len(payload)
+            )
+            self._readers[edge].take(payload, self._sources[edge])
+
+    def _finish(self, inputs: dict[Producer, int]) -> None:
+        outbox = self._outbox
+        for _, bundle in self._bundles:
+            bundle.enter()
+            bundle.finish()
+        for writer in self._writers.values():
+            writer.flush()
+        outbox.end()
+        for _, bundle in self._bundles:
+            bundle.finalize()
+        outbox.send(
+            outbox.layout.reports,
+            encode_report(self._level, self._slot, self._report(inputs)),
+        )
+
+    def _report(self, inputs: dict[Producer, int]) -> bytes:
+        metrics = [
+            info.SerializeToString() for _, bundle in self._bundles for info in bundle.infos()
+        ]
+        return SlotReport(
+            self._level,
+            self._slot,
+            self._outbox.attempt,
+            inputs,
+            dict(self._outbox.side_bytes),
+            metrics,
+            sum(writer.elements for writer in self._writers.values()),
+            self._outbox.bytes,
+            sum(reader.spilled for reader in self._readers.values()),
+        ).encode()
+
+    def _close(self, *, failed: bool) -> None:
+        """Tear all bundles down. An error from there counts unless there was one before."""
+        for reader in self._readers.values():
+            reader.close()
+        errors = []
+        for _, bundle in self._bundles:
+            try:
+                bundle.teardown()
+            except Exception as error:
+                _LOGGER.exception("teardown failed")
+                errors.append(error)
+        if errors and not failed:
+            raise errors[0]

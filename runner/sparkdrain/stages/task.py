@@ -1,0 +1,89 @@
+"""What runs in a slot: its part of every stage of one level, as one Spark task."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.core.broadcast import Broadcast
+
+from sparkdrain.shuffle.outbox import Layout, Outbox
+from sparkdrain.stages.failure import guarded
+from sparkdrain.stages.pump import Pump
+from sparkdrain.stages.slot import Slot
+from sparkdrain.stages.spark import broadcast_path, local_directories
+from sparkdrain.stages.worker import worker
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """The settings that a task needs."""
+
+    block_bytes: int
+    memory_bytes: int
+    compiled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTask:
+    """The function that Spark runs in every slot of a level."""
+
+    job: str
+    plan: Broadcast[Any]
+    level: int
+    read_levels: tuple[int, ...]
+    layout: Layout
+    options: TaskOptions
+    side_inputs: dict[int, Broadcast[Any]] = field(default_factory=dict)
+
+    def __call__(self, slot: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Run the slot: records in, (partition, block) pairs out.
+
+        Raises:
+            TaskFailed: with what the driver needs to tell the user.
+        """
+        with guarded(self.level, slot):
+            # Random, so that two executions of this task can be told apart.
+            attempt = random.SystemRandom().getrandbits(63)
+            producers = frozenset(
+                (level, producer)
+                for level in self.read_levels
+                for producer in range(self.layout.slots)
+            )
+
+            def work(push: Callable[[tuple[int, bytes]], None]) -> None:
+                def send(partition: int, record: bytes) -> None:
+                    push((partition, record))
+
+                outbox = Outbox(self.layout, self.level, slot, attempt, send)
+                plan = worker().plan(self.job, broadcast_path(self.plan))
+                Slot(
+                    plan,
+                    self.level,
+                    slot,
+                    producers,
+                    outbox,
+                    self.options,
+                    self._open_side_input,
+                    _scratch,
+                ).run(records if self.read_levels else iter(()))
+
+            yield from Pump[tuple[int, bytes]](work)
+
+    def _open_side_input(self, edge: int) -> Any:
+        if edge not in self.side_inputs:
+            return None
+        return worker().side_file(broadcast_path(self.side_inputs[edge]))
+
+
+def _scratch() -> Path:
+    directories = local_directories()
+    if directories:
+        return directories[os.getpid() % len(directories)]
+    import tempfile  # noqa: PLC0415 - only where Spark names no directory
+
+    return Path(tempfile.gettempdir())

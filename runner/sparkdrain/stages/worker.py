@@ -1,0 +1,48 @@
+"""What a Python worker keeps between tasks; the only module with state of its own."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+from sparkdrain.graph.plan import Plan
+from sparkdrain.side_inputs.file import SideFile
+
+_PLANS_KEPT = 2
+_FILES_KEPT = 64
+
+
+class Worker:
+    """Plans and side input files that this process has opened."""
+
+    def __init__(self) -> None:
+        self._plans: dict[str, Plan] = {}
+        self._files: dict[Path, SideFile] = {}
+
+    def plan(self, job: str, path: Path) -> Plan:
+        """The plan of ``job``, read from ``path`` at first use."""
+        if job not in self._plans:
+            plan = pickle.loads(path.read_bytes())  # noqa: S301 - written by our own driver
+            _make_room(self._plans, _PLANS_KEPT)
+            self._plans[job] = plan
+        return self._plans[job]
+
+    def side_file(self, path: Path) -> SideFile:
+        """The side input file at ``path``, mapped at first use."""
+        if path not in self._files:
+            _make_room(self._files, _FILES_KEPT)
+            self._files[path] = SideFile(path)
+        return self._files[path]
+
+
+def _make_room(kept: dict, limit: int) -> None:  # type: ignore[type-arg]
+    while len(kept) >= limit:
+        del kept[next(iter(kept))]
+
+
+_WORKER = Worker()
+
+
+def worker() -> Worker:
+    """This process's worker."""
+    return _WORKER
