@@ -51,7 +51,6 @@ from rich.console import Console
 CLOCK = ("year", "month", "day", "hour", "minute")
 DAY = 24 * 60 * 60  # seconds
 LATE = 15  # minutes: where the US Department of Transportation draws the line
-HURRICANE = 150  # mph: three readings of Newark say 1,000 mph, and no storm was seen
 SCALES: dict[str, tuple[float, ...]] = {
     "wind": (5.0, 10.0, 15.0, 20.0, 25.0, 30.0),  # mph
     "rain": (0.01, 0.05, 0.1, 0.2, 0.4),  # inches in the hour
@@ -120,9 +119,8 @@ class ParseFlight(beam.DoFn):
 
 
 def parse_weather(field: dict[str, str]) -> tuple[Hour, list[Condition]]:
-    wind = number(field["wind_speed"])
     conditions = [
-        condition("wind", None if wind is None or wind > HURRICANE else wind),
+        condition("wind", number(field["wind_speed"])),
         condition("rain", number(field["precip"])),
         condition("visibility", number(field["visib"])),
     ]

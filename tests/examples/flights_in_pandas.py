@@ -79,7 +79,6 @@ def airlines(tables: Path) -> pd.DataFrame:
 
 def weather(tables: Path) -> pd.DataFrame:
     readings = pd.read_csv(tables / "weather.csv")
-    readings.loc[readings["wind_speed"] > 1000, "wind_speed"] = None
     flights = read_flights(tables).merge(readings, on=["origin", "time_hour"], how="left")
     found = []
     for measure, edges in EDGES.items():
