@@ -82,7 +82,8 @@ def _typed(options: PipelineOptions, argv: Sequence[str]) -> Sequence[str]:
     flags: Sequence[str] | None = options._flags  # noqa: SLF001
     if flags is not None:
         return flags
-    program = argv[0].replace("\\", "/").split("/")[-2:] if argv else []
+    # unittest calls itself "python -m unittest", pytest "…/pytest/__main__.py" or "…/bin/pytest".
+    program = re.split(r"[/\\ ]", argv[0])[-2:] if argv else []
     launched = any(_LAUNCHERS.fullmatch(part.removesuffix(".py")) for part in program)
     return () if launched else argv[1:]
 

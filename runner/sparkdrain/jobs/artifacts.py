@@ -95,8 +95,8 @@ class Artifacts:
         home = self._root / token
         placed: dict[str, str] = {}
         artifacts = []
-        for entry in staged:
-            source = _path(entry)
+        # Beam names a staged file by its content and role, so what environments share is one file.
+        for source, entry in {_path(entry): entry for entry in staged}.items():
             if entry.type_urn != _FILE or home not in source.parents:
                 message = f"{source.name!r} was offered for staging but did not arrive."
                 raise BadSetup(message)

@@ -25,6 +25,9 @@ UNLIMITED: Final = (
     ("grpc.max_send_message_length", -1),
 )
 
+# gRPC would let two servers share one port, and clients would reach either.
+_ALONE: Final = ("grpc.so_reuseport", 0)
+
 _CANCEL_SECONDS: Final = 10.0
 
 # The kernel takes socket paths up to 103 (macOS) or 107 (Linux) bytes.
@@ -52,7 +55,7 @@ class JobServer:
         self._service = JobService(engine, artifacts)
         # Beam's pool, because its threads do not keep a program alive that wants to end.
         pool = thread_pool_executor.UnboundedThreadPoolExecutor()
-        self._server = grpc.server(pool, options=UNLIMITED)
+        self._server = grpc.server(pool, options=(*UNLIMITED, _ALONE))
         beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self._service, self._server)
         artifacts.serve(self._server)
 

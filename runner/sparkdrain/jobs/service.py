@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from typing import TYPE_CHECKING, Final, NoReturn
+from urllib.parse import quote
 
 import grpc
 from apache_beam.portability.api import beam_job_api_pb2 as api
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 ERROR_KIND_KEY: Final = "sparkdrain-error"
 
 _KEPT_JOBS: Final = 50
-# gRPC sends the text of an error as a header, and headers are limited to 8 KiB.
-_LONGEST_DETAILS: Final = 2000
+# gRPC sends the text of an error as a percent-encoded header; headers are limited to 8 KiB in all.
+_LONGEST_DETAILS: Final = 6000
 
 _CODES: Final = {
     NoSuchJob: grpc.StatusCode.NOT_FOUND,
@@ -182,8 +183,17 @@ def _abort(context: grpc.ServicerContext, error: SparkDrainError) -> NoReturn:
     kind = type(error)
     code = next((_CODES[cls] for cls in kind.__mro__ if cls in _CODES), grpc.StatusCode.INTERNAL)
     context.set_trailing_metadata(((ERROR_KIND_KEY, kind.__name__),))
-    context.abort(code, shortened(str(error), _LONGEST_DETAILS))
+    context.abort(code, _details(str(error)))
     raise AssertionError  # `abort` never returns
+
+
+def _details(text: str) -> str:
+    longest = _LONGEST_DETAILS
+    details = shortened(text, longest)
+    while len(quote(details)) > _LONGEST_DETAILS:
+        longest //= 2
+        details = shortened(text, longest)
+    return details
 
 
 def _info(job: Job) -> api.JobInfo:

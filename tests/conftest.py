@@ -1,0 +1,73 @@
+"""Fixtures for tests of the shell around the engine: jobs, client and command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_engine import BeamsEngine, FakeEngine
+
+import sparkdrain
+from sparkdrain.jobs.server import JobServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SOURCES = Path(sparkdrain.__file__).parent.parent
+TESTS = Path(__file__).parent
+
+
+@pytest.fixture
+def python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `python ARGUMENTS` in a process of its own that can import the package."""
+
+    def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        path = os.pathsep.join([str(SOURCES), str(TESTS)])
+        return subprocess.run(
+            [sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path, **environ},
+        )
+
+    return run
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., JobServer]]:
+    """Starts job servers around an engine, and stops them after the test."""
+    servers = []
+
+    def start(engine: FakeEngine, address: str = "") -> JobServer:
+        server = JobServer(engine, address)
+        servers.append(server)
+        server.start()
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def in_process(serve, monkeypatch) -> Callable[[FakeEngine], FakeEngine]:
+    """Makes an engine the one that `--runner=SparkDrainRunner` uses in this process."""
+
+    def use(engine: FakeEngine) -> FakeEngine:
+        server = serve(engine)
+        monkeypatch.setattr("sparkdrain.submission.local_server", lambda: server)
+        return engine
+
+    return use
+
+
+@pytest.fixture
+def beams_engine(in_process) -> FakeEngine:
+    """SparkDrainRunner in front of the runner that comes with Beam: pipelines really run."""
+    return in_process(BeamsEngine())

@@ -1,0 +1,77 @@
+"""Engines for tests of everything above the engine: one that obeys, and one that is Beam's own."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner import fn_runner
+
+from sparkdrain.errors import Cancelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass
+class Call:
+    """What `execute` was called with."""
+
+    pipeline: Any
+    settings: Any
+    job_id: str
+    job_name: str
+    pipeline_options: dict[str, Any]
+    artifacts: tuple[Any, ...]
+    observer: Any
+    cancel: Any
+
+
+@dataclass
+class Outcome:
+    attempted: list[Any] = field(default_factory=list)
+    committed: list[Any] = field(default_factory=list)
+
+
+class FakeEngine:
+    """Does what ``behave`` says; remembers its calls."""
+
+    def __init__(self, behave: Callable[[Call], Outcome | None] = lambda call: None) -> None:
+        self.behave = behave
+        self.refuse: Exception | None = None
+        self.calls: list[Call] = []
+
+    def check(self, pipeline: Any, settings: Any) -> None:
+        if self.refuse is not None:
+            raise self.refuse
+
+    def execute(self, pipeline: Any, settings: Any, **others: Any) -> Outcome:
+        call = Call(pipeline, settings, **others)
+        self.calls.append(call)
+        return self.behave(call) or Outcome()
+
+
+def until_cancelled(call: Call) -> None:
+    """A job that goes on until somebody cancels it."""
+    stopped = threading.Event()
+    call.cancel.on_cancel(stopped.set)
+    if not stopped.wait(60):
+        message = "nobody cancelled the job"
+        raise AssertionError(message)
+    raise Cancelled
+
+
+class BeamsEngine(FakeEngine):
+    """Runs pipelines for real, in this process, with the runner that comes with Beam."""
+
+    def __init__(self) -> None:
+        super().__init__(self._run)
+
+    def _run(self, call: Call) -> Outcome:
+        options = PipelineOptions([], **call.pipeline_options)
+        result = fn_runner.FnApiRunner().run_via_runner_api(call.pipeline, options)
+        result.wait_until_finish()
+        infos = list(result.monitoring_infos())
+        return Outcome(infos, infos)

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from apache_beam.options import pipeline_options
+from apache_beam.options.pipeline_options import PipelineOptions
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sparkdrain
+from sparkdrain import spark_master
+from sparkdrain.errors import BadOption
+from sparkdrain.options import OPTIONS, Settings, SparkDrainOptions
+from sparkdrain.spark_master import spark_is_set_up
+
+PACKAGE = Path(sparkdrain.__file__).parent
+
+
+def settings(*flags: str, **others) -> Settings:
+    return Settings.from_options(PipelineOptions(list(flags), **others), {})
+
+
+def test_without_flags_every_option_has_the_default_of_the_table():
+    assert settings() == Settings()
+    assert Settings() == Settings(0, 256, 1024, True, 3, (), "auto", "local[*]")
+
+
+def test_flags_arrive_in_the_settings():
+    given = settings(
+        "--slots=7",
+        "--shuffle_memory_mb=64",
+        "--block_kb=256",
+        "--compiled_stages=off",
+        "--job_attempts=1",
+        "--spark_conf=spark.a=b=c",
+        "--spark_conf=spark.empty=",
+        "--progress=plain",
+        "--spark_master_url=yarn",
+    )
+    conf = (("spark.a", "b=c"), ("spark.empty", ""))
+    assert given == Settings(7, 64, 256, False, 1, conf, "plain", "yarn")
+
+
+def test_options_from_code_count_like_flags():
+    assert settings(slots=3, spark_conf=["spark.a=1"]).slots == 3
+    options = PipelineOptions([])
+    options.view_as(SparkDrainOptions).job_attempts = 5
+    assert Settings.from_options(options, {}).job_attempts == 5
+
+
+@given(st.integers(min_value=1, max_value=2**40), st.sampled_from([int, float, str]))
+def test_numbers_may_come_as_text_or_as_doubles_as_the_job_api_sends_them(number, as_type):
+    assert settings(block_kb=as_type(number) if as_type is not str else str(number)).block_kb
+
+
+@pytest.mark.parametrize(
+    ("flag", "says"),
+    [
+        ("--slots=many", r"--slots cannot be 'many': it takes a whole number"),
+        ("--slots=-1", r"--slots cannot be -1.*The lowest value is 0"),
+        ("--shuffle_memory_mb=0", r"--shuffle_memory_mb cannot be 0.*MiB.*lowest value is 1"),
+        ("--block_kb=1.5", r"--block_kb cannot be '1.5'"),
+        ("--job_attempts=0", r"--job_attempts cannot be 0"),
+        ("--compiled_stages=yes", r"--compiled_stages cannot be 'yes': it takes on or off"),
+        ("--progress=bar", r"--progress cannot be 'bar': it takes auto, live, plain or off"),
+        ("--spark_conf=executor.memory", r"--spark_conf cannot be 'executor.memory'.*key=value"),
+        ("--spark_conf=memory=1g", r"--spark_conf cannot be 'memory=1g'.*start with 'spark\.'"),
+        ("--spark_conf=spark.master=yarn", r"--spark_conf .*--spark_master_url"),
+        ("--spark_master_url=", r"--spark_master_url is empty"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_by_the_name_of_its_option(flag, says):
+    with pytest.raises(BadOption, match=says):
+        settings(flag)
+
+
+@pytest.mark.parametrize("value", ["spark.a=1", 3, None])
+def test_spark_conf_from_code_must_be_a_list(value):
+    with pytest.raises(BadOption, match=r"--spark_conf"):
+        settings(spark_conf=value)
+
+
+@pytest.mark.parametrize("value", [True, None, 2.5])
+def test_a_number_from_code_must_be_a_whole_number(value):
+    with pytest.raises(BadOption, match=r"--slots cannot be"):
+        settings(slots=value)
+
+
+def test_no_option_has_the_name_of_one_of_beams():
+    ours = set()
+    theirs = set()
+    for cls in PipelineOptions.__subclasses__():
+        parser = pipeline_options._BeamArgumentParser(allow_abbrev=False)
+        cls._add_argparse_args(parser)
+        names = {flag for action in parser._actions for flag in action.option_strings}
+        if cls.__module__.startswith("sparkdrain"):
+            ours |= names
+        elif cls.__module__.startswith("apache_beam"):
+            theirs |= names
+    assert {option.flag for option in OPTIONS} <= ours
+    assert not ours & theirs - {"-h", "--help"}
+
+
+def test_every_setting_is_in_the_table_and_every_option_is_a_setting():
+    fields = {field.name: field.default for field in dataclasses.fields(Settings)}
+    assert set(fields) == {option.name for option in OPTIONS} | {"spark_master_url"}
+
+
+def test_every_option_says_what_it_does_its_unit_and_why_one_would_change_it():
+    for option in OPTIONS:
+        assert option.summary, option.name
+        assert option.unit, option.name
+        assert option.why.endswith("."), option.name
+        assert option.unit in option.help
+        assert not option.words or option.default in option.words
+
+
+def test_a_program_with_an_option_of_the_same_name_is_told_which(python):
+    code = (
+        "from apache_beam.options.pipeline_options import PipelineOptions\n"
+        "class Mine(PipelineOptions):\n"
+        "    @classmethod\n"
+        "    def _add_argparse_args(cls, parser): parser.add_argument('--slots')\n"
+        "import sparkdrain.options\n"
+        "PipelineOptions([]).get_all_options()\n"
+    )
+    ended = python("-c", code)
+    assert ended.returncode == 1
+    assert "BadOption: --slots is an option of SparkDrainRunner, but this program" in ended.stderr
+
+
+def test_no_option_is_accepted_and_ignored():
+    """Every setting is read by some module other than the one that makes it."""
+    code = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in PACKAGE.rglob("*.py")
+        if path.name not in {"options.py", "spark_master.py"}
+    )
+    unread = [
+        field.name
+        for field in dataclasses.fields(Settings)
+        if not re.search(rf"\bsettings\.{field.name}\b", code)
+    ]
+    assert unread == []
+
+
+class TestMaster:
+    def test_beams_default_does_not_count_as_a_wish(self):
+        assert settings().spark_master_url == "local[*]"
+        assert settings("--spark_master_url=local[4]").spark_master_url == "local[4]"
+        assert settings(spark_master_url="local[2]").spark_master_url == "local[2]"
+
+    @pytest.mark.parametrize(
+        "environ",
+        [
+            {"PYSPARK_GATEWAY_PORT": "1"},
+            {"PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"},
+            {"PYSPARK_SUBMIT_ARGS": "--master=yarn pyspark-shell"},
+            {"PYSPARK_SUBMIT_ARGS": "--conf spark.master=yarn pyspark-shell"},
+            {"MASTER": "yarn"},
+        ],
+    )
+    def test_what_spark_submit_says_is_not_overridden(self, environ):
+        assert Settings.from_options(PipelineOptions([]), environ).spark_master_url is None
+
+    def test_a_master_that_the_user_names_wins_over_spark_submit(self):
+        options = PipelineOptions(["--spark_master_url=yarn"])
+        assert Settings.from_options(options, {"MASTER": "x"}).spark_master_url == "yarn"
+
+    def test_other_arguments_of_spark_submit_name_no_master(self):
+        assert not spark_is_set_up({"PYSPARK_SUBMIT_ARGS": "--driver-memory 2g pyspark-shell"})
+
+    @pytest.mark.parametrize(
+        ("text", "names"),
+        [
+            ("spark.master  spark://a:7077\n", True),
+            ("spark.master=yarn\n", True),
+            ("# spark.master yarn\nspark.masterful x\n\n", False),
+        ],
+    )
+    def test_spark_defaults_are_read_for_a_master(self, tmp_path, text, names):
+        (tmp_path / "conf").mkdir()
+        (tmp_path / "conf" / "spark-defaults.conf").write_text(text)
+        assert spark_is_set_up({"SPARK_HOME": str(tmp_path)}) is names
+        assert spark_is_set_up({"SPARK_CONF_DIR": str(tmp_path / "conf")}) is names
+        assert not spark_is_set_up({"SPARK_CONF_DIR": str(tmp_path)})
+
+    def test_an_active_session_is_not_overridden(self, monkeypatch):
+        class Context:
+            class SparkContext:
+                _active_spark_context = object()
+
+        monkeypatch.setitem(sys.modules, "pyspark.core.context", Context)
+        assert settings().spark_master_url is None
+        assert spark_master.spark_is_set_up({})
+
+    def test_looking_for_a_session_does_not_import_pyspark(self, python):
+        code = "import sys, sparkdrain.options as o; o.spark_is_set_up({})\nprint(*sys.modules)"
+        printed = python("-c", code).stdout
+        assert "sparkdrain.options" in printed.split()
+        assert "pyspark" not in printed.split()
