@@ -18,6 +18,7 @@ from sparkdrain.harness.beam import (
     statesampler,
 )
 from sparkdrain.harness.compiled.operation import compile_from
+from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.factory import StageFactory
 from sparkdrain.harness.operations import SourceOperation, Writer
 
@@ -82,6 +83,8 @@ class StageBundle(BundleProcessor):  # type: ignore[misc]
                 return op
             return compile_from(transform_id, operation, consumers, factory, descriptor) or op
 
+        factory.entry = entry
+        factory.tracker = StepTracker(self.state_sampler)
         order = _heights(descriptor, consumers)
         return collections.OrderedDict((id_, operation(id_)) for id_ in order)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import WindowedValueCoder
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operation_specs
+from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.graph import urns
 from sparkdrain.harness.beam import BeamTransformFactory, common, operations
+from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 from sparkdrain.harness.operations import (
     CombinePhaseOperation,
@@ -19,6 +21,7 @@ from sparkdrain.harness.operations import (
     SourceOperation,
     Writer,
 )
+from sparkdrain.harness.precombine import PrecombineOperation
 from sparkdrain.harness.user_state import KeyedStateContext
 
 Consumers = dict[str, list[Any]]
@@ -34,6 +37,10 @@ class StageFactory(BeamTransformFactory):  # type: ignore[misc]
     states: dict[str, KeyedStateContext]
     dofns: dict[str, DoFnHandle]
     key_state: Any
+    entry: Callable[[str], Any]
+    """What the producers of a transform see of it."""
+    tracker: StepTracker
+    steps: Any = None
 
     def name(self, transform_id: str, proto: beam_runner_api_pb2.PTransform) -> Any:
         """How metrics and errors refer to a transform."""
@@ -118,6 +125,32 @@ def create_par_do(
         context,
     )
     return factory.augment_oldstyle_op(operation, proto.unique_name, consumers, tags)
+
+
+@StageFactory.register_urn(urns.PRECOMBINE, beam_runner_api_pb2.CombinePayload)
+def create_precombine(
+    factory: StageFactory,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.CombinePayload,
+    consumers: Consumers,
+) -> Any:
+    """The first phase of a lifted combine; Beam's own if timestamps must be combined too."""
+    windowing = factory.get_input_windowing(proto)
+    if windowing.timestamp_combiner != TimestampCombiner.OUTPUT_AT_EOW:
+        create, _ = BeamTransformFactory._known_urns[urns.PRECOMBINE]  # noqa: SLF001
+        return create(factory, transform_id, proto, payload, consumers)
+    coder = factory.get_only_input_coder(proto)
+    operation = PrecombineOperation(
+        factory.name(transform_id, proto),
+        operation_specs.WorkerPartialGroupByKey(b"", None, [factory.get_only_output_coder(proto)]),
+        factory.counter_factory,
+        factory.state_sampler,
+        beam.CombineFn.from_runner_api(payload.combine_fn, factory.context),
+        coder.key_coder(),
+        coder.window_coder,
+    )
+    return factory.augment_oldstyle_op(operation, proto.unique_name, consumers)
 
 
 def _combine_phase(phase: str) -> Any:

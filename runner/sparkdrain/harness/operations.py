@@ -49,7 +49,7 @@ class SourceOperation(operations.Operation):  # type: ignore[misc]
     def feed(self, values: list[Any], context: Any) -> None:
         """Process ``values``, which all have the metadata of ``context``."""
         if self._compiled is not None:
-            self.receivers[0].opcounter.element_counter.update_n(len(values))
+            self.receivers[0].opcounter.element_counter.update(len(values))
             self._compiled(values, context)
             return
         receive = self.receivers[0].receive

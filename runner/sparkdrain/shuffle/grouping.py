@@ -20,6 +20,7 @@ PLAIN_KEYS = frozenset({str, int, bytes})
 _FIRST_LIMIT = 20_000
 _HIGHEST_LIMIT = 1_000_000
 _FLUSH_BYTES = 16 << 20
+_WINDOWS_REMEMBERED = 100_000
 
 Router = Callable[[bytes], Partition]
 
@@ -135,6 +136,8 @@ class WindowedWriter:
         self._encode_window = window_coder.get_impl().encode
         self._windows: Any = None
         self._tables: list[dict[Any, list[Any]]] = []
+        # Per windows object that was seen since the last flush (kept alive here): its tables.
+        self._seen: dict[int, tuple[Any, list[dict[Any, list[Any]]]]] = {}
 
     @property
     def elements(self) -> int:
@@ -149,16 +152,25 @@ class WindowedWriter:
         for table in self._tables:
             self._writer.add(table, key, item)
         if self._writer.maybe_flush():
-            self._windows = None
+            self._forget()
 
     def _enter(self, windows: Any) -> None:
-        self._windows = windows
-        self._tables = [self._writer.table(self._encode_window(window)) for window in windows]
+        known = self._seen.get(id(windows))
+        if known is None:
+            tables = [self._writer.table(self._encode_window(window)) for window in windows]
+            known = self._seen[id(windows)] = (windows, tables)
+            if len(self._seen) > _WINDOWS_REMEMBERED:
+                self._seen = {id(windows): known}
+        self._windows, self._tables = known
+
+    def _forget(self) -> None:
+        self._windows = None
+        self._seen = {}
 
     def flush(self) -> None:
         """Send what is left."""
         self._writer.flush()
-        self._windows = None
+        self._forget()
 
 
 class KeyedWriter:

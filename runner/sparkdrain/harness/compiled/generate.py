@@ -1,0 +1,154 @@
+"""Writes the source of a chain: one function, depth first per element.
+
+Maps are nested as calls on lines of their own, generators as ``for`` loops, filters as ``if``.
+Which step is at work can be told from the line, which is how errors and metrics find their step.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import TimestampedValue, WindowedValue
+
+from sparkdrain.harness.compiled.steps import Step, StepKind
+
+# CPython allows 20 nested blocks; what is deeper goes on in a function of its own.
+_DEEPEST = 12
+WRAPPED = frozenset({TaggedOutput, TimestampedValue, WindowedValue})
+_NUMBERS = itertools.count()
+
+
+@dataclass(slots=True)
+class Chain:
+    """A generated function ``run(values, context)`` and what its lines stand for."""
+
+    run: Callable[[Any, Any], None]
+    code: CodeType
+    lines: dict[int, Step]
+    """The step whose user code a line runs; other lines leave the chain."""
+    source: str
+
+
+@dataclass(slots=True)
+class Emitter:
+    """Collects source lines and the names they refer to.
+
+    Args:
+        step_of: the step that a transform is, or None.
+        leave: what takes the elements of a transform that is no step: ``leave(windowed)``.
+        counter: what counts the elements of a step's output: ``counter(n)``.
+        wrapped: what takes a tagged, timestamped or windowed result of a step.
+    """
+
+    step_of: Callable[[str], Step | None]
+    leave: Callable[[str], Callable[[Any], None]]
+    counter: Callable[[Step], Callable[[int], None] | None]
+    wrapped: Callable[[Step], Callable[[Any, Any], None]]
+    names: dict[str, Any] = field(default_factory=lambda: {"WRAPPED": WRAPPED})
+    body: list[str] = field(default_factory=list)
+    lines: dict[int, Step] = field(default_factory=dict)
+    counters: list[tuple[str, Callable[[int], None]]] = field(default_factory=list)
+    numbers: Any = field(default_factory=itertools.count)
+
+    def line(self, indent: int, text: str, step: Step | None = None) -> None:
+        self.body.append("    " * indent + text)
+        if step is not None:
+            self.lines[len(self.body)] = step
+
+    def name(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}{next(self.numbers)}"
+        self.names[name] = value
+        return name
+
+    def fresh(self, prefix: str) -> str:
+        return f"{prefix}{next(self.numbers)}"
+
+    def subtree(self, ids: list[str], v: str, c: str, depth: int, blocks: int, *, last: bool) -> None:
+        """Emit all consumers of a value; ``last``: nothing follows in the enclosing loop."""
+        if not ids:
+            self.line(depth, "pass")
+        for number, id_ in enumerate(ids):
+            step = self.step_of(id_)
+            final = last and number == len(ids) - 1
+            if step is None or blocks > _DEEPEST:
+                self.line(depth, f"{self.name('leave', self.leave(id_))}({c}.with_value({v}))")
+            else:
+                self.step(step, v, c, depth, blocks, last=final)
+
+    def step(self, step: Step, v: str, c: str, depth: int, blocks: int, *, last: bool) -> None:
+        f = "" if step.kind is StepKind.IDENTITY else self.name("f", step.function)
+        match step.kind:
+            case StepKind.END:
+                self.line(depth, f"{f}({v}, {c})")
+            case StepKind.IDENTITY:
+                self.after(step, v, c, depth, blocks, last=last, fresh=False)
+            case StepKind.MAP | StepKind.MAP_TUPLE:
+                out = self.fresh("v")
+                star = "*" if step.kind is StepKind.MAP_TUPLE else ""
+                self.line(depth, f"{out} = {f}({star}{v})", step)
+                self.after(step, out, c, depth, blocks, last=last, fresh=True)
+            case StepKind.MAP_VALUE:
+                out = self.fresh("v")
+                self.line(depth, f"{out} = {v}[0], {f}({v}[1])", step)
+                self.after(step, out, c, depth, blocks, last=last, fresh=False)
+            case StepKind.ASSIGN_WINDOWS:
+                context = self.fresh("c")
+                self.line(depth, f"{context} = {f}({c}, {v})", step)
+                self.after(step, v, context, depth, blocks, last=last, fresh=False)
+            case StepKind.FILTER:
+                self.line(depth, f"if {f}({v}):", step)
+                self.after(step, v, c, depth + 1, blocks, last=last, fresh=False)
+            case StepKind.FLAT_MAP:
+                results = self.fresh("r")
+                out = self.fresh("v")
+                self.line(depth, f"{results} = {f}({v})", step)
+                self.line(depth, f"if {results} is not None:")
+                self.line(depth + 1, f"for {out} in {results}:", step)
+                self.after(step, out, c, depth + 2, blocks + 1, last=True, fresh=True)
+            case StepKind.GENERATOR:
+                out = self.fresh("v")
+                self.line(depth, f"for {out} in {f}({v}):", step)
+                self.after(step, out, c, depth + 1, blocks + 1, last=True, fresh=True)
+
+    def after(
+        self, step: Step, v: str, c: str, depth: int, blocks: int, *, last: bool, fresh: bool
+    ) -> None:
+        """Emit what becomes of a step's result ``v``."""
+        if fresh and step.may_yield_wrapped:
+            self.line(depth, f"if type({v}) in WRAPPED:")
+            self.line(depth + 1, f"{self.name('wrapped', self.wrapped(step))}({v}, {c})")
+            if last:
+                self.line(depth + 1, "continue")
+            else:
+                self.line(depth, "else:")
+                depth += 1
+        count = self.counter(step)
+        if count is not None:
+            counter = self.fresh("n")
+            self.counters.append((counter, count))
+            self.line(depth, f"{counter} += 1")
+        self.subtree(step.consumers, v, c, depth, blocks, last=last)
+
+
+def generate(root: Step, emitter: Emitter) -> Chain:
+    """The function that runs everything behind ``root``, which included."""
+    emitter.line(0, "def run(values, c):")
+    start = len(emitter.body)
+    emitter.line(1, "pass")  # counters, once they are known
+    emitter.line(1, "for v in values:")
+    emitter.step(root, "v", "c", 2, 1, last=True)
+    for counter, count in emitter.counters:
+        emitter.line(1, f"{emitter.name('count', count)}({counter})")
+    if emitter.counters:
+        names = " = ".join(counter for counter, _ in emitter.counters)
+        emitter.body[start] = f"    {names} = 0"
+    source = "\n".join(emitter.body) + "\n"
+    filename = f"<compiled chain {next(_NUMBERS)} from {root.transform}>"
+    exec(compile(source, filename, "exec"), emitter.names)  # noqa: S102 - our own source
+    run = emitter.names["run"]
+    return Chain(run, run.__code__, emitter.lines, source)

@@ -1,0 +1,130 @@
+"""Which transforms are simple enough to be compiled, and what each does to an element."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from apache_beam.transforms.core import CallableWrapperDoFn, Windowing
+from apache_beam.typehints.typecheck import AbstractDoFnWrapper
+
+from sparkdrain.graph import urns
+from sparkdrain.harness.beam import common
+from sparkdrain.harness.compiled.windowing import WindowAssigner
+
+
+class StepKind(enum.Enum):
+    """What a step makes of the value ``v`` it is given."""
+
+    MAP = enum.auto()
+    """``function(v)``"""
+    MAP_TUPLE = enum.auto()
+    """``function(*v)``"""
+    FILTER = enum.auto()
+    """``v``, if ``function(v)``"""
+    FLAT_MAP = enum.auto()
+    """each of ``function(v)``, or nothing if that is None"""
+    GENERATOR = enum.auto()
+    """each of ``function(v)``, which is never None"""
+    MAP_VALUE = enum.auto()
+    """``(k, function(x))`` for ``v = (k, x)``"""
+    ASSIGN_WINDOWS = enum.auto()
+    """``v`` in the context ``function(context, v)``"""
+    IDENTITY = enum.auto()
+    """``v``"""
+    END = enum.auto()
+    """``function(v, context)`` takes it; nothing comes out"""
+
+
+@dataclass(slots=True)
+class Step:
+    """A transform that takes one element at a time and looks at its value only."""
+
+    transform: str
+    kind: StepKind
+    function: Callable[..., Any] | None
+    operation: Any
+    windowfn: Any = None
+    """Of a DoFn: what gives windows to elements that it yields with a new timestamp."""
+    output: str | None = None
+    """The PCollection of the main output."""
+    consumers: list[str] = field(default_factory=list)
+
+    @property
+    def may_yield_wrapped(self) -> bool:
+        """Whether user code makes the values, which may then be tagged or timestamped."""
+        return self.windowfn is not None
+
+
+# Beam's Map, MapTuple and Filter are DoFns around a lambda around the user's function.
+_LAMBDAS = {
+    "Map.<locals>.<lambda>": StepKind.MAP,
+    "MapTuple.<locals>.<lambda>": StepKind.MAP_TUPLE,
+    "Filter.<locals>.<lambda>": StepKind.FILTER,
+}
+
+
+def recognise(
+    transform_id: str, proto: Any, operation: Any, factory: Any
+) -> Step | None:
+    """The step that a transform is, or None if it is not simple."""
+    urn = proto.spec.urn
+    if urn == urns.SINK:
+        return Step(transform_id, StepKind.END, operation.writer.write, operation)
+    if urn == urns.PRECOMBINE and hasattr(operation, "add"):
+        return Step(transform_id, StepKind.END, operation.add, operation)
+    if urn in (urns.IDENTITY, urns.FLATTEN):
+        return Step(transform_id, StepKind.IDENTITY, None, operation)
+    if urn in (urns.MERGE_ACCUMULATORS, urns.EXTRACT_OUTPUTS):
+        return Step(transform_id, StepKind.MAP_VALUE, operation.apply, operation)
+    if urn == urns.ASSIGN_WINDOWS:
+        windowing = Windowing.from_runner_api(
+            _parse_windowing(proto.spec.payload), factory.context
+        )
+        assign = WindowAssigner(windowing.windowfn)
+        return Step(transform_id, StepKind.ASSIGN_WINDOWS, assign, operation)
+    if urn == urns.PAR_DO:
+        return _par_do(transform_id, operation, factory.dofns[transform_id])
+    return None
+
+
+def _parse_windowing(payload: bytes) -> Any:
+    from apache_beam.portability.api import beam_runner_api_pb2  # noqa: PLC0415 - cold path
+
+    return beam_runner_api_pb2.WindowingStrategy.FromString(payload)
+
+
+def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
+    dofn = handle.dofn
+    if handle.args or handle.kwargs or handle.side_inputs or handle.has_state:
+        return None
+    if isinstance(dofn, AbstractDoFnWrapper) or hasattr(dofn, "_runtime_output_constraints"):
+        return None
+    signature = common.DoFnSignature(dofn)
+    if signature.process_method.defaults or signature.is_stateful_dofn():
+        return None
+    process = signature.process_method.method_value
+    if dofn._process_batch_defined or getattr(process, "_beam_yields_batches", False):  # noqa: SLF001
+        return None
+    kind, function = _kind(dofn, process)
+    return Step(transform_id, kind, function, operation, handle.windowing.windowfn)
+
+
+def _kind(dofn: Any, process: Callable[..., Any]) -> tuple[StepKind, Callable[..., Any]]:
+    if isinstance(dofn, CallableWrapperDoFn):
+        function = dofn._fn  # noqa: SLF001
+        code = getattr(function, "__code__", None)
+        kind = _LAMBDAS.get(getattr(code, "co_qualname", ""))
+        if kind is not None and code.co_filename.replace("\\", "/").endswith(
+            "apache_beam/transforms/core.py"
+        ):
+            users = inspect.getclosurevars(function).nonlocals.get("fn")
+            if users is not None:
+                return kind, users
+        process = dofn.process
+    if inspect.isgeneratorfunction(process):
+        return StepKind.GENERATOR, process
+    return StepKind.FLAT_MAP, process

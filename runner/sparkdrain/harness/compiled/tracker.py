@@ -1,0 +1,47 @@
+"""Tells Beam's metrics and logging which step is at work inside a compiled chain.
+
+Beam switches a state at every step of every element. A chain does not; when somebody asks, the
+line at which the chain stands tells the step. Asking costs a walk up the stack, only then.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType
+from typing import Any
+
+from sparkdrain.harness.compiled.generate import Chain
+
+
+class StepTracker:
+    """Stands in for a stage's state sampler where the present state is asked for."""
+
+    def __init__(self, sampler: Any) -> None:
+        self._sampler = sampler
+        self._chains: dict[CodeType, Chain] = {}
+
+    def add(self, chain: Chain) -> None:
+        """Know a chain by its code from now on."""
+        self._chains[chain.code] = chain
+
+    def current_state(self) -> Any:
+        """The state of the step that is at work in this thread."""
+        frame = sys._getframe(1)  # noqa: SLF001
+        while frame is not None:
+            chain = self._chains.get(frame.f_code)
+            if chain is not None:
+                step = chain.lines.get(frame.f_lineno)
+                if step is not None:
+                    return step.operation.scoped_process_state
+                break
+            frame = frame.f_back
+        return self._sampler.current_state()
+
+    def update_metric(self, name: Any, value: Any) -> None:
+        """What Beam's metric objects call."""
+        container = self.current_state().metrics_container
+        if container is not None:
+            container.get_metric_cell(name).update(value)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sampler, name)

@@ -1,0 +1,76 @@
+"""Window assignment that remembers: elements close in time get the same windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindow,
+    GlobalWindows,
+    SlidingWindows,
+    WindowedValue,
+    WindowFn,
+)
+
+_REMEMBERED = 4096
+_GLOBAL = (GlobalWindow(),)
+
+
+class WindowAssigner:
+    """Gives an element's context with new windows (``beam:transform:window_into:v1``)."""
+
+    def __init__(self, windowfn: Any) -> None:
+        self._windowfn = windowfn
+        self._step = _step(windowfn)
+        self._windows: dict[int, Any] = {}
+        self._micros: int | None = None
+        self._context: Any = None
+
+    def __call__(self, context: Any, value: Any) -> Any:
+        """The context of ``value`` in its new windows; its timestamp stays."""
+        if self._step is None:
+            return self._assigned(context, value)
+        micros = context.timestamp_micros
+        if micros == self._micros:
+            return self._context
+        self._micros = micros
+        self._context = WindowedValue(None, context.timestamp, self.windows_at(micros, context))
+        return self._context
+
+    def windows_at(self, micros: int, context: Any) -> Any:
+        """The windows of a time; only for window functions that look at nothing else."""
+        period, offset = self._step
+        if not period:
+            return _GLOBAL
+        number = (micros - offset) // period
+        windows = self._windows.get(number)
+        if windows is None:
+            if len(self._windows) >= _REMEMBERED:
+                self._windows.clear()
+            windows = tuple(
+                self._windowfn.assign(WindowFn.AssignContext(context.timestamp, element=None))
+            )
+            self._windows[number] = windows
+        return windows
+
+    def _assigned(self, context: Any, value: Any) -> Any:
+        windows: list[Any] = []
+        for window in context.windows:
+            windows.extend(
+                self._windowfn.assign(
+                    WindowFn.AssignContext(context.timestamp, element=value, window=window)
+                )
+            )
+        return WindowedValue(None, context.timestamp, tuple(windows))
+
+
+def _step(windowfn: Any) -> tuple[int, int] | None:
+    """After how many microseconds, counted from an offset, windows change; None: unknown."""
+    if type(windowfn) is GlobalWindows:
+        return 0, 0
+    if type(windowfn) is FixedWindows:
+        return windowfn.size.micros, windowfn.offset.micros
+    if type(windowfn) is SlidingWindows and windowfn.size.micros % windowfn.period.micros == 0:
+        return windowfn.period.micros, windowfn.offset.micros
+    return None

@@ -1,0 +1,136 @@
+"""The producer side of a lifted combine: accumulators by key and window, flushed when full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
+from apache_beam.transforms.core import CallableWrapperCombineFn, CombineFn
+from apache_beam.transforms.window import WindowedValue
+
+from sparkdrain.harness.beam import common, operations
+from sparkdrain.shuffle.grouping import PLAIN_KEYS
+
+# Accumulators of a size that is known and small; many of them may wait.
+_SMALL = 1_000_000
+_UNKNOWN = 100_000
+
+
+class PrecombineOperation(operations.Operation):  # type: ignore[misc]
+    """``beam:transform:combine_per_key_precombine:v1`` for windows with one pane at their end.
+
+    Keys are equal if their encodings are. In a table a key of a plain type stands for itself;
+    any other by its encoding, together with the key.
+    """
+
+    def __init__(
+        self,
+        name: common.NameContext,
+        spec: Any,
+        counter_factory: Any,
+        state_sampler: Any,
+        combine_fn: Any,
+        key_coder: Any,
+        window_coder: Any,
+    ) -> None:
+        super().__init__(name, spec, counter_factory, state_sampler)
+        self.combine_fn = combine_fn
+        self._create = combine_fn.create_accumulator
+        self._add_input = combine_fn.add_input
+        self._compact = (
+            None
+            if getattr(combine_fn.compact, "__func__", None) is CombineFn.compact
+            else combine_fn.compact
+        )
+        self._encode_key = key_coder.get_impl().encode_nested
+        self._encode_window = window_coder.get_impl().encode
+        self._limit = _SMALL if _is_small(combine_fn) else _UNKNOWN
+        self._forget()
+
+    def _forget(self) -> None:
+        self._keys = 0
+        # Per encoded window: the window and its table.
+        self._windows: dict[bytes, tuple[Any, dict[Any, Any]]] = {}
+        # Per windows object that was seen (kept alive here): its tables.
+        self._seen: dict[int, tuple[Any, list[dict[Any, Any]]]] = {}
+        self._current: Any = None
+        self._tables: list[dict[Any, Any]] = []
+
+    def setup(self, data_sampler: Any = None) -> None:
+        with self.scoped_start_state:
+            super().setup(data_sampler)
+            self.combine_fn.setup()
+
+    def process(self, windowed_value: Any) -> None:
+        with self.scoped_process_state:
+            self.add(windowed_value.value, windowed_value)
+
+    def add(self, value: Any, context: Any) -> None:
+        """Add a key-value pair to the accumulator of its key, in each of its windows."""
+        if context.windows is not self._current:
+            self._enter(context.windows)
+        key, item = value
+        if type(key) in PLAIN_KEYS:
+            for table in self._tables:
+                if key in table:
+                    table[key] = self._add_input(table[key], item)
+                else:
+                    table[key] = self._add_input(self._create(), item)
+                    self._keys += 1
+        else:
+            self._add_encoded(key, item)
+        if self._keys >= self._limit:
+            self.flush()
+
+    def _add_encoded(self, key: Any, item: Any) -> None:
+        encoded = (self._encode_key(key),)
+        for table in self._tables:
+            entry = table.get(encoded)
+            if entry is None:
+                entry = table[encoded] = [key, self._create()]
+                self._keys += 1
+            entry[1] = self._add_input(entry[1], item)
+
+    def _enter(self, windows: Any) -> None:
+        known = self._seen.get(id(windows))
+        if known is None:
+            tables = []
+            for window in windows:
+                encoded = self._encode_window(window)
+                if encoded not in self._windows:
+                    self._windows[encoded] = (window, {})
+                tables.append(self._windows[encoded][1])
+            known = self._seen[id(windows)] = (windows, tables)
+            if len(self._seen) > self._limit:
+                self._seen = {id(windows): known}
+        self._current, self._tables = known
+
+    def flush(self) -> None:
+        """Emit all accumulators."""
+        windows = self._windows
+        self._forget()
+        compact = self._compact
+        for window, table in windows.values():
+            with_value = WindowedValue(None, window.max_timestamp(), (window,)).with_value
+            for key, entry in table.items():
+                plain, accumulator = entry if type(key) is tuple else (key, entry)
+                if compact is not None:
+                    accumulator = compact(accumulator)
+                self.output(with_value((plain, accumulator)))
+
+    def finish(self) -> None:
+        with self.scoped_finish_state:
+            self.flush()
+        super().finish()
+
+    def teardown(self) -> None:
+        with self.scoped_finish_state:
+            super().teardown()
+            self.combine_fn.teardown()
+
+
+def _is_small(combine_fn: Any) -> bool:
+    return isinstance(combine_fn, (CountCombineFn, MeanCombineFn)) or (
+        isinstance(combine_fn, CallableWrapperCombineFn)
+        and combine_fn._fn in (min, max, sum)  # noqa: SLF001
+    )
