@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             log({"event": "ratio", **asdict(ratio), "verdict": ratio.verdict})
         if found:
             print(f"\n## Ratios: {OURS} to its peers\n\n{ratios_table(found)}", flush=True)
-    return int(any(_fatal(x.runner, x.problem) for x in [*rows, *starts]))
+    problems = [*((r.runner, r.problem) for r in rows), *((s.runner, s.problem) for s in starts)]
+    return int(any(_fatal(runner, problem) for runner, problem in problems))
 
 
 def measure_job(job: Job, plan: Plan, log: Log) -> list[Row]:
@@ -114,8 +115,9 @@ def _heading(plan: Plan) -> str:
         f"Python {about['python']}, Beam {about['beam']}, PySpark {about['pyspark']}; "
         f"Beam's Spark job server and its SDK {about['beam_of_job_server']}",
     ]
+    lines += ["", *(f"- {runner.name}: {runner.title}" for runner in plan.runners)]
     if plan.scale < FULL["scale"]:
-        lines.append("Scaled down: fixed costs weigh more than in a full run; do not quote.")
+        lines += ["", "Scaled down: fixed costs weigh more than in a full run; do not quote."]
     return "\n".join(lines)
 
 

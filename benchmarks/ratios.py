@@ -9,7 +9,7 @@ from benchmarks.rows import Ratio, Row
 from benchmarks.runners import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def ratios(jobs: Sequence[Job], rows: Sequence[Row]) -> list[Ratio]:
@@ -35,9 +35,22 @@ def _ratio(job: Job, family: str, rows: Sequence[Row]) -> Ratio:
     settings = [row for row in rows if row.family == family and row.rate is not None]
     best = max(settings, key=lambda row: row.rate or 0.0, default=None)
     bar = job.bars.get(family, Bar(None, None))
-    value = None
-    if ours is not None and ours.rate is not None and best is not None and best.rate:
-        value = ours.rate / best.rate
-    share = best.share / ours.share if best is not None and ours is not None else 1.0
-    setting = best.runner if best is not None else ""
-    return Ratio(job.name, family, setting, value, bar.now, bar.later, share)
+    return Ratio(
+        job=job.name,
+        family=family,
+        setting=best.runner if best is not None else "",
+        value=_quotient(ours, best, lambda row: row.rate),
+        cpu=_quotient(best, ours, lambda row: row.cpu_micros),
+        now=bar.now,
+        later=bar.later,
+        peer_share=best.share / ours.share if best is not None and ours is not None else 1.0,
+    )
+
+
+def _quotient(
+    over: Row | None, under: Row | None, figure: Callable[[Row], float | None]
+) -> float | None:
+    if over is None or under is None:
+        return None
+    above, below = figure(over), figure(under)
+    return above / below if above is not None and below else None

@@ -36,7 +36,7 @@ def rows_table(rows: Sequence[Row]) -> str:
 
 def ratios_table(ratios: Sequence[Ratio]) -> str:
     """Each ratio with its bars."""
-    head = ["job", "against", "ratio", "bar now", "bar later", "verdict", "note"]
+    head = ["job", "against", "ratio", "CPU ratio", "bar now", "bar later", "verdict", "note"]
     return table(head, [_ratio(r) for r in ratios])
 
 
@@ -60,9 +60,9 @@ def _ratio(ratio: Ratio) -> list[str]:
     note = f"fastest setting: {ratio.setting}" if ratio.setting not in ("", ratio.family) else ""
     if ratio.peer_share != 1:
         note = "; ".join(filter(None, [note, f"peer ran {ratio.peer_share:g} x n, rates compared"]))
-    value = "-" if ratio.value is None else f"{ratio.value:.2f}x"
+    values = [_times(ratio.value), _times(ratio.cpu)]
     bars = [_bar(ratio.now), _bar(ratio.later)]
-    return [ratio.job, ratio.family, value, *bars, ratio.verdict, note]
+    return [ratio.job, ratio.family, *values, *bars, ratio.verdict, note]
 
 
 def _start(row: StartRow) -> list[str]:
@@ -92,6 +92,10 @@ def _with_median(seconds: Sequence[float]) -> str:
 
 def _list(values: Sequence[float], digits: int = 1) -> str:
     return ", ".join(f"{value:.{digits}f}" for value in values)
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}x"
 
 
 def _bar(bar: float | None) -> str:

@@ -44,9 +44,9 @@ class Row:
         return self.elements / median(self.seconds) if self.seconds and not self.problem else None
 
     @property
-    def cpu_micros(self) -> float:
-        """CPU microseconds per element, median."""
-        return median(self.cpu) / self.elements * 1e6
+    def cpu_micros(self) -> float | None:
+        """CPU microseconds per element, median; None where there is no figure."""
+        return None if self.rate is None else median(self.cpu) / self.elements * 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,7 @@ class Ratio:
         family: the peer.
         setting: name of the runner of that peer that was fastest; "" where none has a figure.
         value: rate of ours / rate of the peer; None where one of them has no figure.
+        cpu: CPU time per element of the peer / that of ours; it minds a busy machine less.
         now: first bar.
         later: bar that the design aims at.
         peer_share: n of the peer relative to ours; rates are compared where it is not 1.
@@ -84,6 +85,7 @@ class Ratio:
     family: str
     setting: str
     value: float | None
+    cpu: float | None
     now: float | None
     later: float | None
     peer_share: float

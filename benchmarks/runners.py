@@ -46,7 +46,12 @@ class Runner:
 OURS = "sparkdrain"
 RUNNERS: tuple[Runner, ...] = (
     Runner(OURS, OURS, f"SparkDrainRunner, {MASTER}"),
-    Runner("beam-spark-loopback", "beam-spark", "Beam Spark job server, LOOPBACK", java_sdk=True),
+    Runner(
+        "beam-spark-loopback",
+        "beam-spark",
+        f"Beam Spark job server, LOOPBACK x {WORKERS}",
+        java_sdk=True,
+    ),
     Runner(
         "beam-spark-external",
         "beam-spark",
@@ -120,10 +125,10 @@ def _beam_flags(runner: Runner, jars: Path | None, directory: Path) -> Iterator[
         with ExitStack() as stack:
             endpoint = stack.enter_context(spark_job_server(jars, directory, MASTER))
             flags = ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]
+            flags.append(f"--sdk_worker_parallelism={WORKERS}")
             if runner.name == "beam-spark-loopback":
                 flags.append("--environment_type=LOOPBACK")
             else:
                 pool = stack.enter_context(sdk_worker_pool(directory))
                 flags += ["--environment_type=EXTERNAL", f"--environment_config={pool}"]
-                flags.append(f"--sdk_worker_parallelism={WORKERS}")
             yield flags

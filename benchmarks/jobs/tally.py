@@ -23,10 +23,11 @@ class Tally(beam.PTransform):
 
     The input must be in the global window. An element costs one call of `measure` and one
     addition per column; nothing is emitted per element, so that the check weighs no more than
-    one more map.
+    one more map. `measure` returns as many numbers as there are columns, and for one column the
+    bare number.
     """
 
-    def __init__(self, measure: Callable[[Any], Sequence[int]], columns: int, out: Path) -> None:
+    def __init__(self, measure: Callable[[Any], Any], columns: int, out: Path) -> None:
         super().__init__()
         self._measure = measure
         self._columns = columns
