@@ -1,0 +1,64 @@
+"""Keyed user state and timers: bytes in, bytes out, in memory within a budget, else in RocksDB.
+
+Owns the layout of every stored byte. Never knows what the bytes mean, and imports neither Beam nor
+Spark. Start with ``overlay.py``; ``docs/state.md`` has layouts, guarantees and costs.
+
+What an engine needs, and all that stays stable::
+
+    store = ScratchStore(directory)             # batch: opened when needed, deleted by close()
+    store = open_store(directory)               # state that lasts; open_read_only() to look inside
+    overlay = Overlay(store, budget_bytes)      # memory first; close() closes the store
+    group = key_group(encoded_key)              # stable hash, range(1024)
+
+    scope = overlay.scope(state_id, key)        # one user key in one state
+    scope.value(tag, window)                    # get() set(b) clear()
+    scope.combining(tag, window)                # the same, for an accumulator
+    scope.bag(tag, window)                      # append(b) extend(bs) read() segments() is_empty()
+    scope.set(tag, window)                      # add(b) remove(b) contains(b) read() is_empty()
+    scope.map(tag, window)                      # get(k) put(k, b) remove(k) keys() items()
+    scope.multimap(tag, window)                 # put(k, b) get(k) segments(k) remove(k) keys()
+    scope.ordered_list(tag, window)             # append(i, b) read(lo, hi) clear_range(lo, hi)
+    timers = scope.timers(Domain.EVENT)         # set(time, family, tag, window, payload)
+                                                # clear(family, tag, window) pop_due(up_to)
+                                                # due(up_to) time_of(...) next_time()
+    scope.charge(n); scope.before_spill = f     # count Python objects; encode them when f is called
+    scope.forget_window(window)                 # the window's life ended
+    scope.forget()                              # the key's life ended: free if it stayed in memory
+    overlay.flush()                             # all into the store, as one batch
+    inspect.entries(store)                      # every row, taken apart
+
+Every cell has ``clear()``. Times, sort keys and state ids are numbers, the rest is bytes. One
+overlay belongs to one thread; nothing here survives a fork.
+"""
+
+from __future__ import annotations
+
+from timers_state import inspect
+from timers_state.errors import StateError
+from timers_state.keys import DEFAULT_GROUPS, Domain, key_group
+from timers_state.memory import MemoryStore
+from timers_state.overlay import Overlay
+from timers_state.rocks import RocksMemory, RocksStore, open_read_only, open_store
+from timers_state.scope import KeyScope
+from timers_state.scratch import ScratchStore
+from timers_state.store import Store
+from timers_state.timers import Timer, Timers
+
+__all__ = [
+    "DEFAULT_GROUPS",
+    "Domain",
+    "KeyScope",
+    "MemoryStore",
+    "Overlay",
+    "RocksMemory",
+    "RocksStore",
+    "ScratchStore",
+    "StateError",
+    "Store",
+    "Timer",
+    "Timers",
+    "inspect",
+    "key_group",
+    "open_read_only",
+    "open_store",
+]

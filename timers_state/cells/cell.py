@@ -1,0 +1,125 @@
+"""What all kinds of cell share: where they belong, and what they know of their rows."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+from timers_state.errors import StaleScope
+from timers_state.keys import Kind, cell_prefix
+
+if TYPE_CHECKING:
+    from timers_state.store import Batch, Store
+
+ITEM_BYTES: Final = 56
+"""What a string of bytes in a list costs beside its content (CPython, 64 bit)."""
+
+ENTRY_BYTES: Final = 160
+"""What an entry of a dict costs beside the content of its key and value."""
+
+CELL_BYTES: Final = 320
+"""What a cell without content costs."""
+
+
+GONE_ROOM: Final = -(1 << 62)
+"""Room that no refund makes positive: every change then asks for some, and is refused."""
+
+GONE_MESSAGE: Final = (
+    "the scope or window that this belongs to was forgotten, or its overlay closed: "
+    "ask the overlay for the scope again"
+)
+
+
+class Unread(Enum):
+    """Stands for content that is in the store and was not looked at yet."""
+
+    UNREAD = 0
+
+
+class Account(Protocol):
+    """What a cell needs of the scope that it belongs to.
+
+    ``room`` is how many bytes the scope may still put into memory. A change subtracts what it adds
+    and, **always last**, calls ``lease`` if room is negative; ``lease`` may write everything out.
+    """
+
+    room: int
+
+    def lease(self) -> None:
+        """Finds room, if need be by writing everything out, and makes sure to be written out."""
+
+    def reach(self) -> Store:
+        """The store; raises ``StaleScope`` if the scope is gone."""
+
+    def owner(self) -> bytes:
+        """Prefix of the rows of cells of this key."""
+
+
+class Gone:
+    """Stands in for the scope towards cells that must not be used anymore."""
+
+    __slots__ = ("room",)
+
+    def __init__(self) -> None:
+        self.room = GONE_ROOM
+
+    def lease(self) -> None:
+        """Raises."""
+        raise StaleScope(GONE_MESSAGE)
+
+    def reach(self) -> Store:
+        """Raises."""
+        raise StaleScope(GONE_MESSAGE)
+
+    def owner(self) -> bytes:
+        """Raises."""
+        raise StaleScope(GONE_MESSAGE)
+
+
+GONE: Final = Gone()
+
+
+class Cell:
+    """State of one kind under one (state id, key, window, tag).
+
+    ``_base`` says that rows in the store may count; ``_erase`` that rows in the store are to go
+    when the cell is next written out. Both are False for what was never written out, and then no
+    call of a cell touches the store.
+    """
+
+    KIND: ClassVar[Kind]
+    __slots__ = ("__weakref__", "_base", "_erase", "_scope", "tag", "window")
+
+    def __init__(self, scope: Account, tag: bytes, window: bytes, *, stored: bool) -> None:
+        self._scope = scope
+        self.tag = tag
+        self.window = window
+        self._base = stored
+        self._erase = False
+
+    def spill(self, batch: Batch, store: Store) -> None:
+        """Adds to ``batch`` what differs from ``store``, and lets go of the content in memory.
+
+        ``batch`` will be written before anything else is asked of this cell.
+        """
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Removes the content, in memory and in the store."""
+        raise NotImplementedError
+
+    def disown(self) -> None:
+        """Makes every further use an error, and gives the room of the content back."""
+        self._base = False
+        self.clear()
+        self._base = True
+        self._scope = GONE
+
+    def _prefix(self) -> bytes:
+        return cell_prefix(self._scope.owner(), self.window, self.tag, self.KIND)
+
+    def _drop(self) -> None:
+        """Forgets the rows in the store; they are removed when the cell is next written out."""
+        if self._base:
+            self._base = False
+            self._erase = True

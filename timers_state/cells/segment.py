@@ -1,0 +1,60 @@
+"""A list of strings as one row's value: how many, how long each, then their bytes.
+
+Encoding is two passes at C speed; a segment is small (``SEGMENT_BYTES``), so lists are read in
+bounded memory, however long they are. A string larger than that has a segment of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from typing import TYPE_CHECKING, Final
+
+from timers_state.errors import MalformedRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SEGMENT_BYTES: Final = 64 * 1024
+_ITEM_BYTES: Final = 16
+"""Counted on top of each string, so that a segment of empty strings is bounded too."""
+
+
+def encode_segment(items: list[bytes]) -> bytes:
+    """The value that holds ``items``; a string of 4 GiB or more raises OverflowError."""
+    lengths = array("I", [len(items), *map(len, items)])
+    if sys.byteorder == "big":
+        lengths.byteswap()
+    return lengths.tobytes() + b"".join(items)
+
+
+def decode_segment(value: bytes) -> list[bytes]:
+    """The list in a value of ``encode_segment``."""
+    count = int.from_bytes(value[:4], "little")
+    at = 4 + 4 * count
+    lengths = array("I", value[4:at] if len(value) >= at else b"")
+    if sys.byteorder == "big":
+        lengths.byteswap()
+    if len(lengths) != count or at + sum(lengths) != len(value):
+        message = f"a segment of {len(value)} bytes does not hold the {count} items it names"
+        raise MalformedRow(message)
+    items = []
+    for length in lengths:
+        items.append(value[at : at + length])
+        at += length
+    return items
+
+
+def segments_of(items: list[bytes]) -> Iterator[list[bytes]]:
+    """Cuts a list into lists of about ``SEGMENT_BYTES``."""
+    if sum(map(len, items)) + _ITEM_BYTES * len(items) <= SEGMENT_BYTES:
+        if items:
+            yield items
+        return
+    start = size = 0
+    for position, item in enumerate(items):
+        size += len(item) + _ITEM_BYTES
+        if size > SEGMENT_BYTES and position > start:
+            yield items[start:position]
+            start, size = position, len(item) + _ITEM_BYTES
+    yield items[start:]

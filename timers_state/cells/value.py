@@ -1,0 +1,85 @@
+"""One value: a single row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from timers_state.cells.cell import Account, Cell, Unread
+from timers_state.keys import Kind
+
+if TYPE_CHECKING:
+    from timers_state.store import Batch, Store
+
+UNREAD: Final = Unread.UNREAD
+
+
+class Value(Cell):
+    """A cell that holds nothing or one string of bytes."""
+
+    KIND: ClassVar[Kind] = Kind.VALUE
+    __slots__ = ("_changed", "_size", "_value")
+
+    def __init__(self, scope: Account, tag: bytes, window: bytes, *, stored: bool) -> None:
+        super().__init__(scope, tag, window, stored=stored)
+        self._value: bytes | Unread | None = UNREAD if stored else None
+        self._size = 0
+        self._changed = False
+
+    def get(self) -> bytes | None:
+        """The value, None if there is none."""
+        value = self._value
+        if value is UNREAD:
+            return self._read()
+        return value
+
+    def set(self, value: bytes) -> None:
+        """Replaces the value."""
+        scope = self._scope
+        size = len(value)
+        scope.room -= size - self._size
+        self._size = size
+        self._value = value
+        self._changed = True
+        if scope.room < 0:
+            scope.lease()
+
+    def clear(self) -> None:
+        """Removes the value."""
+        scope = self._scope
+        scope.room += self._size
+        self._size = 0
+        self._value = None
+        self._changed = True
+        if scope.room < 0:
+            scope.lease()
+
+    def disown(self) -> None:
+        """See ``Cell``."""
+        super().disown()
+        self._value = UNREAD
+
+    def spill(self, batch: Batch, store: Store) -> None:
+        """See ``Cell``."""
+        del store
+        value = self._value
+        if self._changed:
+            if value is None:
+                if self._base:
+                    batch.delete(self._prefix())
+                    self._base = False
+            elif value is not UNREAD:
+                batch.put(self._prefix(), value)
+                self._base = True
+            self._changed = False
+        self._value = UNREAD if self._base else None
+        self._size = 0
+
+    def _read(self) -> bytes | None:
+        scope = self._scope
+        value = scope.reach().get(self._prefix())
+        self._value = value
+        self._size = 0 if value is None else len(value)
+        scope.room -= self._size
+        if scope.room < 0:
+            scope.lease()
+        return value

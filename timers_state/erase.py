@@ -1,0 +1,38 @@
+"""Removing all rows of a key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timers_state.keys import (
+    Family,
+    TagRow,
+    decode_i64,
+    decode_row,
+    owner_in_time,
+    owner_prefix,
+    prefix_end,
+    time_prefix,
+    time_row,
+)
+from timers_state.store import delete_rows
+
+if TYPE_CHECKING:
+    from timers_state.store import Batch, Store
+
+
+def erase_key(store: Store, batch: Batch, state_id: int, group: int, key: bytes) -> None:
+    """Adds to ``batch`` the removal of every row that ``store`` has of a key in one state.
+
+    Reads one row per timer that is set; cells are not read.
+    """
+    owner = owner_in_time(group, key)
+    tags = owner_prefix(Family.TAGS, state_id, group, key)
+    for row, time in store.iterate(tags, prefix_end(tags)):
+        match decode_row(row):
+            case TagRow(domain=domain, window=window, family=family, tag=tag):
+                before = time_prefix(state_id, domain, decode_i64(time))
+                batch.delete(time_row(before, owner, window, family, tag))
+    delete_rows(store, batch, tags, prefix_end(tags))
+    cells = owner_prefix(Family.CELLS, state_id, group, key)
+    delete_rows(store, batch, cells, prefix_end(cells))

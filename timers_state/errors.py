@@ -1,0 +1,43 @@
+"""The kinds of failure of a store; the kind is the type, the text names path and way out."""
+
+from __future__ import annotations
+
+
+class StateError(Exception):
+    """Base of every failure that timers_state raises on purpose."""
+
+
+class StoreLocked(StateError):
+    """Another store object, in this process or another one, has the directory open."""
+
+
+class StoreCorrupt(StateError):
+    """Bytes on disk are missing or are not those that were written; nothing read is to be used."""
+
+
+class StoreFailed(StateError):
+    """The store could not do what was asked (disk full, no permission, input or output error)."""
+
+
+class StoreClosed(StateError):
+    """The store was closed; also raised by iterators that were still open then."""
+
+
+class NotAStore(StateError):
+    """The directory holds something, but no store of this library."""
+
+
+class FormatTooNew(StateError):
+    """A newer release of this library wrote the store; this one cannot know what its bytes mean."""
+
+
+class MalformedRow(StateError):
+    """A key or value does not follow the layouts of this library."""
+
+
+class StaleScope(StateError):
+    """A scope, or a cell of it, was used after it was forgotten, released or its overlay closed."""
+
+
+class KindMismatch(StateError):
+    """One tag was opened as two kinds of cell."""

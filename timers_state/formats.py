@@ -1,0 +1,155 @@
+"""The file ``STORE`` in a store's directory: the format of its bytes, and what it must contain.
+
+It is written when the store is created, flushed and closed, always as a whole (rename). It says how
+many batches are promised to be there and how long RocksDB's list of files was, because RocksDB
+takes a list that lost its end for an older, shorter one, deletes the files that are missing in it
+and opens without a word.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from timers_state.errors import FormatTooNew, NotAStore, StoreCorrupt, StoreFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FORMAT: Final = 1
+"""Raised with every change of what stored bytes mean. Migrations of older ones belong here."""
+
+STORE_FILE: Final = "STORE"
+ROCKS_DIRECTORY: Final = "rocks"
+_TITLE: Final = "timers_state store"
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a store promised when it was last flushed or closed.
+
+    ``manifest`` is the name of RocksDB's list of files and ``manifest_bytes`` its length then; the
+    name is empty if there was no list yet.
+    """
+
+    sequence: int = 0
+    manifest: str = ""
+    manifest_bytes: int = 0
+
+
+def write_seal(directory: Path, seal: Seal) -> None:
+    """Replaces the file ``STORE`` durably."""
+    body = (
+        f"{_TITLE}\nformat {FORMAT}\nsequence {seal.sequence}\n"
+        f"manifest {seal.manifest or '-'} {seal.manifest_bytes}\n"
+    )
+    text = f"{body}crc {crc32(body.encode()):08x}\n"
+    path = directory / STORE_FILE
+    part = directory / f"{STORE_FILE}.part"
+    try:
+        with part.open("w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        message = f"{path} cannot be written: {error}"
+        raise StoreFailed(message) from error
+
+
+def read_seal(directory: Path) -> Seal | None:
+    """What the file ``STORE`` says; None if the directory is absent or empty.
+
+    Raises:
+        NotAStore: the directory holds other things.
+        FormatTooNew: the store was written by a newer release.
+        StoreCorrupt: the file is damaged.
+    """
+    path = directory / STORE_FILE
+    try:
+        text = path.read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:
+        _refuse_other_content(directory)
+        return None
+    except OSError as error:
+        message = f"{path} cannot be read: {error}"
+        raise StoreFailed(message) from error
+    lines = text.split("\n")
+    if lines[0] != _TITLE:
+        message = f"{path} is damaged: it does not begin with {_TITLE!r}"
+        raise StoreCorrupt(message)
+    _check_format(path, lines)
+    body, _, crc = text.rpartition("crc ")
+    if crc != f"{crc32(body.encode('ascii', 'replace')):08x}\n":
+        message = f"{path} is damaged: its checksum does not fit. Restore the store from a copy."
+        raise StoreCorrupt(message)
+    manifest, length = lines[3].split(" ")[1:]
+    return Seal(int(lines[2].split(" ")[1]), "" if manifest == "-" else manifest, int(length))
+
+
+def check_files(directory: Path, seal: Seal) -> None:
+    """Compares RocksDB's list of files with the seal, before RocksDB can act on a damaged one.
+
+    Raises:
+        StoreCorrupt: the list is missing or shorter than it was.
+    """
+    rocks = directory / ROCKS_DIRECTORY
+    current = rocks / "CURRENT"
+    if not current.exists():
+        leftover = seal.manifest or (rocks.exists() and any(rocks.glob("MANIFEST-*")))
+        if not leftover:
+            return
+        message = f"{current} is missing, so the files in {rocks} cannot be told apart"
+        raise StoreCorrupt(message)
+    if not seal.manifest:
+        return
+    name = current.read_text(encoding="ascii", errors="replace").strip()
+    manifest = rocks / name
+    if not name.startswith("MANIFEST-") or not manifest.is_file():
+        message = f"{current} names {name!r}, which is not there"
+        raise StoreCorrupt(message)
+    length = manifest.stat().st_size
+    if name == seal.manifest and length < seal.manifest_bytes:
+        message = f"{manifest} is truncated: {length} of at least {seal.manifest_bytes} bytes"
+        raise StoreCorrupt(message)
+
+
+def seal_of(directory: Path, sequence: int) -> Seal:
+    """The seal that describes the files as they are now."""
+    rocks = directory / ROCKS_DIRECTORY
+    try:
+        name = (rocks / "CURRENT").read_text(encoding="ascii").strip()
+        return Seal(sequence, name, (rocks / name).stat().st_size)
+    except OSError as error:
+        message = f"the list of files in {rocks} cannot be read: {error}"
+        raise StoreFailed(message) from error
+
+
+def _check_format(path: Path, lines: list[str]) -> None:
+    word, _, number = (lines[1] if len(lines) > 1 else "").partition(" ")
+    if word != "format" or not number.isdigit():
+        message = f"{path} is damaged: its second line does not name a format"
+        raise StoreCorrupt(message)
+    if int(number) > FORMAT:
+        message = (
+            f"{path} has format {number}; this release reads formats up to {FORMAT}. "
+            "Open it with the release that wrote it, or a later one."
+        )
+        raise FormatTooNew(message)
+
+
+def _refuse_other_content(directory: Path) -> None:
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        message = f"{directory} is a file; a store needs a directory of its own"
+        raise NotAStore(message)
+    found = sorted(entry.name for entry in directory.iterdir() if entry.name != "STORE.part")
+    if found:
+        message = (
+            f"{directory} holds {found[0]!r} but no file {STORE_FILE!r}: it is not a store, or the "
+            "file was lost. Name another directory, or restore the store from a copy."
+        )
+        raise NotAStore(message)

@@ -1,0 +1,98 @@
+"""Reading a store from outside: every row, taken apart, with the size of its value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from timers_state.keys import (
+    CellRow,
+    Family,
+    MetaRow,
+    TagRow,
+    TimeRow,
+    decode_i64,
+    decode_row,
+    prefix_end,
+    state_prefix,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from timers_state.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of state.
+
+    Attributes:
+        state_id: whose state it is.
+        key_group: the key group of the key.
+        key: the user key.
+        window: the window.
+        tag: the cell's tag, or the timer's family.
+        kind: the kind of cell in lower case, or "event timer" or "processing timer".
+        part: which part of the cell the row is (key of a map, number of a segment, ...), or the
+            timer's dynamic tag.
+        size: bytes of the value; of a timer, of its row in the tag index.
+        time: when the timer fires, None for a cell.
+    """
+
+    state_id: int
+    key_group: int
+    key: bytes
+    window: bytes
+    tag: bytes
+    kind: str
+    part: bytes
+    size: int
+    time: int | None = None
+
+
+def entries(store: Store, state_id: int | None = None) -> Iterator[Entry]:
+    """Every row of cells, then every timer once, in key order; nothing is changed.
+
+    Args:
+        store: an open store; ``open_read_only`` opens one that is in use, as it was last flushed.
+        state_id: only this state.
+
+    Raises:
+        MalformedRow: a row follows no layout.
+    """
+    for family in (Family.CELLS, Family.TAGS):
+        prefix = bytes((family,)) if state_id is None else state_prefix(family, state_id)
+        for row, value in store.iterate(prefix, prefix_end(prefix)):
+            entry = _entry(row, value)
+            if entry is not None:
+                yield entry
+
+
+def _entry(row: bytes, value: bytes) -> Entry | None:
+    match decode_row(row):
+        case CellRow() as cell:
+            return Entry(
+                state_id=cell.state_id,
+                key_group=cell.group,
+                key=cell.key,
+                window=cell.window,
+                tag=cell.tag,
+                kind=cell.kind.name.lower().replace("_", " "),
+                part=cell.suffix,
+                size=len(value),
+            )
+        case TagRow() as timer:
+            return Entry(
+                state_id=timer.state_id,
+                key_group=timer.group,
+                key=timer.key,
+                window=timer.window,
+                tag=timer.family,
+                kind=f"{timer.domain.name.lower()} timer",
+                part=timer.tag,
+                size=len(value),
+                time=decode_i64(value),
+            )
+        case TimeRow() | MetaRow():
+            return None

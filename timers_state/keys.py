@@ -1,0 +1,355 @@
+"""Every key layout, encode and decode side by side; no other module formats or takes apart a key.
+
+The order of the encoded bytes is the order of the values (as tuples, strings of bytes compared byte
+by byte, times and sort keys as signed numbers), so a range of values is a range of rows::
+
+    meta   [0][name]
+    cells  [1][state id u32][key group u16][key][window][tag][kind u8][suffix of the kind]
+    times  [2][state id u32][domain u8][time i64][key group u16][key][window][family][dynamic tag]
+    tags   [3][state id u32][key group u16][key][window][domain u8][family][dynamic tag]
+
+Numbers are big-endian, signed ones with the sign bit flipped. ``[key]``, ``[window]``, ``[tag]``
+and ``[family]`` are escaped: 00 becomes 00 FF, and 00 01 ends the string. What comes last is raw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from struct import error as struct_error
+from typing import Final
+from zlib import crc32
+
+from timers_state.errors import MalformedRow
+
+DEFAULT_GROUPS: Final = 1024
+MAX_GROUPS: Final = 1 << 16
+I64_MIN: Final = -(1 << 63)
+I64_MAX: Final = (1 << 63) - 1
+
+_SIGN: Final = 1 << 63
+_END: Final = b"\x00\x01"
+_OWNER: Final = Struct(">BIH")
+_TIME: Final = Struct(">BIBQ")
+_STATE: Final = Struct(">BI")
+_GROUP: Final = Struct(">H")
+_SEGMENT: Final = Struct(">QI")
+_SORTED: Final = Struct(">QQI")
+
+OWNER_OFFSET_IN_TIME: Final = _TIME.size
+"""Where ``[key group][key]`` starts in a row of the time index."""
+
+
+class Family(IntEnum):
+    """First byte of every row: what the row is."""
+
+    META = 0
+    CELLS = 1
+    TIMES = 2
+    TAGS = 3
+
+
+class Kind(IntEnum):
+    """What a cell is; part of its key, so cells of two kinds never read each other's rows."""
+
+    VALUE = 1
+    COMBINING = 2
+    BAG = 3
+    SET = 4
+    MAP = 5
+    MULTIMAP = 6
+    ORDERED_LIST = 7
+
+
+class Domain(IntEnum):
+    """The clock that a timer follows; the domains are independent of each other."""
+
+    EVENT = 0
+    PROCESSING = 1
+
+
+SEQUENCE_ROW: Final = bytes([Family.META]) + b"sequence"
+"""Row that holds the number of the last batch that was written, as u64."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellRow:
+    """A row of a cell, taken apart."""
+
+    state_id: int
+    group: int
+    key: bytes
+    window: bytes
+    tag: bytes
+    kind: Kind
+    suffix: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRow:
+    """A row of the time index, taken apart."""
+
+    state_id: int
+    domain: Domain
+    time: int
+    group: int
+    key: bytes
+    window: bytes
+    family: bytes
+    tag: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TagRow:
+    """A row of the timers' tag index, taken apart; its value is the time."""
+
+    state_id: int
+    group: int
+    key: bytes
+    window: bytes
+    domain: Domain
+    family: bytes
+    tag: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MetaRow:
+    """A row about the store itself."""
+
+    name: bytes
+
+
+Row = CellRow | TimeRow | TagRow | MetaRow
+
+
+def key_group(key: bytes, groups: int = DEFAULT_GROUPS) -> int:
+    """The key group, in ``range(groups)``, of an encoded user key.
+
+    Part of the format: the same in every release, process and machine. CRC-32, spread by a golden
+    ratio product whose high bits are scaled to ``groups``, so any number of groups is even.
+    """
+    return (crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) * groups >> 32
+
+
+# --- parts ------------------------------------------------------------------------------------
+
+
+def escape(data: bytes) -> bytes:
+    """``data`` so that it can be followed by something else and still sorts like ``data``."""
+    return data.replace(b"\x00", b"\x00\xff") + _END
+
+
+def unescape(row: bytes, start: int) -> tuple[bytes, int]:
+    """The string that was escaped at ``start``, and where what follows it starts."""
+    end = row.find(_END, start)
+    if end < 0:
+        message = f"a string that starts at byte {start} of row {row.hex()} does not end"
+        raise MalformedRow(message)
+    return row[start:end].replace(b"\x00\xff", b"\x00"), end + 2
+
+
+def encode_i64(number: int) -> bytes:
+    """Eight bytes that sort like the signed number; ValueError if it does not fit."""
+    if not I64_MIN <= number <= I64_MAX:
+        message = f"{number} does not fit into a signed 64-bit number"
+        raise ValueError(message)
+    return (number + _SIGN).to_bytes(8, "big")
+
+
+def decode_i64(data: bytes) -> int:
+    """The number in eight bytes of ``encode_i64``."""
+    if len(data) != 8:
+        message = f"a signed 64-bit number has 8 bytes, not {len(data)}: {data.hex()}"
+        raise MalformedRow(message)
+    return int.from_bytes(data, "big") - _SIGN
+
+
+def encode_sequence(sequence: int) -> bytes:
+    """The value of the sequence row."""
+    return sequence.to_bytes(8, "big")
+
+
+def decode_sequence(data: bytes) -> int:
+    """The number in the value of the sequence row."""
+    if len(data) != 8:
+        message = f"the sequence row holds {data.hex()}, not 8 bytes"
+        raise MalformedRow(message)
+    return int.from_bytes(data, "big")
+
+
+def prefix_end(prefix: bytes) -> bytes:
+    """The smallest string above every string that starts with ``prefix``.
+
+    Raises:
+        ValueError: there is none, because every byte is FF; no prefix of this module is like that.
+    """
+    stem = prefix.rstrip(b"\xff")
+    if not stem:
+        message = f"no string is above all that start with {prefix.hex()!r}"
+        raise ValueError(message)
+    return stem[:-1] + bytes([stem[-1] + 1])
+
+
+# --- cells ------------------------------------------------------------------------------------
+
+
+def owner_prefix(family: Family, state_id: int, group: int, key: bytes) -> bytes:
+    """What all rows of one user key in one state start with; ``family`` is CELLS or TAGS."""
+    try:
+        return _OWNER.pack(family, state_id, group) + escape(key)
+    except struct_error as error:
+        message = f"state id {state_id} must be in [0, 2^32) and key group {group} in [0, 2^16)"
+        raise ValueError(message) from error
+
+
+def group_prefix(family: Family, state_id: int, group: int) -> bytes:
+    """What all rows of one key group in one state start with; ``family`` is CELLS or TAGS."""
+    return _OWNER.pack(family, state_id, group)
+
+
+def state_prefix(family: Family, state_id: int) -> bytes:
+    """What all rows of one state start with, in any family but META."""
+    return _STATE.pack(family, state_id)
+
+
+def window_prefix(owner: bytes, window: bytes) -> bytes:
+    """What all rows of one window of a key start with; ``owner`` is its ``owner_prefix``."""
+    return owner + escape(window)
+
+
+def cell_prefix(owner: bytes, window: bytes, tag: bytes, kind: Kind) -> bytes:
+    """What all rows of one cell start with, or its only row; ``owner`` is of the CELLS family."""
+    return owner + escape(window) + escape(tag) + bytes((kind,))
+
+
+def segment_suffix(sequence: int, index: int) -> bytes:
+    """Suffix of segment ``index`` that batch ``sequence`` appends to a bag or a multimap's key."""
+    return _SEGMENT.pack(sequence, index)
+
+
+def sorted_suffix(sort_key: int, sequence: int, index: int) -> bytes:
+    """Suffix of an element of an ordered list; equal sort keys keep the order of appending."""
+    return _SORTED.pack(sort_key + _SIGN, sequence, index)
+
+
+def sort_key_bound(prefix: bytes, sort_key: int) -> bytes:
+    """Smallest row of the ordered list ``prefix`` at or above a sort key, which may be any int."""
+    if sort_key > I64_MAX:
+        return prefix_end(prefix)
+    return prefix + encode_i64(max(sort_key, I64_MIN))
+
+
+def sort_key_of(row: bytes) -> int:
+    """The sort key in a row of an ordered list."""
+    return int.from_bytes(row[-_SORTED.size : 8 - _SORTED.size], "big") - _SIGN
+
+
+def entry_prefix(prefix: bytes, map_key: bytes) -> bytes:
+    """What the rows of one key of the multimap ``prefix`` start with."""
+    return prefix + escape(map_key)
+
+
+def entry_of(row: bytes, prefix_length: int) -> bytes:
+    """The key of the multimap in one of its rows."""
+    return unescape(row, prefix_length)[0]
+
+
+# --- timers -----------------------------------------------------------------------------------
+
+
+def time_prefix(state_id: int, domain: Domain, time: int) -> bytes:
+    """Smallest row of the time index of one state and domain at or above ``time``."""
+    return _TIME.pack(Family.TIMES, state_id, domain, time + _SIGN)
+
+
+def time_domain_end(state_id: int, domain: Domain) -> bytes:
+    """A string above every row of the time index of one state and domain."""
+    return prefix_end(_STATE.pack(Family.TIMES, state_id) + bytes((domain,)))
+
+
+def owner_in_time(group: int, key: bytes) -> bytes:
+    """``[key group][key]`` as it stands in a row of the time index."""
+    return _GROUP.pack(group) + escape(key)
+
+
+def time_row(before: bytes, owner: bytes, window: bytes, family: bytes, tag: bytes) -> bytes:
+    """A row of the time index from its ``time_prefix`` and ``owner_in_time``."""
+    return before + owner + escape(window) + escape(family) + tag
+
+
+def tag_prefix(owner: bytes, window: bytes, domain: Domain) -> bytes:
+    """What the tag rows of one window and domain of a key start with; ``owner`` is of TAGS."""
+    return owner + escape(window) + bytes((domain,))
+
+
+def tag_row(prefix: bytes, family: bytes, tag: bytes) -> bytes:
+    """The row of one timer in the tag index; ``prefix`` is a ``tag_prefix``."""
+    return prefix + escape(family) + tag
+
+
+def timer_of_tag_row(row: bytes, prefix_length: int) -> tuple[bytes, bytes]:
+    """Family and dynamic tag in a row of the tag index."""
+    family, at = unescape(row, prefix_length)
+    return family, row[at:]
+
+
+def timer_of_time_row(row: bytes, owner_length: int) -> tuple[int, bytes, bytes, bytes]:
+    """Time, window, family and dynamic tag in a row of the time index.
+
+    ``owner_length`` is the length of the row's ``owner_in_time``.
+    """
+    time = int.from_bytes(row[_TIME.size - 8 : _TIME.size], "big") - _SIGN
+    window, at = unescape(row, _TIME.size + owner_length)
+    family, at = unescape(row, at)
+    return time, window, family, row[at:]
+
+
+# --- decoding ---------------------------------------------------------------------------------
+
+
+def decode_row(row: bytes) -> Row:
+    """Takes any row apart.
+
+    Raises:
+        MalformedRow: the bytes follow none of the layouts.
+    """
+    try:
+        match Family(row[0]):
+            case Family.META:
+                return MetaRow(row[1:])
+            case Family.CELLS:
+                return _decode_cell(row)
+            case Family.TIMES:
+                return _decode_time(row)
+            case Family.TAGS:
+                return _decode_tag(row)
+    except (IndexError, ValueError, struct_error) as error:
+        message = f"row {row.hex()} follows no layout of this format"
+        raise MalformedRow(message) from error
+
+
+def _decode_cell(row: bytes) -> CellRow:
+    _, state_id, group = _OWNER.unpack_from(row)
+    key, at = unescape(row, _OWNER.size)
+    window, at = unescape(row, at)
+    tag, at = unescape(row, at)
+    return CellRow(state_id, group, key, window, tag, Kind(row[at]), row[at + 1 :])
+
+
+def _decode_time(row: bytes) -> TimeRow:
+    _, state_id, domain, time = _TIME.unpack_from(row)
+    (group,) = _GROUP.unpack_from(row, _TIME.size)
+    key, at = unescape(row, _TIME.size + _GROUP.size)
+    window, at = unescape(row, at)
+    family, at = unescape(row, at)
+    return TimeRow(state_id, Domain(domain), time - _SIGN, group, key, window, family, row[at:])
+
+
+def _decode_tag(row: bytes) -> TagRow:
+    _, state_id, group = _OWNER.unpack_from(row)
+    key, at = unescape(row, _OWNER.size)
+    window, at = unescape(row, at)
+    domain = Domain(row[at])
+    family, at = unescape(row, at + 1)
+    return TagRow(state_id, group, key, window, domain, family, row[at:])

@@ -1,0 +1,95 @@
+"""A store in memory with the laws of the store on disk: the model that tests compare with."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, TypeVar
+
+from timers_state.errors import StoreClosed
+from timers_state.keys import SEQUENCE_ROW, encode_sequence
+from timers_state.store import DELETE, DELETE_RANGE, PUT, Batch, check_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+T = TypeVar("T")
+
+
+class MemoryStore:
+    """A ``Store`` that forgets everything when it is closed. Iterators copy their range."""
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, bytes] = {}
+        self._order: list[bytes] | None = []
+        self._sequence = 0
+        self._closed = False
+
+    @property
+    def sequence(self) -> int:
+        """See ``Store``."""
+        return self._sequence
+
+    def get(self, row: bytes) -> bytes | None:
+        """See ``Store``."""
+        self._check_open()
+        return self._rows.get(row)
+
+    def multi_get(self, rows: Sequence[bytes]) -> list[bytes | None]:
+        """See ``Store``."""
+        self._check_open()
+        return [self._rows.get(row) for row in rows]
+
+    def iterate(self, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See ``Store``."""
+        return self._checked([(row, self._rows[row]) for row in self._range(lower, upper)])
+
+    def iterate_rows(self, lower: bytes, upper: bytes) -> Iterator[bytes]:
+        """See ``Store``."""
+        return self._checked(self._range(lower, upper))
+
+    def write(self, batch: Batch) -> None:
+        """See ``Store``."""
+        self._check_open()
+        check_sequence(batch, self._sequence)
+        for change, row, value in batch.changes:
+            if change == PUT:
+                if row not in self._rows:
+                    self._order = None
+                self._rows[row] = value
+            elif change == DELETE:
+                if self._rows.pop(row, None) is not None:
+                    self._order = None
+            elif change == DELETE_RANGE:
+                for doomed in self._range(row, value):
+                    del self._rows[doomed]
+                self._order = None
+        self._sequence = batch.sequence
+        if SEQUENCE_ROW not in self._rows:
+            self._order = None
+        self._rows[SEQUENCE_ROW] = encode_sequence(batch.sequence)
+
+    def flush(self) -> None:
+        """Nothing: there is no disk."""
+        self._check_open()
+
+    def close(self) -> None:
+        """See ``Store``; the rows are gone."""
+        self._closed = True
+        self._rows = {}
+        self._order = []
+
+    def _range(self, lower: bytes, upper: bytes) -> list[bytes]:
+        self._check_open()
+        if self._order is None:
+            self._order = sorted(self._rows)
+        return self._order[bisect_left(self._order, lower) : bisect_left(self._order, upper)]
+
+    def _checked(self, rows: list[T]) -> Iterator[T]:
+        for row in rows:
+            self._check_open()
+            yield row
+
+    def _check_open(self) -> None:
+        if self._closed:
+            message = "this store in memory was closed"
+            raise StoreClosed(message)

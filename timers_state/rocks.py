@@ -1,0 +1,274 @@
+"""The store on disk: RocksDB, one column family, no write-ahead log.
+
+Why one column family: a batch must be there as a whole after a crash. RocksDB flushes one family at
+a time when it is asked to, even with its atomic flush option (measured with rocksdict 0.3.29), so
+families could come back from different moments. Why no log: every batch carries its number, so what
+a crash leaves is a known, complete prefix of the batches, and the caller knows which one it needs.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteBufferManager,
+    WriteOptions,
+)
+
+from timers_state.cursor import Cursor, Items, Rows
+from timers_state.errors import NotAStore, StateError, StoreClosed, StoreCorrupt, StoreFailed
+from timers_state.failure import failure
+from timers_state.formats import (
+    ROCKS_DIRECTORY,
+    Seal,
+    check_files,
+    read_seal,
+    seal_of,
+    write_seal,
+)
+from timers_state.keys import SEQUENCE_ROW, decode_sequence, encode_sequence
+from timers_state.store import DELETE, PUT, Batch, check_sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+MEBIBYTE: Final = 1 << 20
+
+
+class RocksMemory:
+    """What all stores that share it may hold in memory: a block cache and write buffers.
+
+    ``cache_bytes`` bounds blocks, indexes and filters that were read; ``write_bytes`` what was
+    written and is not on disk yet (RocksDB writes it out when it is exceeded).
+    """
+
+    def __init__(self, cache_bytes: int = 64 * MEBIBYTE, write_bytes: int = 64 * MEBIBYTE) -> None:
+        self._cache = Cache(cache_bytes)
+        self._writes = WriteBufferManager(write_bytes, False)
+        self._buffer_bytes = max(MEBIBYTE, min(16 * MEBIBYTE, write_bytes // 4))
+
+    def options(self) -> Options:
+        """RocksDB options that draw on this memory."""
+        table = BlockBasedOptions()
+        table.set_block_cache(self._cache)
+        table.set_bloom_filter(10, False)
+        table.set_cache_index_and_filter_blocks(True)
+        table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        table.set_format_version(5)
+        options = Options(raw_mode=True)
+        options.set_block_based_table_factory(table)
+        options.set_write_buffer_manager(self._writes)
+        options.set_write_buffer_size(self._buffer_bytes)
+        options.set_compression_type(DBCompressionType.lz4())
+        options.set_paranoid_checks(True)
+        options.set_max_background_jobs(2)
+        options.set_keep_log_file_num(2)
+        options.set_stats_dump_period_sec(0)
+        options.set_stats_persist_period_sec(0)
+        return options
+
+
+def process_memory() -> RocksMemory:
+    """The memory that stores of this process share unless told otherwise; a fork gets its own."""
+    return _memory_of(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _memory_of(pid: int) -> RocksMemory:
+    del pid
+    return RocksMemory()
+
+
+class RocksStore:
+    """A ``Store`` in a directory of its own. It must not be carried across a fork."""
+
+    def __init__(self, directory: Path, db: Rdict, seal: Seal, *, writable: bool) -> None:
+        self._directory = directory
+        self._db: Any = db
+        self._writable = writable
+        self._no_log = WriteOptions()
+        self._no_log.disable_wal = True
+        self._cursors: WeakSet[Cursor] = WeakSet()
+        stored = self.get(SEQUENCE_ROW)
+        self._sequence = decode_sequence(stored) if stored is not None else 0
+        if self._sequence < seal.sequence:
+            message = (
+                f"{directory} is damaged: batch {self._sequence} is the last of the "
+                f"{seal.sequence} that were flushed. Restore the store from a copy."
+            )
+            raise StoreCorrupt(message)
+
+    @property
+    def directory(self) -> Path:
+        """Where the store is."""
+        return self._directory
+
+    @property
+    def sequence(self) -> int:
+        """See ``Store``."""
+        return self._sequence
+
+    def get(self, row: bytes) -> bytes | None:
+        """See ``Store``."""
+        try:
+            value: bytes | None = self._db.get(row)
+        except Exception as error:
+            raise self._failure(error, "read") from error
+        return value
+
+    def multi_get(self, rows: Sequence[bytes]) -> list[bytes | None]:
+        """See ``Store``."""
+        try:
+            values: list[bytes | None] = self._db.get(list(rows))
+        except Exception as error:
+            raise self._failure(error, "read") from error
+        return values
+
+    def iterate(self, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See ``Store``."""
+        if lower >= upper:
+            return iter(())
+        items = Items(self._directory, self._native(upper), lower)
+        self._cursors.add(items)
+        return items
+
+    def iterate_rows(self, lower: bytes, upper: bytes) -> Iterator[bytes]:
+        """See ``Store``."""
+        if lower >= upper:
+            return iter(())
+        rows = Rows(self._directory, self._native(upper), lower)
+        self._cursors.add(rows)
+        return rows
+
+    def write(self, batch: Batch) -> None:
+        """See ``Store``."""
+        check_sequence(batch, self._sequence)
+        native = WriteBatch(raw_mode=True)
+        put = native.put
+        for change, row, value in batch.changes:
+            if change == PUT:
+                put(row, value)
+            elif change == DELETE:
+                native.delete(row)
+            else:
+                native.delete_range(row, value)
+        put(SEQUENCE_ROW, encode_sequence(batch.sequence))
+        if not self._writable:
+            message = f"the store {self._directory} was opened for reading only"
+            raise StoreFailed(message)
+        try:
+            self._db.write(native, self._no_log)
+        except Exception as error:
+            raise self._failure(error, "written") from error
+        self._sequence = batch.sequence
+
+    def flush(self) -> None:
+        """See ``Store``."""
+        try:
+            self._db.flush(True)
+        except Exception as error:
+            raise self._failure(error, "flushed") from error
+        write_seal(self._directory, seal_of(self._directory, self._sequence))
+
+    def close(self) -> None:
+        """See ``Store``. Iterators that are still open raise ``StoreClosed`` from now on."""
+        if self._db is None:
+            return
+        try:
+            if self._writable:
+                self.flush()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Closes without a promise: what was not flushed may be lost. For stores to be deleted."""
+        if self._db is None:
+            return
+        for cursor in list(self._cursors):
+            cursor.release()
+        db, self._db = self._db, None
+        try:
+            db.close()
+        except Exception as error:
+            raise self._failure(error, "closed") from error
+
+    def _failure(self, error: Exception, what: str) -> StateError:
+        if self._db is None:
+            return StoreClosed(f"the store {self._directory} was closed")
+        return failure(error, what, self._directory)
+
+    def _native(self, upper: bytes) -> tuple[Any, bytes]:
+        options = ReadOptions()
+        options.set_iterate_upper_bound(upper)
+        try:
+            return self._db.iter(options), upper
+        except Exception as error:
+            raise self._failure(error, "read") from error
+
+
+def open_store(directory: Path, memory: RocksMemory | None = None) -> RocksStore:
+    """Opens the store in ``directory`` for reading and writing, or makes one if it is empty.
+
+    Raises:
+        StoreLocked: it is open elsewhere.
+        StoreCorrupt: files are missing, truncated or damaged.
+        FormatTooNew: a newer release wrote it.
+        NotAStore: the directory holds other things.
+        StoreFailed: the system refuses.
+    """
+    seal = read_seal(directory)
+    if seal is None:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            message = f"the directory {directory} cannot be made: {error}"
+            raise StoreFailed(message) from error
+        seal = Seal()
+        write_seal(directory, seal)
+    check_files(directory, seal)
+    rocks = directory / ROCKS_DIRECTORY
+    options = (memory or process_memory()).options()
+    options.create_if_missing(not (rocks / "CURRENT").exists())
+    return _opened(directory, options, AccessType.read_write(), seal, writable=True)
+
+
+def open_read_only(directory: Path, memory: RocksMemory | None = None) -> RocksStore:
+    """Opens what was last flushed, without a lock and without changing a byte.
+
+    Raises:
+        NotAStore: there is no store.
+        StoreError: as ``open_store``, but for the lock.
+    """
+    seal = read_seal(directory)
+    if seal is None:
+        message = f"there is no store in {directory}"
+        raise NotAStore(message)
+    check_files(directory, seal)
+    options = (memory or process_memory()).options()
+    return _opened(directory, options, AccessType.read_only(False), seal, writable=False)
+
+
+def _opened(
+    directory: Path, options: Options, access: AccessType, seal: Seal, *, writable: bool
+) -> RocksStore:
+    try:
+        db = Rdict(str(directory / ROCKS_DIRECTORY), options, access_type=access)
+    except Exception as error:
+        raise failure(error, "opened", directory) from error
+    try:
+        return RocksStore(directory, db, seal, writable=writable)
+    except StateError:
+        db.close()
+        raise

@@ -1,0 +1,246 @@
+"""Everything that is kept for one user key in one state, in memory until there is no room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+from weakref import ref
+
+from timers_state.cells import Bag, Combining, Map, Multimap, OrderedList, Set, Value
+from timers_state.cells.cell import CELL_BYTES, ENTRY_BYTES, GONE_MESSAGE, GONE_ROOM, Cell
+from timers_state.errors import KindMismatch, StaleScope
+from timers_state.keys import Domain, Family, key_group, owner_prefix, prefix_end, window_prefix
+from timers_state.store import delete_rows
+from timers_state.timers import Timers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from timers_state.overlay import Overlay
+    from timers_state.store import Batch, Store
+
+C = TypeVar("C", bound=Cell)
+
+
+class KeyScope:
+    """The cells and timers of one key.
+
+    The cell of a tag and window is one object as long as anybody has it: ask again, or keep it.
+    What is in memory may be written out whenever anything of the overlay changes; that does not
+    show, except in time.
+
+    A scope is *active* while it may hold something that is not in the store. Writing out makes it
+    rest: it has no room then, so the first change asks the overlay for some, which makes it active
+    again, with all cells that somebody still has. Cells that nobody has cost nothing from then on.
+
+    ``before_spill`` is called when the scope is about to be written out. A caller that keeps
+    content as Python objects, counted with ``charge``, then encodes it into cells **of this scope**
+    and lets go of it. It is not called for a key that is forgotten.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_erased",
+        "_group",
+        "_overlay",
+        "_resting",
+        "_timers",
+        "_windows",
+        "active",
+        "before_spill",
+        "key",
+        "leased",
+        "room",
+        "state_id",
+        "stored",
+    )
+
+    def __init__(self, overlay: Overlay, state_id: int, key: bytes, *, stored: bool) -> None:
+        self.room = 0
+        self.leased = 0
+        self.active = False
+        self.state_id = state_id
+        self.key = key
+        self.stored = stored
+        self.before_spill: Callable[[], None] | None = None
+        self._overlay: Overlay | None = overlay
+        self._group = -1
+        self._windows: dict[bytes, dict[bytes, Cell]] = {}
+        self._timers: dict[Domain, Timers] = {}
+        self._erased: set[bytes] | None = None
+        self._resting: list[ref[Cell] | ref[Timers]] | None = None
+
+    # --- for users ----------------------------------------------------------------------------
+
+    def value(self, tag: bytes, window: bytes = b"") -> Value:
+        """The value cell of a tag and window."""
+        return self._cell(Value, tag, window)
+
+    def combining(self, tag: bytes, window: bytes = b"") -> Combining:
+        """The accumulator cell of a tag and window."""
+        return self._cell(Combining, tag, window)
+
+    def bag(self, tag: bytes, window: bytes = b"") -> Bag:
+        """The bag of a tag and window."""
+        return self._cell(Bag, tag, window)
+
+    def set(self, tag: bytes, window: bytes = b"") -> Set:
+        """The set of a tag and window."""
+        return self._cell(Set, tag, window)
+
+    def map(self, tag: bytes, window: bytes = b"") -> Map:
+        """The map of a tag and window."""
+        return self._cell(Map, tag, window)
+
+    def multimap(self, tag: bytes, window: bytes = b"") -> Multimap:
+        """The multimap of a tag and window."""
+        return self._cell(Multimap, tag, window)
+
+    def ordered_list(self, tag: bytes, window: bytes = b"") -> OrderedList:
+        """The ordered list of a tag and window."""
+        return self._cell(OrderedList, tag, window)
+
+    def timers(self, domain: Domain) -> Timers:
+        """The key's timers that follow one clock, of all windows."""
+        if not self.active:
+            self.lease()
+        timers = self._timers.get(domain)
+        if timers is None:
+            timers = self._timers[domain] = Timers(self, domain, stored=self.stored)
+        return timers
+
+    def charge(self, size: int) -> None:
+        """Counts ``size`` bytes (negative to give back) that the caller keeps for this key.
+
+        What was counted before the scope was written out must not be given back after.
+        """
+        if not self.active:
+            self.lease()
+        self.room -= size
+        if self.room < 0:
+            self.lease()
+
+    def forget_window(self, window: bytes) -> None:
+        """Ends the life of a window: its cells and timers are gone, and objects for it stale."""
+        if not self.active:
+            self.lease()
+        for cell in self._windows.pop(window, {}).values():
+            cell.disown()
+            self.room += CELL_BYTES
+        for domain in Domain if self.stored else tuple(self._timers):
+            self.timers(domain).clear_window(window)
+        if self.stored:
+            if self._erased is None:
+                self._erased = set()
+            self._erased.add(window)
+            self.charge(ENTRY_BYTES + len(window))
+
+    def forget(self) -> None:
+        """Ends the life of the key: everything is gone. Costs nothing if it was never written."""
+        if self._overlay is not None:
+            self._overlay.forget(self.state_id, self.key)
+
+    # --- for cells, timers and the overlay ----------------------------------------------------
+
+    @property
+    def group(self) -> int:
+        """The key group of the key."""
+        if self._group < 0:
+            if self._overlay is None:
+                raise StaleScope(GONE_MESSAGE)
+            self._group = key_group(self.key, self._overlay.groups)
+        return self._group
+
+    def lease(self) -> None:
+        """See ``Account``."""
+        if self._overlay is None:
+            raise StaleScope(GONE_MESSAGE)
+        self._overlay.lease(self)
+
+    def reach(self) -> Store:
+        """See ``Account``."""
+        if self._overlay is None:
+            raise StaleScope(GONE_MESSAGE)
+        return self._overlay.store
+
+    def owner(self) -> bytes:
+        """See ``Account``."""
+        return owner_prefix(Family.CELLS, self.state_id, self.group, self.key)
+
+    def tag_owner(self) -> bytes:
+        """Prefix of the tag rows of the key."""
+        return owner_prefix(Family.TAGS, self.state_id, self.group, self.key)
+
+    def wake(self) -> None:
+        """Becomes active, with everything that rested and that somebody still has."""
+        self.active = True
+        for resting in self._resting or ():
+            found = resting()
+            if isinstance(found, Timers):
+                self._timers[found.domain] = found
+            elif found is not None:
+                self._windows.setdefault(found.window, {})[found.tag] = found
+                self.room -= CELL_BYTES
+        self._resting = None
+
+    def spill(self, batch: Batch, store: Store) -> None:
+        """Adds to ``batch`` what differs from ``store``, and rests."""
+        if self.before_spill is not None:
+            self.before_spill()
+        count = len(batch)
+        for window in self._erased or ():
+            prefix = window_prefix(self.owner(), window)
+            delete_rows(store, batch, prefix, prefix_end(prefix))
+        self._erased = None
+        resting: list[ref[Cell] | ref[Timers]] = []
+        for cells in self._windows.values():
+            for cell in cells.values():
+                cell.spill(batch, store)
+                resting.append(ref(cell))
+        for timers in self._timers.values():
+            timers.spill(batch, store)
+            resting.append(ref(timers))
+        self._windows = {}
+        self._timers = {}
+        self._resting = resting
+        self.stored = self.stored or len(batch) > count
+        self.active = False
+        self.leased = 0
+        self.room = -1
+
+    def kill(self) -> None:
+        """Makes every further use an error; breaks reference cycles."""
+        self._overlay = None
+        self.active = False
+        self.room = GONE_ROOM
+        self.before_spill = None
+        for timers in self._timers.values():
+            timers.drop()
+        self._timers = {}
+        self._windows = {}
+
+    def _cell(self, kind: type[C], tag: bytes, window: bytes) -> C:
+        cells = self._windows.get(window)
+        cell = cells.get(tag) if cells is not None else None
+        if cell is None:
+            cell = self._find(kind, tag, window)
+        if type(cell) is kind:
+            return cell
+        message = (
+            f"tag {tag!r} of state {self.state_id} is in use as {type(cell).__name__} "
+            f"and cannot be opened as {kind.__name__}"
+        )
+        raise KindMismatch(message)
+
+    def _find(self, kind: type[C], tag: bytes, window: bytes) -> Cell:
+        self.room -= CELL_BYTES
+        if self.room < 0:
+            self.lease()
+            if not self.active:
+                self.lease()
+        cells = self._windows.setdefault(window, {})
+        if tag in cells:
+            self.room += CELL_BYTES
+        else:
+            stored = self.stored and (self._erased is None or window not in self._erased)
+            cells[tag] = kind(self, tag, window, stored=stored)
+        return cells[tag]

@@ -1,0 +1,99 @@
+"""The seam between state and where it is kept: ordered rows of bytes, changed in atomic batches."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PUT: Final = 0
+DELETE: Final = 1
+DELETE_RANGE: Final = 2
+_FEW: Final = 16
+
+Change = tuple[Literal[0, 1, 2], bytes, bytes]
+"""``(PUT, row, value)``, ``(DELETE, row, b"")`` or ``(DELETE_RANGE, first row, end row)``."""
+
+
+class Batch:
+    """Changes that a store makes together or not at all, in the order in which they were added.
+
+    ``sequence`` is the number that the store has after the batch. It is known while the batch is
+    filled, so rows can carry it: what is appended later sorts later, without a read.
+    """
+
+    __slots__ = ("changes", "sequence")
+
+    def __init__(self, sequence: int) -> None:
+        self.sequence = sequence
+        self.changes: list[Change] = []
+
+    def put(self, row: bytes, value: bytes) -> None:
+        """Sets a row."""
+        self.changes.append((PUT, row, value))
+
+    def delete(self, row: bytes) -> None:
+        """Removes a row, if it is there."""
+        self.changes.append((DELETE, row, b""))
+
+    def delete_range(self, lower: bytes, upper: bytes) -> None:
+        """Removes every row in ``[lower, upper)`` that is there before or was added before."""
+        self.changes.append((DELETE_RANGE, lower, upper))
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+
+class Store(Protocol):
+    """Rows in byte order. One writer and one thread; every method raises ``StateError``s only.
+
+    A batch is visible to all reads that begin after ``write``; an iterator sees the rows as they
+    were when it was made, whatever is written meanwhile.
+    """
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last batch; 0 as long as nothing was ever written."""
+
+    def get(self, row: bytes) -> bytes | None:
+        """The value of a row, or None if it is not there."""
+
+    def multi_get(self, rows: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many rows, in the order asked; fastest if that is the order of bytes."""
+
+    def iterate(self, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows and values in ``[lower, upper)``, in order, a few in memory at a time."""
+
+    def iterate_rows(self, lower: bytes, upper: bytes) -> Iterator[bytes]:
+        """As ``iterate``, without the values."""
+
+    def write(self, batch: Batch) -> None:
+        """Makes the changes of a batch whose sequence is the next one, else ValueError."""
+
+    def flush(self) -> None:
+        """Makes everything written so far survive the end of the process and of the machine."""
+
+    def close(self) -> None:
+        """Flushes and lets go of files, locks and memory; may be called again."""
+
+
+def check_sequence(batch: Batch, current: int) -> None:
+    """Raises ValueError unless ``batch`` is the one that follows number ``current``."""
+    if batch.sequence != current + 1:
+        message = f"batch {batch.sequence} cannot follow batch {current}: it was made for another"
+        raise ValueError(message)
+
+
+def delete_rows(store: Store, batch: Batch, lower: bytes, upper: bytes) -> None:
+    """Adds to ``batch`` the removal of the rows that ``store`` holds in ``[lower, upper)``.
+
+    Few rows go one by one: a range costs every later read that passes it until it is compacted.
+    """
+    few = list(islice(store.iterate_rows(lower, upper), _FEW + 1))
+    if len(few) > _FEW:
+        batch.delete_range(lower, upper)
+        return
+    for row in few:
+        batch.delete(row)
