@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +19,11 @@ EDGES = {
 COLUMNS = {"wind": "wind_speed", "rain": "precip", "visibility": "visib"}
 
 
+@cache
 def read_flights(tables: Path) -> pd.DataFrame:
     flights = pd.read_csv(tables / "flights.csv")
     flights["day"] = pd.to_datetime(flights[["year", "month", "day"]])
-    return flights
+    return flights[["origin", "dest", "carrier", "day", "time_hour", "dep_delay", "arr_delay"]]
 
 
 def statistics(delays: pd.Series) -> dict[str, float | None]:
