@@ -21,23 +21,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="run a Beam program on Spark without changing it",
         description="Run a Beam program; pipelines in it that name no runner run on Spark.",
     )
-    program.add_argument(
-        "program",
-        nargs=argparse.REMAINDER,
-        metavar="script.py ... | -m module ...",
-        help="the program and its arguments",
-    )
+    rest = argparse.REMAINDER
+    program.add_argument("-m", dest="module", nargs=rest, help="a module and its arguments")
+    program.add_argument("script", nargs=rest, help="a script and its arguments")
     commands.add_parser("doctor", help="check that this machine has what the runner needs")
     parsed = parser.parse_args(arguments)
     if parsed.command == "doctor":
         from sparkdrain.cli.doctor import doctor  # noqa: PLC0415 (works without Beam)
 
         return doctor()
-    if not parsed.program or parsed.program == ["-m"]:
+    if not (parsed.module or parsed.script):
         program.error("name a script, or -m and a module")
     from sparkdrain.cli.run import run  # noqa: PLC0415 (imports Beam)
 
-    run(parsed.program)
+    run(parsed.module or parsed.script, as_module=bool(parsed.module))
     return 0
 
 

@@ -13,18 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def run(program: Sequence[str]) -> None:
-    """Run ``script.py ...`` or ``-m module ...`` in this process as the main program.
+def run(program: Sequence[str], *, as_module: bool) -> None:
+    """Run a program, and its arguments, in this process as the main program.
 
     Pipelines that name a runner keep it; the others get SparkDrainRunner. Ends as the program
     does: with its exceptions and its ``SystemExit``.
     """
     StandardOptions.DEFAULT_RUNNER = "SparkDrainRunner"
-    if program[0] == "-m":
-        sys.argv = list(program[1:])
+    sys.argv = list(program)
+    if as_module:
         sys.path.insert(0, os.getcwd())
-        runpy.run_module(program[1], run_name="__main__", alter_sys=True)
+        runpy.run_module(program[0], run_name="__main__", alter_sys=True)
     else:
-        sys.argv = list(program)
         sys.path.insert(0, os.path.dirname(os.path.abspath(program[0])))
         runpy.run_path(program[0], run_name="__main__")

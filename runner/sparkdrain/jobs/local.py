@@ -27,6 +27,9 @@ def local_server() -> JobServer:
 def _server_of(process: int) -> JobServer:
     # By process: a forked child inherits the cache, but not the server's threads.
     del process
+    # Starting Java forks. gRPC would prepare for that, cannot while calls are under way, and prints
+    # so; the child never uses gRPC. Read by gRPC when the first server or channel is made.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     server = JobServer(SparkEngine())
     server.start()
     atexit.register(server.stop)
