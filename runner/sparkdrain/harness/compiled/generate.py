@@ -49,7 +49,13 @@ class Emitter:
     leave: Callable[[str], Callable[[Any], None]]
     counter: Callable[[Step], Callable[[int], None] | None]
     wrapped: Callable[[Step], Callable[[Any, Any], None]]
-    names: dict[str, Any] = field(default_factory=lambda: {"WRAPPED": WRAPPED})
+    names: dict[str, Any] = field(
+        default_factory=lambda: {
+            "WRAPPED": WRAPPED,
+            "NOT_RESULTS": frozenset({str, bytes, dict}),
+            "refuse": _refuse,
+        }
+    )
     body: list[str] = field(default_factory=list)
     lines: dict[int, Step] = field(default_factory=dict)
     counters: list[tuple[str, Callable[[int], None]]] = field(default_factory=list)
@@ -107,6 +113,9 @@ class Emitter:
                 results = self.fresh("r")
                 out = self.fresh("v")
                 self.line(depth, f"{results} = {f}({v})", step)
+                if step.checks_results:
+                    self.line(depth, f"if type({results}) in NOT_RESULTS:")
+                    self.line(depth + 1, f"refuse({results})", step)
                 self.line(depth, f"if {results} is not None:")
                 self.line(depth + 1, f"for {out} in {results}:", step)
                 self.after(step, out, c, depth + 2, blocks + 1, last=True, fresh=True)
@@ -133,6 +142,14 @@ class Emitter:
             self.counters.append((counter, count))
             self.line(depth, f"{counter} += 1")
         self.subtree(step.consumers, v, c, depth, blocks, last=last)
+
+
+def _refuse(results: Any) -> None:
+    msg = (
+        f"Returning a {type(results).__name__} from a ParDo or FlatMap is not allowed. "
+        f"Please use list({results!r}) if you really want this behavior."
+    )
+    raise TypeError(msg)
 
 
 def generate(root: Step, emitter: Emitter) -> Chain:

@@ -14,8 +14,6 @@ from sparkdrain.harness.beam import operations
 from sparkdrain.harness.compiled.generate import Chain, Emitter, generate
 from sparkdrain.harness.compiled.steps import Step, StepKind, recognise
 
-# A compiled chain must be shorter than this to be worth a detour for one element.
-_SAMPLED = 1
 
 
 class Steps:
@@ -88,7 +86,8 @@ class CompiledOperation(operations.Operation):  # type: ignore[misc]
         self._run: Callable[[Any, Any], None] | None = None
         self._state = operation.scoped_process_state
         self._context: Any = None
-        self._seen = False
+        # The first element goes the slow way; not if that may be the way of a million.
+        self._seen = step.makes_many
 
     def process(self, windowed_value: Any) -> None:
         """Process one element."""

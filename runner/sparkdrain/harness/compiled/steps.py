@@ -47,11 +47,18 @@ class Step:
     kind: StepKind
     function: Callable[..., Any] | None
     operation: Any
+    checks_results: bool = False
+    """Whether a string or dict instead of an iterable of results is an error."""
     windowfn: Any = None
     """Of a DoFn: what gives windows to elements that it yields with a new timestamp."""
     output: str | None = None
     """The PCollection of the main output."""
     consumers: list[str] = field(default_factory=list)
+
+    @property
+    def makes_many(self) -> bool:
+        """Whether one element may become any number."""
+        return self.kind in (StepKind.FLAT_MAP, StepKind.GENERATOR)
 
     @property
     def may_yield_wrapped(self) -> bool:
@@ -110,7 +117,9 @@ def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
     if dofn._process_batch_defined or getattr(process, "_beam_yields_batches", False):  # noqa: SLF001
         return None
     kind, function = _kind(dofn, process)
-    return Step(transform_id, kind, function, operation, handle.windowing.windowfn)
+    checks = kind is StepKind.FLAT_MAP and not isinstance(dofn, CallableWrapperDoFn)
+    windowfn = handle.windowing.windowfn
+    return Step(transform_id, kind, function, operation, checks, windowfn)
 
 
 def _kind(dofn: Any, process: Callable[..., Any]) -> tuple[StepKind, Callable[..., Any]]:
