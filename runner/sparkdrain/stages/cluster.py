@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.options import Settings
 from sparkdrain.setup_check import check_java
+from sparkdrain.stages.jvm import start_jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sparkdrain.options import Settings
 
 _LOGGER = logging.getLogger(__name__)
 _LOCK = threading.Lock()
+_MASTER_SECONDS = 5.0
 
 # What our own session gets beside what the user says.
 _DEFAULTS = {
@@ -24,16 +33,21 @@ _DEFAULTS = {
     # level, whose outcome need not fit the part that was used already.
     "spark.stage.maxConsecutiveAttempts": "1",
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "sparkdrain.stages.daemon",
+}
+# spark-submit has set these to something in every case.
+_INSTEAD_OF_SHELLS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.app.name": "sparkdrain",
 }
 _LOCAL = {
-    "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
-    "spark.python.daemon.module": "sparkdrain.stages.daemon",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+_DRIVER_MEMORY = ("spark.driver.memory", "2g")
+# Properties that a JVM must know when it starts; the others are told to each session.
+_OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.files", "spark.archives")
 # They print what the user will be told anyway, with the user's own exception first.
 _SILENT = (
     "org.apache.spark.executor.Executor",
@@ -62,32 +76,70 @@ def spark_context(settings: Settings) -> SparkContext:
         BadSetup: Java or the cluster cannot be used.
     """
     with _LOCK:
-        active = SparkContext._active_spark_context  # noqa: SLF001
+        active: Any = SparkContext._active_spark_context  # noqa: SLF001
         asked = (settings.spark_master_url, settings.spark_conf)
-        if active is not None and active._jsc is not None:  # noqa: SLF001
-            if active is not _Session.context or asked == _Session.asked:
+        if active is not None:
+            if not _alive(active):
+                _forget(active)
+            elif active is not _Session.context or asked == _Session.asked:
                 return active
-            active.stop()
+            else:
+                active.stop()
         _Session.context = _start(settings)
         _Session.asked = asked
         return _Session.context
 
 
-def _start(settings: Settings) -> SparkContext:
-    check_java(os.environ, _printed)
-    conf = SparkConf()
-    master = settings.spark_master_url
-    if master is not None:
-        conf.setMaster(master)
-    local = (master or conf.get("spark.master", "local") or "").startswith("local")
-    for key, value in (_DEFAULTS | (_LOCAL if local else {})).items():
-        conf.setIfMissing(key, value)
-    for key, value in settings.spark_conf:
-        conf.set(key, value)
-    if local:
-        # Else Spark takes the first python3 on the PATH.
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+def is_ours(context: SparkContext) -> bool:
+    """Whether the runner has started ``context``, not the user."""
+    return context is _Session.context
+
+
+def is_local(context: SparkContext) -> bool:
+    """Whether tasks run in the driver's JVM, on this machine and with its files."""
+    return context.master.startswith("local") and not context.master.startswith("local-cluster")
+
+
+def _alive(context: SparkContext) -> bool:
     try:
+        return context._jsc is not None and not context._jsc.sc().isStopped()  # noqa: SLF001
+    except (Py4JError, OSError):  # the JVM has ended
+        return False
+
+
+def _forget(context: SparkContext) -> None:
+    """Make room for a new context after ``context`` has failed."""
+    try:
+        context.stop()
+        SparkContext._jvm.java.lang.System.nanoTime()  # noqa: SLF001
+    except (Py4JError, OSError):
+        with SparkContext._lock:  # noqa: SLF001
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+            SparkContext._active_spark_context = None  # noqa: SLF001
+
+
+def _start(settings: Settings) -> SparkContext:
+    master = settings.spark_master_url
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        check_java(os.environ, _printed)
+    if master is not None and master.startswith("spark://"):
+        _check_master(master)
+    try:
+        start_jvm(list(_jvm_properties(settings.spark_conf, os.environ)))
+        # With a JVM there, this has all that spark-submit and spark-defaults.conf say.
+        conf = SparkConf()
+        if master is not None:
+            conf.setMaster(master)
+        local = (conf.get("spark.master", "local") or "").startswith("local")
+        for key, value in (_DEFAULTS | (_LOCAL if local else {})).items():
+            conf.setIfMissing(key, value)
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:
+            known = spark_defaults(os.environ)
+            conf.setAll([entry for entry in _INSTEAD_OF_SHELLS.items() if entry[0] not in known])
+        conf.setAll(list(settings.spark_conf))
+        if local:
+            # Else Spark takes the first python3 on the PATH.
+            os.environ["PYSPARK_PYTHON"] = sys.executable
         context = SparkContext(conf=conf)
     except Exception as error:
         message = f"Spark could not be started for master {master}: {error}"
@@ -95,6 +147,54 @@ def _start(settings: Settings) -> SparkContext:
     context.setLogLevel("ERROR")
     _silence(context)
     return context
+
+
+def _jvm_properties(
+    given: Sequence[tuple[str, str]], environ: Mapping[str, str]
+) -> Iterable[tuple[str, str]]:
+    names = {name for name, _ in given} | spark_defaults(environ)
+    if _DRIVER_MEMORY[0] not in names and "SPARK_DRIVER_MEMORY" not in environ:
+        yield _DRIVER_MEMORY
+    for name, value in given:
+        if name.startswith(_OF_THE_JVM):
+            yield name, value
+
+
+def spark_defaults(environ: Mapping[str, str]) -> set[str]:
+    """The names of the properties in the user's ``spark-defaults.conf``."""
+    home = environ.get("SPARK_HOME")
+    directory = environ.get("SPARK_CONF_DIR") or (os.path.join(home, "conf") if home else None)
+    if directory is None:
+        return set()
+    try:
+        text = (Path(directory) / "spark-defaults.conf").read_text("utf-8")
+    except OSError:
+        return set()
+    lines = (line.replace("=", " ").split() for line in text.splitlines())
+    return {words[0] for words in lines if words and not words[0].startswith("#")}
+
+
+def _check_master(master: str) -> None:
+    """Look for somebody who listens: Spark itself would try for a minute.
+
+    Raises:
+        BadSetup: nobody does, at any of the addresses.
+    """
+    addresses = master.removeprefix("spark://").split(",")
+    reasons = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), _MASTER_SECONDS).close()
+        except (OSError, ValueError) as error:
+            reasons.append(f"{address}: {error}")
+        else:
+            return
+    message = (
+        f"No Spark master answers at --spark_master_url={master} ({'; '.join(reasons)}). "
+        "Start it, or correct the address: spark://host:port, as its own page shows it."
+    )
+    raise BadSetup(message)
 
 
 def _printed(command: Sequence[str]) -> str:

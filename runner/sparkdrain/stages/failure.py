@@ -1,37 +1,54 @@
-"""How a failure gets from a task to the user: the user's own exception first."""
+"""How a failure gets out of a task: in words that survive the way through the JVM."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
+import socket
+import sys
 import traceback
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from sparkdrain.errors import (
-    SparkDrainError,
-    TruncatedInput,
-    Unsupported,
-    UserCodeError,
-    WorkerLost,
-)
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterator
+    from types import FrameType
 
 _MARK = "sparkdrain-failure:"
 _PATTERN = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
-_OURS = {kind.__name__: kind for kind in (TruncatedInput, Unsupported)}
+# Spark repeats the text several times, and it crosses the network as one exception message.
+_LONGEST = 64 << 10
+# Frames that are on the way to every user function; a user learns nothing from them.
+_RUNNER_FRAMES = re.compile(
+    r"(^|/)(apache_beam/(runners|coders|utils|metrics)/|sparkdrain/|pyspark/)|^<compiled "
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong in a task, in words that survive the way through the JVM."""
+    """What went wrong in a task.
+
+    Attributes:
+        kind: the name of the exception's type.
+        message: type and text as Python prints them, ``[while running 'step']`` included.
+        trace: where it was raised; of user code only the frames that are the user's or a
+            library's.
+        by_user: whether user code raised it, not the runner's own.
+        level: the level whose task it was.
+        slot: the slot.
+        host: the machine.
+    """
 
     kind: str
     message: str
     trace: str
+    by_user: bool
     level: int
     slot: int
+    host: str
 
 
 class TaskFailed(Exception):
@@ -45,16 +62,28 @@ def guarded(level: int, slot: int) -> Iterator[None]:
         yield
     except GeneratorExit:
         raise
-    except BaseException as error:
-        failure = Failure(
-            type(error).__name__,
-            "".join(traceback.format_exception_only(error)).strip(),
-            traceback.format_exc(),
-            level,
-            slot,
-        )
+    except BaseException as error:  # noqa: BLE001 - told to the driver, whatever it is
+        failure = failure_of(error, level, slot, socket.gethostname())
         packed = base64.b64encode(json.dumps(asdict(failure)).encode()).decode()
         raise TaskFailed(_MARK + packed) from None
+
+
+def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failure:
+    """The account of ``error``; never fails, whatever the exception's own methods do."""
+    message = "".join(traceback.format_exception_only(error)).strip()
+    tagged = getattr(error, "_tagged_with_step", False)
+    step = None if tagged else _step_of(error)
+    if step is not None:
+        message += f" [while running '{step}']"
+    return Failure(
+        type(error).__name__,
+        _shortened(message),
+        _shortened(_trace(_cause(error))),
+        bool(tagged or step or _raised_outside(error)),
+        level,
+        slot,
+        host,
+    )
 
 
 def failure_in(text: str) -> Failure | None:
@@ -63,26 +92,69 @@ def failure_in(text: str) -> Failure | None:
     return None if found is None else Failure(**json.loads(base64.b64decode(found[1])))
 
 
-def as_error(text: str) -> SparkDrainError:
-    """The error to raise for a failed Spark job, given all that Spark says of it."""
-    failure = failure_in(text)
-    if failure is not None:
-        kind = _OURS.get(failure.kind)
-        if kind is not None:
-            return kind(failure.message.split(": ", 1)[-1])
-        return UserCodeError(
-            f"{failure.message}\n\nRaised in slot {failure.slot} of level {failure.level}; "
-            f"the worker's traceback:\n{failure.trace}"
-        )
-    if "FetchFailed" in text or "shuffle" in text.lower() and "lost" in text.lower():
-        return TruncatedInput(f"a shuffle file was lost: {_first_lines(text)}")
-    if "Python worker exited unexpectedly" in text or "ExecutorLost" in text:
-        return WorkerLost(
-            "a Python worker ended without an answer (os._exit, a crash, or out of memory): "
-            + _first_lines(text)
-        )
-    return SparkDrainError(f"Spark failed the job: {_first_lines(text)}")
+def silence_told_failures(logger: logging.Logger) -> None:
+    """Keep Beam from logging an exception that the driver will raise anyway. Idempotent."""
+    if _is_not_told not in logger.filters:
+        logger.addFilter(_is_not_told)
 
 
-def _first_lines(text: str, lines: int = 12) -> str:
-    return "\n".join(text.splitlines()[:lines])
+def _is_not_told(record: logging.LogRecord) -> bool:
+    return not getattr(record.msg, "_tagged_with_step", False)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What the user raised: Beam raises a copy of it, with the step in the text, for each step."""
+    while getattr(error, "_tagged_with_step", False) and error.__context__ is not None:
+        error = error.__context__
+    return error
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
+
+
+def _step_of(error: BaseException) -> str | None:
+    """The step whose operation is innermost among the frames; Beam itself names only DoFns."""
+    step = None
+    for frame in _frames(error):
+        context = getattr(frame.f_locals.get("self"), "name_context", None)
+        step = getattr(context, "step_name", None) or step
+    return step
+
+
+def _raised_outside(error: BaseException) -> bool:
+    """Whether the innermost frame that is not the standard library's is not ours.
+
+    What Beam raises is about the pipeline: data that a coder cannot take, a file that is missing.
+    """
+    where = None
+    for frame in _frames(error):
+        module = frame.f_globals.get("__name__", "").partition(".")[0]
+        if module not in sys.stdlib_module_names or module == "__main__":
+            where = module
+    return where not in {None, "sparkdrain", "pyspark", "timers_state"}
+
+
+def _trace(error: BaseException) -> str:
+    whole = traceback.TracebackException.from_exception(error)
+    _leave_out_runner_frames(whole)
+    return "".join(whole.format())
+
+
+def _leave_out_runner_frames(error: Any) -> None:
+    for cause in (error.__cause__, error.__context__):
+        if cause is not None:
+            _leave_out_runner_frames(cause)
+    kept = [frame for frame in error.stack if not _RUNNER_FRAMES.search(frame.filename)]
+    if kept:
+        error.stack = traceback.StackSummary.from_list(kept)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST:
+        return text
+    half = _LONGEST // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

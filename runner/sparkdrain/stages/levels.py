@@ -19,9 +19,9 @@ from sparkdrain.shuffle.complete import Completeness, agree
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.side_inputs.file import write_side_file
-from sparkdrain.stages.failure import as_error
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
+from sparkdrain.stages.spark_error import as_error
 from sparkdrain.stages.task import LevelTask, TaskOptions
 from sparkdrain.types import CancelToken
 

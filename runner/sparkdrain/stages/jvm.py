@@ -1,0 +1,134 @@
+"""Starts Spark's JVM, quietly, and passes on what it and its Python workers print."""
+
+from __future__ import annotations
+
+import atexit
+import codecs
+import contextlib
+import os
+import select
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, MutableMapping, Sequence
+
+_LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
+# The JVM says so whatever its settings are; Spark's own scripts ask for that module.
+_NOISE: Final = (b"WARNING: Using incubator modules:", b"WARNING: package sun.security.action not")
+_LAST_WORDS: Final = 100
+_LAST_WORD_SECONDS: Final = 0.02
+
+
+def start_jvm(properties: Sequence[tuple[str, str]]) -> None:
+    """Start the JVM that this process will use, unless there is one.
+
+    Args:
+        properties: what must be known before it starts (its memory, its class path).
+
+    Raises:
+        PySparkRuntimeError: it ended at once.
+    """
+    if SparkContext._gateway is not None:  # noqa: SLF001
+        return
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(properties))
+    reading, writing = os.pipe()
+    try:
+        with _quiet_options(os.environ):
+            gateway = launch_gateway(conf, _Start(stderr=writing, process_group=0))
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+    _pass_on(reading)
+
+
+class _Start(dict[str, Any]):
+    """How to start the JVM: in a process group of its own, which Ctrl-C does not reach.
+
+    PySpark would run code between fork and exec for that, which threads of gRPC do not take well.
+    """
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key != "preexec_fn":
+            super().__setitem__(key, value)
+
+
+@contextmanager
+def _quiet_options(environ: MutableMapping[str, str]) -> Iterator[None]:
+    """JVM options that keep Spark from greeting, unless the user configures its log."""
+    before = environ.get("SPARK_SUBMIT_OPTS")
+    given = before or ""
+    if "log4j" not in given and not _has_log_configuration(environ):
+        given = f"{given} -Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}".strip()
+    environ["SPARK_SUBMIT_OPTS"] = given
+    try:
+        yield
+    finally:
+        del environ["SPARK_SUBMIT_OPTS"]
+        if before is not None:
+            environ["SPARK_SUBMIT_OPTS"] = before
+
+
+def _has_log_configuration(environ: MutableMapping[str, str]) -> bool:
+    home = environ.get("SPARK_HOME")
+    directory = environ.get("SPARK_CONF_DIR") or (os.path.join(home, "conf") if home else None)
+    return directory is not None and any(Path(directory).glob("log4j2.*"))
+
+
+def _pass_on(source: int) -> None:
+    """Copy to ``sys.stderr`` as it is at that time: a notebook's cell, a live display."""
+    pump = Pump(source, _to_stderr)
+    threading.Thread(target=pump.run, name="sparkdrain-jvm-output", daemon=True).start()
+    atexit.register(pump.finish)
+
+
+class Pump:
+    """Passes on what can be read from a pipe, but for the lines that say nothing."""
+
+    def __init__(self, source: int, take: Callable[[str], object]) -> None:
+        self._source = source
+        self._take = take
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Pass on until the other end is closed."""
+        decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        held = b""
+        while chunk := os.read(self._source, 1 << 16):
+            *lines, last = (held + chunk).split(b"\n")
+            # A line that is not complete comes out at once, unless it may turn out to be noise.
+            held = last if _may_be_noise(last) else b""
+            kept = [line + b"\n" for line in lines if not line.startswith(_NOISE)]
+            self._take(decode(b"".join(kept) + (b"" if held else last)))
+        self._take(decode(held, final=True))
+        self._ended.set()
+
+    def finish(self) -> None:
+        """Give what was printed before the program's end a moment to come through."""
+        for _ in range(_LAST_WORDS):
+            waiting = select.select([self._source], [], [], 0)[0]
+            if not waiting or self._ended.wait(_LAST_WORD_SECONDS):
+                return
+
+
+def _may_be_noise(start: bytes) -> bool:
+    return bool(start) and any(
+        noise.startswith(start) or start.startswith(noise) for noise in _NOISE
+    )
+
+
+def _to_stderr(text: str) -> None:
+    # Nowhere to print: a windowed program, or a stream that was closed meanwhile.
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

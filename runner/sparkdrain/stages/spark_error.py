@@ -1,0 +1,103 @@
+"""What Spark's account of a failed job means, told as one of our own errors."""
+
+from __future__ import annotations
+
+import re
+
+from sparkdrain.errors import (
+    BadSetup,
+    Cancelled,
+    SparkDrainError,
+    TruncatedInput,
+    Unsupported,
+    UserCodeError,
+    WorkerLost,
+)
+from sparkdrain.stages.failure import Failure, failure_in
+
+_OURS = {kind.__name__: kind for kind in (TruncatedInput, Unsupported, BadSetup)}
+_MODULES_REMEDY = (
+    "The workers lack this module. Send it with --extra_package, --setup_file or "
+    "--requirements_file; what the main program imports or defines travels with "
+    "--save_main_session."
+)
+_LOST_DATA = (
+    "FetchFailed",
+    "MetadataFetchFailed",
+    "has failed the maximum allowable number of times",
+    "Missing an output location for shuffle",
+    "Failed to get broadcast",
+)
+_LOST_WORKER = ("Python worker exited unexpectedly", "ExecutorLost", "Python worker failed")
+_VERSIONS = re.compile(r"different version: (\S+) than that in driver: ([0-9.]+)")
+_CAUSE = re.compile(r"most recent failure: (.*?)(?:\n\tat |\nDriver stacktrace|\Z)", re.DOTALL)
+_DAEMON = re.compile(r"Error from python worker:\s*(.*?)(?:PYTHONPATH was:|\n\tat |\Z)", re.DOTALL)
+
+
+def as_error(text: str) -> SparkDrainError:
+    """The error to raise for a failed Spark job, given all that Spark says of it."""
+    failure = failure_in(text)
+    if failure is not None:
+        return _of_task(failure)
+    if any(sign in text for sign in _LOST_DATA):
+        return TruncatedInput(f"The cluster lost data between two stages: {_gist(text)}")
+    bad_setup = _bad_setup(text)
+    if bad_setup is not None:
+        return bad_setup
+    if any(sign in text for sign in _LOST_WORKER):
+        return WorkerLost(
+            "A Python worker ended without an answer: user code or a library called os._exit or "
+            "crashed, or the system ended it because memory was short (then lower "
+            f"--shuffle_memory_mb or use more slots).\n\n{_gist(text)}"
+        )
+    if "cancelled" in text.lower():
+        return Cancelled(_gist(text))
+    return SparkDrainError(f"Spark failed the job: {_gist(text)}")
+
+
+def _of_task(failure: Failure) -> SparkDrainError:
+    kind = _OURS.get(failure.kind)
+    if kind is not None and not failure.by_user:
+        return kind(failure.message.partition(": ")[2])
+    where = (
+        f"Raised in slot {failure.slot} of level {failure.level} on {failure.host}; "
+        "the worker's traceback:"
+    )
+    head = failure.message
+    if failure.kind in {"ModuleNotFoundError", "ImportError"}:
+        head = f"{head}\n\n{_MODULES_REMEDY}"
+    error = UserCodeError if failure.by_user else SparkDrainError
+    return error(f"{head}\n\n{where}\n\n{failure.trace}")
+
+
+def _bad_setup(text: str) -> BadSetup | None:
+    if "PYTHON_VERSION_MISMATCH" in text:
+        return _version_mismatch(text)
+    daemon = _DAEMON.search(text)
+    if daemon is not None or "Cannot run program" in text:
+        return _no_worker(daemon[1].strip() if daemon else _gist(text))
+    return None
+
+
+def _version_mismatch(text: str) -> BadSetup:
+    found = _VERSIONS.search(text)
+    theirs, ours = (found[1], found[2]) if found else ("another version", "this program's version")
+    return BadSetup(
+        f"The executors run Python {theirs}, but this program runs Python {ours}. Set "
+        f"PYSPARK_PYTHON to the path that Python {ours} has on the executors."
+    )
+
+
+def _no_worker(said: str) -> BadSetup:
+    return BadSetup(
+        "Executors cannot start a Python worker. They need Python at PYSPARK_PYTHON (else python3 "
+        f"on their PATH) with pyspark, apache-beam and rocksdict. It said:\n{said}"
+    )
+
+
+def _gist(text: str) -> str:
+    """What Spark says without the JVM's stack traces."""
+    found = _CAUSE.search(text)
+    lines = (found[1] if found else text).splitlines()
+    kept = [line for line in lines if not line.lstrip().startswith(("at ", "... "))]
+    return "\n".join(kept[:12]).strip()
