@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparkdrain import _register
+import sparkdrain_hook
 
 if TYPE_CHECKING:
     from sparkdrain.options import SparkDrainOptions
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkDrainOptions", "SparkDrainRunner"]
 
-_register.install()
+sparkdrain_hook.install()  # again: the hook may have been switched off
 
 
 def __getattr__(name: str) -> object:
-    # Lazy, because this module also runs at every start of Python (see `_register`).
     if name in __all__:
         from sparkdrain import runner  # noqa: PLC0415 (imports Beam)
 
