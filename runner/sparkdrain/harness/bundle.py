@@ -109,11 +109,16 @@ class StageBundle(BundleProcessor):  # type: ignore[misc]
         """What Beam's metrics ask for the present step."""
         return self.factory.tracker if self._compile else self.state_sampler
 
-    def end_key(self) -> None:
+    def begin_key(self, encoded: bytes) -> None:
+        """The elements that follow are of one key, with this encoding."""
+        for context in self.states.values():
+            context.begin_key(encoded)
+
+    def end_key(self, key: Any) -> None:
         """The input of the present key has ended: fire its timers, forget its state."""
         for transform_id, context in self.states.items():
             operation = self.ops[transform_id]
-            for family, timer in context.timers.due():
+            for family, timer in context.timers.due(key):
                 operation.process_timer(family, timer)
             context.forget_key()
 

@@ -1,131 +1,305 @@
-"""The kinds of user state, as the Python SDK names them, for the key being processed."""
+"""The kinds of user state, as the Python SDK names them, for the key being processed.
+
+A cell keeps Python objects. When its key outgrows its memory, ``save`` moves the content to the
+cell of the store that it was given, where all further calls go.
+"""
 
 from __future__ import annotations
 
 import bisect
 import copy
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
 
+from apache_beam.coders import coder_impl
 from apache_beam.transforms import userstate
 from apache_beam.utils.timestamp import Timestamp
 
-Scope = Callable[[], Any]
+from timers_state import KeyScope
+
+T = TypeVar("T")
+
+
+class Place(Protocol):
+    """Where a cell lives: its key's account of memory, and its place in the store."""
+
+    tag: bytes
+    window: bytes
+
+    def scope(self) -> KeyScope:
+        """The key's scope in the store."""
+
+    def grow(self, items: int, sample: bytes) -> None:
+        """Account for that many more items like ``sample``; may save all cells of the key."""
+
+
+# How many items a cell takes between two times that it accounts for them.
+_STEP = 256
+
+
+class Again(Generic[T]):
+    """An iterable that can be iterated again: each time it asks anew."""
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: Callable[[], Iterator[T]]) -> None:
+        self._source = source
+
+    def __iter__(self) -> Iterator[T]:
+        return self._source()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(Again)
 
 
 class ValueCell(userstate.ReadModifyWriteRuntimeState):  # type: ignore[misc]
     """A single value; None if it was never written."""
 
-    def __init__(self, spec: Any, scope: Scope) -> None:
+    def __init__(self, spec: Any, place: Place) -> None:
+        self._impl = spec.coder.get_impl()
+        self._place = place
         self._value: Any = None
+        self._stored: Any = None
+
+    def open(self) -> None:
+        self._stored = self._place.scope().value(self._place.tag, self._place.window)
+
+    def save(self) -> None:
+        self.open()
+        if self._value is not None:
+            self._stored.set(self._impl.encode(self._value))
+        self._value = None
 
     def read(self) -> Any:
-        return self._value
+        if self._stored is None:
+            return self._value
+        data = self._stored.get()
+        return None if data is None else self._impl.decode(data)
 
     def write(self, value: Any) -> None:
-        self._value = value
+        if self._stored is None:
+            self._value = value
+        else:
+            self._stored.set(self._impl.encode(value))
 
     def clear(self) -> None:
         self._value = None
+        if self._stored is not None:
+            self._stored.clear()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing to give back."""
 
 
 class BagCell(userstate.BagRuntimeState):  # type: ignore[misc]
     """Values in the order of adding."""
 
-    def __init__(self, spec: Any, scope: Scope) -> None:
+    def __init__(self, spec: Any, place: Place) -> None:
+        self._impl = spec.coder.get_impl()
+        self._place = place
         self._values: list[Any] = []
-        self.add = self._values.append
+        self._step = _STEP
+        self._stored: Any = None
+
+    def open(self) -> None:
+        self._stored = self._place.scope().bag(self._place.tag, self._place.window)
+
+    def save(self) -> None:
+        self.open()
+        values, self._values = self._values, []
+        self._stored.extend([self._impl.encode(value) for value in values])
 
     def read(self) -> Iterable[Any]:
-        return list(self._values)
+        if self._stored is None:
+            return list(self._values)
+        return Again(lambda: map(self._impl.decode, self._stored.read()))
+
+    def add(self, value: Any) -> None:
+        if self._stored is not None:
+            self._stored.append(self._impl.encode(value))
+            return
+        self._values.append(value)
+        if len(self._values) >= self._step:
+            self._step += _STEP
+            self._place.grow(_STEP, self._impl.encode(value))
 
     def clear(self) -> None:
         self._values.clear()
+        if self._stored is not None:
+            self._stored.clear()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing to give back."""
 
 
 class CombiningCell(userstate.CombiningValueRuntimeState):  # type: ignore[misc]
     """An accumulator of a CombineFn; reads give its extracted output."""
 
-    def __init__(self, spec: Any, scope: Scope) -> None:
+    def __init__(self, spec: Any, place: Place) -> None:
         self._fn = copy.deepcopy(spec.combine_fn)
         self._fn.setup()
+        self._impl = spec.coder.get_impl()
+        self._place = place
         self._accumulator = self._fn.create_accumulator()
+        self._stored: Any = None
+
+    def open(self) -> None:
+        self._stored = self._place.scope().combining(self._place.tag, self._place.window)
+
+    def save(self) -> None:
+        accumulator = self._accumulator
+        self.open()
+        self._stored.set(self._impl.encode(accumulator))
+
+    def _load(self) -> Any:
+        data = self._stored.get()
+        return self._fn.create_accumulator() if data is None else self._impl.decode(data)
 
     def read(self) -> Any:
-        return self._fn.extract_output(self._accumulator)
+        if self._stored is not None:
+            return self._fn.extract_output(self._load())
+        # Copied: extracting may consume what it is given.
+        return self._fn.extract_output(copy.copy(self._accumulator))
 
     def add(self, value: Any) -> None:
-        self._accumulator = self._fn.add_input(self._accumulator, value)
+        if self._stored is None:
+            self._accumulator = self._fn.add_input(self._accumulator, value)
+        else:
+            self._stored.set(self._impl.encode(self._fn.add_input(self._load(), value)))
 
     def clear(self) -> None:
         self._accumulator = self._fn.create_accumulator()
+        if self._stored is not None:
+            self._stored.clear()
 
     def close(self) -> None:
+        """Tear the CombineFn down."""
         self._fn.teardown()
 
 
 class SetCell(userstate.SetRuntimeState):  # type: ignore[misc]
     """Distinct values; equal if their encodings are."""
 
-    def __init__(self, spec: Any, scope: Scope) -> None:
-        self._encode = spec.coder.get_impl().encode
+    def __init__(self, spec: Any, place: Place) -> None:
+        self._impl = spec.coder.get_impl()
+        self._place = place
         self._values: dict[bytes, Any] = {}
+        self._step = _STEP
+        self._stored: Any = None
+
+    def open(self) -> None:
+        self._stored = self._place.scope().set(self._place.tag, self._place.window)
+
+    def save(self) -> None:
+        self.open()
+        values, self._values = self._values, {}
+        for encoded in values:
+            self._stored.add(encoded)
 
     def read(self) -> Iterable[Any]:
-        return list(self._values.values())
+        if self._stored is None:
+            return list(self._values.values())
+        return Again(lambda: map(self._impl.decode, self._stored.read()))
 
     def add(self, value: Any) -> None:
-        self._values[self._encode(value)] = value
+        encoded = self._impl.encode(value)
+        if self._stored is not None:
+            self._stored.add(encoded)
+            return
+        self._values[encoded] = value
+        if len(self._values) >= self._step:
+            self._step += _STEP
+            self._place.grow(_STEP, encoded)
 
     def clear(self) -> None:
         self._values.clear()
+        if self._stored is not None:
+            self._stored.clear()
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing to give back."""
 
 
 class OrderedListCell(userstate.OrderedListRuntimeState):  # type: ignore[misc]
     """Timestamped values in time order, ties in the order of adding."""
 
-    def __init__(self, spec: Any, scope: Scope) -> None:
+    def __init__(self, spec: Any, place: Place) -> None:
+        self._impl = spec.coder.get_impl()
+        self._place = place
         self._times: list[int] = []
         self._values: list[tuple[Timestamp, Any]] = []
+        self._step = _STEP
+        self._stored: Any = None
+
+    def open(self) -> None:
+        self._stored = self._place.scope().ordered_list(self._place.tag, self._place.window)
+
+    def save(self) -> None:
+        self.open()
+        times, self._times = self._times, []
+        values, self._values = self._values, []
+        for micros, (_, value) in zip(times, values, strict=True):
+            self._stored.append(micros, self._impl.encode(value))
 
     def add(self, elem: tuple[Timestamp, Any]) -> None:
-        timestamp, value = elem
-        micros = Timestamp.of(timestamp).micros
+        timestamp, value = Timestamp.of(elem[0]), elem[1]
+        micros = timestamp.micros
+        if self._stored is not None:
+            self._stored.append(micros, self._impl.encode(value))
+            return
         at = bisect.bisect_right(self._times, micros)
         self._times.insert(at, micros)
-        self._values.insert(at, (Timestamp.of(timestamp), value))
+        self._values.insert(at, (timestamp, value))
+        if len(self._values) >= self._step:
+            self._step += _STEP
+            self._place.grow(_STEP, self._impl.encode(value))
 
     def read(self) -> Iterable[tuple[Timestamp, Any]]:
-        return list(self._values)
+        if self._stored is None:
+            return list(self._values)
+        return Again(lambda: map(self._decoded, self._stored.read()))
 
     def read_range(self, min_timestamp: Any, limit_timestamp: Any) -> Iterable[Any]:
-        return self._values[self._range(min_timestamp, limit_timestamp)]
+        if self._stored is None:
+            return self._values[self._range(min_timestamp, limit_timestamp)]
+        low, high = _micros(min_timestamp), _micros(limit_timestamp)
+        return Again(lambda: map(self._decoded, self._stored.read(low, high)))
+
+    def _decoded(self, item: tuple[int, bytes]) -> tuple[Timestamp, Any]:
+        return Timestamp(micros=item[0]), self._impl.decode(item[1])
 
     def clear(self) -> None:
         self._times.clear()
         self._values.clear()
+        if self._stored is not None:
+            self._stored.clear()
 
     def clear_range(self, min_timestamp: Any, limit_timestamp: Any) -> None:
+        if self._stored is not None:
+            self._stored.clear_range(_micros(min_timestamp), _micros(limit_timestamp))
+            return
         cut = self._range(min_timestamp, limit_timestamp)
         del self._times[cut]
         del self._values[cut]
 
     def _range(self, low: Any, high: Any) -> slice:
         return slice(
-            bisect.bisect_left(self._times, Timestamp.of(low).micros),
-            bisect.bisect_left(self._times, Timestamp.of(high).micros),
+            bisect.bisect_left(self._times, _micros(low)),
+            bisect.bisect_left(self._times, _micros(high)),
         )
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing to give back."""
 
 
-CELLS: dict[type, Callable[[Any, Scope], Any]] = {
+def _micros(timestamp: Any) -> int:
+    return Timestamp.of(timestamp).micros
+
+
+CELLS: dict[type, Callable[[Any, Place], Any]] = {
     userstate.ReadModifyWriteStateSpec: ValueCell,
     userstate.BagStateSpec: BagCell,
     userstate.CombiningValueStateSpec: CombiningCell,

@@ -23,6 +23,7 @@ from sparkdrain.harness.operations import (
 )
 from sparkdrain.harness.precombine import PrecombineOperation
 from sparkdrain.harness.user_state import KeyedStateContext
+from timers_state import Overlay
 
 Consumers = dict[str, list[Any]]
 
@@ -36,7 +37,8 @@ class StageFactory(BeamTransformFactory):  # type: ignore[misc]
     writers: Mapping[int, Writer]
     states: dict[str, KeyedStateContext]
     dofns: dict[str, DoFnHandle]
-    key_state: Any
+    key_state: Callable[[], Overlay]
+    """The slot's state, opened at first use."""
     entry: Callable[[str], Any]
     """What the producers of a transform see of it."""
     tracker: StepTracker
@@ -105,7 +107,7 @@ def create_par_do(
     if payload.timer_family_specs or payload.state_specs:
         coder = factory.main_input_coder(proto, payload)
         context = factory.states[transform_id] = KeyedStateContext(
-            transform_id, coder.window_coder, factory.key_state
+            transform_id, len(factory.states), coder.window_coder, factory.key_state()
         )
     tags = list(proto.outputs)
     coders = factory.get_output_coders(proto)

@@ -1,34 +1,61 @@
 """State and timers of the key that a stage is working on.
 
 A bounded stage sees its keys one after the other, so the state of one key at a time is alive.
-It is kept as Python objects, and what grows beyond the budget goes to the store. When the last
-timer of a key has fired, its state is forgotten.
+It is kept as Python objects; a key that outgrows its share of memory continues in the store
+(RocksDB on the executor's local disk). When the last timer of a key has fired, its state is
+forgotten, which is free if it never went to the store.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 from apache_beam.transforms import userstate
-from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from sparkdrain.errors import Unsupported
 from sparkdrain.harness.cells import CELLS
+from sparkdrain.harness.timers import KeyTimer, TimerTable
+from timers_state import KeyScope, Overlay
+
+# Cells of one key beyond these are accounted for; the first few do not pay for it.
+_FREE_CELLS = 64
+_CELL_BYTES = 1_000
+# What Python needs for an item beside its encoded size, and for the item itself per encoded byte.
+_ITEM_BYTES = 100
+_EXPANSION = 3
 
 
 class KeyedStateContext(userstate.UserStateContext):  # type: ignore[misc]
-    """What one stateful DoFn sees of the state and timers of the present key."""
+    """What one stateful DoFn sees of the state and timers of the present key.
 
-    def __init__(self, transform_id: str, window_coder: Any, key_state: Any) -> None:
-        self.transform_id = transform_id
+    Args:
+        number: tells this DoFn's rows in the store from those of others.
+        overlay: the slot's state.
+    """
+
+    def __init__(
+        self, transform_id: str, number: int, window_coder: Any, overlay: Overlay
+    ) -> None:
+        self._transform_id = transform_id
+        self._number = number
         self._window_impl = window_coder.get_impl()
-        self._key_state = key_state
+        self._overlay = overlay
         self._cells: dict[tuple[Any, Any], Any] = {}
-        self.timers = TimerTable()
+        self._key = b""
+        self._scope: KeyScope | None = None
+        self._spilled = False
+        self.timers = TimerTable(self.scope, self._window_impl)
+
+    def begin_key(self, key: bytes) -> None:
+        """What follows belongs to the key with this encoding."""
+        self._key = key
+
+    def scope(self) -> KeyScope:
+        """The present key's place in the store."""
+        if self._scope is None:
+            self._scope = self._overlay.scope(self._number, self._key)
+            self._scope.before_spill = self._save
+        return self._scope
 
     def get_state(self, state_spec: Any, key: Any, window: Any) -> Any:
         """The cell of ``state_spec`` in ``window``, made at first use."""
@@ -38,17 +65,30 @@ class KeyedStateContext(userstate.UserStateContext):  # type: ignore[misc]
             cell = self._cells[address] = self._create(state_spec, window)
         return cell
 
-    def _create(self, state_spec: Any, window: Any) -> Any:
-        for kind in type(state_spec).__mro__:
+    def _create(self, spec: Any, window: Any) -> Any:
+        for kind in type(spec).__mro__:
             if kind in CELLS:
                 break
         else:
-            msg = f"{self.transform_id!r}: state {state_spec.name!r} is of a kind not known here"
+            msg = f"{self._transform_id!r}: state {spec.name!r} is of a kind not known here"
             raise Unsupported(msg)
-        return CELLS[kind](
-            state_spec,
-            lambda: self._key_state.scope(self.transform_id, self._window_impl.encode(window)),
-        )
+        cell = CELLS[kind](spec, _CellPlace(self, spec, window))
+        if len(self._cells) >= _FREE_CELLS:
+            self.scope().charge(_CELL_BYTES)
+        if self._spilled:
+            cell.open()
+        return cell
+
+    def encode_window(self, window: Any) -> bytes:
+        """A window as the store knows it."""
+        return self._window_impl.encode(window)
+
+    def _save(self) -> None:
+        """Move all cells to the store; called by it when memory is short."""
+        self._spilled = True
+        cells, self._cells = self._cells, {}
+        for cell in cells.values():
+            cell.save()
 
     def get_timer(
         self, timer_spec: Any, key: Any, window: Any, timestamp: Any, pane: Any
@@ -61,6 +101,11 @@ class KeyedStateContext(userstate.UserStateContext):  # type: ignore[misc]
         for cell in self._cells.values():
             cell.close()
         self._cells.clear()
+        self.timers.forget()
+        if self._scope is not None:
+            self._scope.forget()
+            self._scope = None
+            self._spilled = False
 
     def commit(self) -> None:
         """Nothing outlives a bounded bundle."""
@@ -70,70 +115,26 @@ class KeyedStateContext(userstate.UserStateContext):  # type: ignore[misc]
         self.forget_key()
 
 
-class KeyTimer(userstate.BaseTimer):  # type: ignore[misc]
-    """Sets and clears timers of one family, key and window."""
+class _CellPlace:
+    """A cell's place: see ``cells.Place``."""
 
-    __slots__ = ("_key", "_pane", "_spec", "_table", "_timestamp", "_window")
+    __slots__ = ("_context", "_spec", "_window")
 
-    def __init__(
-        self, table: TimerTable, spec: Any, key: Any, window: Any, timestamp: Any, pane: Any
-    ) -> None:
-        self._table = table
+    def __init__(self, context: KeyedStateContext, spec: Any, window: Any) -> None:
+        self._context = context
         self._spec = spec
-        self._key = key
         self._window = window
-        self._timestamp = timestamp
-        self._pane = pane
 
-    def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
-        """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
-        fire = Timestamp.of(timestamp)
-        event_time = TimeDomain.is_event_time(self._spec.time_domain)
-        timer = userstate.Timer(
-            user_key=self._key,
-            dynamic_timer_tag=dynamic_timer_tag,
-            windows=(self._window,),
-            clear_bit=False,
-            fire_timestamp=fire,
-            hold_timestamp=fire if event_time else self._timestamp,
-            paneinfo=self._pane,
-        )
-        self._table.set(self._spec.name, event_time, timer)
+    @property
+    def tag(self) -> bytes:
+        return str(self._spec.name).encode()
 
-    def clear(self, dynamic_timer_tag: str = "") -> None:
-        """Take back the setting of this tag, if there is one."""
-        self._table.clear(self._spec.name, dynamic_timer_tag, self._window)
+    @property
+    def window(self) -> bytes:
+        return self._context.encode_window(self._window)
 
+    def scope(self) -> KeyScope:
+        return self._context.scope()
 
-class TimerTable:
-    """The timers of one key, and the order in which they fire once its input has ended.
-
-    Event time goes to its end first: in time order, ties in order of setting. Then pending
-    processing-time timers fire, in time order as well. Timers set meanwhile join the queue, so
-    event-time timers set by a processing-time callback fire next.
-    """
-
-    def __init__(self) -> None:
-        self._timers: dict[tuple[str, str, Any], tuple[int, Any]] = {}
-        self._queue: list[tuple[bool, int, int, tuple[str, str, Any]]] = []
-        self._numbers = itertools.count()
-
-    def set(self, family: str, event_time: bool, timer: Any) -> None:  # noqa: FBT001
-        address = (family, timer.dynamic_timer_tag, timer.windows[0])
-        number = next(self._numbers)
-        self._timers[address] = (number, timer)
-        heapq.heappush(self._queue, (not event_time, timer.fire_timestamp.micros, number, address))
-
-    def clear(self, family: str, tag: str, window: Any) -> None:
-        self._timers.pop((family, tag, window), None)
-
-    def due(self) -> Iterator[tuple[str, Any]]:
-        """Family and timer, one at a time, until none is left; timers may be set meanwhile."""
-        while self._queue:
-            _, micros, number, address = heapq.heappop(self._queue)
-            current = self._timers.get(address)
-            if current is None or current[0] != number:
-                continue
-            del self._timers[address]
-            if micros <= MAX_TIMESTAMP.micros:
-                yield address[0], current[1]
+    def grow(self, items: int, sample: bytes) -> None:
+        self._context.scope().charge(items * (_ITEM_BYTES + _EXPANSION * len(sample)))

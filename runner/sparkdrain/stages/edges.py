@@ -235,13 +235,15 @@ class KeyedReader:
             source.bundle.enter()
         for _, encoded, chunks in self._merger.groups():
             key = decode_key(encoded)
+            for source in sources:
+                source.bundle.begin_key(encoded)
             for elements in self._elements(chunks):
                 for element in elements:
                     element.value = (key, element.value)
                 for source in sources:
                     source.feed_windowed(elements)
             for source in sources:
-                source.bundle.end_key()
+                source.bundle.end_key(key)
 
     def _elements(self, chunks: list[Any]) -> Iterator[list[Any]]:
         decode = self._coding.windowed_values.decode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sparkdrain.shuffle.outbox import Outbox
 from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.edges import Codings, Source, reader_for, writer_for
 from sparkdrain.stages.report import SlotReport
+from timers_state import Overlay, ScratchStore
 
 _LOGGER = logging.getLogger(__name__)
 _IMPULSE = GlobalWindows.windowed_value(b"")
@@ -44,6 +46,8 @@ class Slot:
         self._outbox = outbox
         self._options = options
         self._open_side_input = open_side_input
+        self._scratch = scratch
+        self._states: list[Overlay] = []
         self._complete = Completeness(expected)
         components = beam_runner_api_pb2.Components()
         components.ParseFromString(plan.components)
@@ -90,7 +94,7 @@ class Slot:
                 self._components,
                 self._writers,
                 SideInputState(edges, self._open_side_input),
-                None,
+                self._open_state,
                 compiled=self._options.compiled,
             )
             self._bundles.append((stage, bundle))
@@ -99,6 +103,13 @@ class Slot:
                 if edge is not None:
                     source = Source(bundle, bundle.source(transform))
                     self._sources.setdefault(edge, []).append(source)
+
+    def _open_state(self) -> Overlay:
+        """State for one stateful DoFn: in memory up to the slot's budget, then on its disk."""
+        directory = self._scratch() / f"state-{uuid.uuid4().hex}"
+        overlay = Overlay(ScratchStore(directory), self._options.memory_bytes)
+        self._states.append(overlay)
+        return overlay
 
     def _impulses(self) -> None:
         slots = self._outbox.layout.slots
@@ -154,6 +165,8 @@ class Slot:
         """Tear all bundles down. An error from there counts unless there was one before."""
         for reader in self._readers.values():
             reader.close()
+        for state in self._states:
+            state.close()
         errors = []
         for _, bundle in self._bundles:
             try:
