@@ -78,10 +78,11 @@ def spark_context(settings: Settings) -> SparkContext:
     with _LOCK:
         active: Any = SparkContext._active_spark_context  # noqa: SLF001
         asked = (settings.spark_master_url, settings.spark_conf)
+        ours = active is _Session.context
         if active is not None:
             if not _alive(active):
                 _forget(active)
-            elif active is not _Session.context or asked == _Session.asked:
+            elif not ours or asked == _Session.asked:
                 return active
             else:
                 active.stop()

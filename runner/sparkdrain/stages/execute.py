@@ -17,6 +17,7 @@ from sparkdrain.metrics.merge import Metrics
 from sparkdrain.options import Settings
 from sparkdrain.stages.cluster import spark_context
 from sparkdrain.stages.levels import LevelRunner
+from sparkdrain.stages.workers import job_context
 from sparkdrain.types import Artifact, CancelToken
 
 _LOGGER = logging.getLogger(__name__)
@@ -62,14 +63,14 @@ def execute(
         Cancelled: ``cancel`` was called.
         BadSetup: Spark could not be used.
     """
-    context = spark_context(settings)
+    context, preparation = job_context(spark_context(settings), pipeline_options, artifacts)
     plan = translate(pipeline)
     metrics = Metrics()
     for attempt in range(1, settings.job_attempts + 1):
         if cancel.is_cancelled():
             raise Cancelled(job_id)
         run_id = f"{job_id}/{next(_RUNS)}"
-        runner = LevelRunner(context, plan, settings, run_id, job_name, cancel)
+        runner = LevelRunner(context, plan, settings, run_id, job_name, cancel, preparation)
         metrics.begin_attempt()
         try:
             for report in runner.run():

@@ -19,6 +19,7 @@ from sparkdrain.shuffle.complete import Completeness, agree
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.side_inputs.file import write_side_file
+from sparkdrain.stages.preparation import Preparation
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
 from sparkdrain.stages.spark_error import as_error
@@ -39,6 +40,7 @@ class LevelRunner:
         run_id: str,
         job_name: str,
         cancel: CancelToken,
+        preparation: Preparation,
     ) -> None:
         self._context = context
         self._plan = plan
@@ -46,6 +48,7 @@ class LevelRunner:
         self._run_id = run_id
         self._job_name = job_name
         self._cancel = cancel
+        self._preparation = preparation
         slots = settings.slots or context.defaultParallelism
         sides = _SIDE_BUCKETS if any(e.kind is EdgeKind.SIDE for e in plan.edges) else 0
         self._layout = Layout(slots, len(plan.levels), sides)
@@ -95,6 +98,7 @@ class LevelRunner:
             tuple(inputs),
             layout,
             self._options,
+            self._preparation,
             {
                 side.edge: self._side_inputs[side.edge]
                 for stage in self._plan.levels[level]
@@ -113,6 +117,8 @@ class LevelRunner:
         self._exchanges[level] = exchange
         reports = _reports(exchange.read([layout.reports]))
         self._attempts.extend(report.inputs for report in reports)
+        # What was reported counts (metrics, side inputs): it must be what is read later.
+        self._attempts.append({(level, report.slot): report.attempt for report in reports})
         agree(self._attempts)
         self._publish_side_inputs(level, reports)
         return reports

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkContext, SparkFiles
 from pyspark.core.broadcast import Broadcast
 from pyspark.core.rdd import RDD
 from pyspark.serializers import NoOpSerializer, pack_long
@@ -39,6 +39,8 @@ class Exchange:
             source = context.parallelize(range(len(wanted)), len(wanted))
         sent = source.mapPartitionsWithIndex(_Framed(task), preservesPartitioning=False)
         sent._bypass_serializer = True
+        # Which workers run it; ``context`` may be one job's view of the SparkContext.
+        sent.ctx = context
         pairs = context._jvm.PairwiseRDD(sent._jrdd.rdd()).asJavaPairRDD()
         self.pairs = pairs.partitionBy(partitioner)
         self._partitions = partitions
@@ -123,6 +125,11 @@ class FileBroadcast(Broadcast[Any]):
 def broadcast_path(broadcast: Broadcast[Any]) -> Path:
     """Where a broadcast file is on this machine, in a task."""
     return Path(broadcast._path)
+
+
+def sent_file(name: str) -> Path:
+    """Where a file that was sent with ``SparkContext.addFile`` is on this machine, in a task."""
+    return Path(SparkFiles.get(name)).absolute()
 
 
 def local_directories() -> list[Path]:

@@ -13,6 +13,7 @@ from pyspark.core.broadcast import Broadcast
 
 from sparkdrain.shuffle.outbox import Layout, Outbox
 from sparkdrain.stages.failure import guarded
+from sparkdrain.stages.preparation import Preparation
 from sparkdrain.stages.pump import Pump
 from sparkdrain.stages.slot import Slot
 from sparkdrain.stages.spark import broadcast_path, local_directories
@@ -38,6 +39,7 @@ class LevelTask:
     read_levels: tuple[int, ...]
     layout: Layout
     options: TaskOptions
+    preparation: Preparation
     side_inputs: dict[int, Broadcast[Any]] = field(default_factory=dict)
 
     def __call__(self, slot: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -47,6 +49,7 @@ class LevelTask:
             TaskFailed: with what the driver needs to tell the user.
         """
         with guarded(self.level, slot):
+            worker().prepare(self.preparation)
             # Random, so that two executions of this task can be told apart.
             attempt = random.SystemRandom().getrandbits(63)
             producers = frozenset(

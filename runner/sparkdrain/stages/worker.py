@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sparkdrain.graph.plan import Plan
 from sparkdrain.side_inputs.file import SideFile
+from sparkdrain.stages.preparation import Preparation, prepare
 
 _PLANS_KEPT = 2
 _FILES_KEPT = 64
@@ -18,6 +19,18 @@ class Worker:
     def __init__(self) -> None:
         self._plans: dict[str, Plan] = {}
         self._files: dict[Path, SideFile] = {}
+        self._prepared: Preparation | None = None
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Prepare this process for a job, if that was not the last thing it was prepared for.
+
+        Raises:
+            BadSetup: it cannot be used for the job.
+        """
+        if preparation != self._prepared:
+            self._prepared = None
+            prepare(preparation)
+            self._prepared = preparation
 
     def plan(self, job: str, path: Path) -> Plan:
         """The plan of ``job``, read from ``path`` at first use."""

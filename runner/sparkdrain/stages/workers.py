@@ -1,0 +1,129 @@
+"""Which Python workers a job gets: their interpreter, environment, and the code that is sent."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import weakref
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.stages.cluster import is_local, is_ours
+from sparkdrain.stages.code_archive import code_archive
+from sparkdrain.stages.dependencies import dependencies_of
+from sparkdrain.stages.packages import ARCHIVE_VARIABLE
+from sparkdrain.stages.preparation import Preparation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark import SparkContext
+
+    from sparkdrain.types import Artifact
+
+_SESSION_VARIABLE: Final = "SPARKDRAIN_SESSION"
+
+
+class JobContext:
+    """A SparkContext to a job's tasks: with the job's own workers.
+
+    Spark keeps a pool of Python workers for each interpreter and environment, so what a job
+    brings never meets the jobs of another pool.
+    """
+
+    def __init__(
+        self, context: SparkContext, python: str, environment: dict[str, str], includes: list[str]
+    ) -> None:
+        self._context = context
+        self.pythonExec = python
+        self.environment = environment
+        self._python_includes = [*context._python_includes, *includes]  # noqa: SLF001
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+def job_context(
+    context: SparkContext, options: Mapping[str, Any], artifacts: Sequence[Artifact]
+) -> tuple[Any, Preparation]:
+    """``context`` as a job with these options and staged files is to use it.
+
+    On this machine the workers are this very Python, and find modules where this program does.
+    On a cluster they are what the executors have, with this package as it is here: sent to them.
+    """
+    files = _sent_to(context)
+    environment = dict(context.environment)
+    dependencies = dependencies_of(artifacts, files.directory)
+    packages = session = ""
+    if dependencies.packages is not None:
+        packages = files.send(dependencies.packages)
+        environment[ARCHIVE_VARIABLE] = files.seen_by_executors(packages)
+    if dependencies.session is not None:
+        session = environment[_SESSION_VARIABLE] = files.send(dependencies.session)
+    preparation = Preparation.of(options, packages, session)
+    if is_local(context):
+        environment["PYTHONPATH"] = os.pathsep.join(_importable())
+        return JobContext(context, sys.executable, environment, []), preparation
+    code = files.send_code()
+    # In the environment too: the daemon imports this package before Spark names any archive.
+    path = filter(None, [files.seen_by_executors(code), environment.get("PYTHONPATH")])
+    environment["PYTHONPATH"] = os.pathsep.join(path)
+    if is_ours(context):
+        # Whoever else runs tasks on our session gets our daemon, which must then be importable.
+        context.environment.setdefault("PYTHONPATH", environment["PYTHONPATH"])
+    return JobContext(context, context.pythonExec, environment, [code]), preparation
+
+
+def _importable() -> Iterator[str]:
+    for entry in dict.fromkeys(map(os.path.abspath, sys.path)):
+        if os.path.exists(entry):
+            yield entry
+
+
+@dataclass(slots=True)
+class _SentFiles:
+    """The files that were sent to the executors of one context; each goes there once."""
+
+    add: Any
+    directory: Path
+    local: bool
+    root: str
+    _sent: set[str] = field(default_factory=set)
+    _code: Path | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def send(self, file: Path) -> str:
+        """Send ``file``, whose name tells its content; answers the name."""
+        with self._lock:
+            if file.name not in self._sent:
+                self.add(str(file))
+                self._sent.add(file.name)
+        return file.name
+
+    def send_code(self) -> str:
+        """Send this package."""
+        if self._code is None:
+            self._code = code_archive(self.directory)
+        return self.send(self._code)
+
+    def seen_by_executors(self, name: str) -> str:
+        """The path of a sent file for a process that Spark starts: on a cluster it is relative."""
+        return os.path.join(self.root, name) if self.local else name
+
+
+_SENT: weakref.WeakKeyDictionary[Any, _SentFiles] = weakref.WeakKeyDictionary()
+_SENT_LOCK = threading.Lock()
+
+
+def _sent_to(context: SparkContext) -> _SentFiles:
+    from pyspark import SparkFiles  # noqa: PLC0415 - it asks the active context
+
+    with _SENT_LOCK:
+        if context not in _SENT:
+            directory = Path(tempfile.mkdtemp(prefix="sent-", dir=context._temp_dir))  # noqa: SLF001
+            root = SparkFiles.getRootDirectory()
+            _SENT[context] = _SentFiles(context.addFile, directory, is_local(context), root)
+        return _SENT[context]
