@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparkdrain
-from sparkdrain import spark_master
 from sparkdrain.errors import BadOption
 from sparkdrain.options import OPTIONS, Settings, SparkDrainOptions
 from sparkdrain.spark_master import spark_is_set_up
@@ -189,17 +188,23 @@ class TestMaster:
         assert spark_is_set_up({"SPARK_CONF_DIR": str(tmp_path / "conf")}) is names
         assert not spark_is_set_up({"SPARK_CONF_DIR": str(tmp_path)})
 
-    def test_an_active_session_is_not_overridden(self, monkeypatch):
+    def test_a_session_that_an_earlier_pipeline_started_changes_nothing(self, monkeypatch):
         class Context:
             class SparkContext:
                 _active_spark_context = object()
 
         monkeypatch.setitem(sys.modules, "pyspark.core.context", Context)
-        assert settings().spark_master_url is None
-        assert spark_master.spark_is_set_up({})
+        assert settings().spark_master_url == "local[*]"
 
-    def test_looking_for_a_session_does_not_import_pyspark(self, python):
-        code = "import sys, sparkdrain.options as o; o.spark_is_set_up({})\nprint(*sys.modules)"
-        printed = python("-c", code).stdout
-        assert "sparkdrain.options" in printed.split()
-        assert "pyspark" not in printed.split()
+
+def test_options_are_checked_without_importing_pyspark(python):
+    code = (
+        "import sys\n"
+        "from apache_beam.options.pipeline_options import PipelineOptions\n"
+        "from sparkdrain.options import Settings\n"
+        "Settings.from_options(PipelineOptions([]))\n"
+        "print(*sys.modules)\n"
+    )
+    printed = python("-c", code).stdout
+    assert "sparkdrain.options" in printed.split()
+    assert "pyspark" not in printed.split()

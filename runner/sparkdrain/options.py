@@ -161,8 +161,8 @@ class Settings:
         job_attempts: how often a batch job is run, counting the first time.
         spark_conf: Spark properties in the order given; a later one wins.
         progress: how progress is shown.
-        spark_master_url: the Spark master to connect to, or None: the active ``SparkSession``, or
-            what ``spark-submit`` or ``spark-defaults.conf`` says, must not be overridden.
+        spark_master_url: the Spark master to connect to if no session is active, or None: what
+            ``spark-submit`` or ``spark-defaults.conf`` says must not be overridden.
     """
 
     slots: int = 0

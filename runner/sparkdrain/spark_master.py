@@ -1,9 +1,8 @@
-"""Which Spark to use when the user says nothing; the one place that asks PySpark and its set-up."""
+"""Which Spark to use: what the user says, what Spark's own set-up says, or our default."""
 
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
@@ -49,19 +48,14 @@ def beam_default_master() -> str:
 
 
 def spark_is_set_up(environ: Mapping[str, str]) -> bool:
-    """Whether a master is fixed already: an active session, ``spark-submit`` or its defaults."""
-    if _active_context():
-        return True
+    """Whether ``spark-submit``, or its defaults, have fixed a master already.
+
+    An active session is not asked about here: the engine uses it whatever the settings say.
+    """
     if "PYSPARK_GATEWAY_PORT" in environ or "MASTER" in environ:
         return True
     submit = environ.get("PYSPARK_SUBMIT_ARGS", "").replace("=", " ").split()
     return "--master" in submit or "spark.master" in submit or _defaults_name_master(environ)
-
-
-def _active_context() -> bool:
-    # If nobody imported PySpark there is no session, and we must not be the first to import it.
-    context = sys.modules.get("pyspark.core.context")
-    return context is not None and context.SparkContext._active_spark_context is not None  # noqa: SLF001
 
 
 def _defaults_name_master(environ: Mapping[str, str]) -> bool:

@@ -26,6 +26,19 @@ def test_the_users_own_exception_comes_first_then_what_happened_then_the_traceba
     )
 
 
+def test_an_exception_of_several_paragraphs_stays_whole():
+    error = errors.UserCodeError("ValueError: bad\n\nrow [while running 'Parse']\n\nOn host a.")
+    text = describe(error, "j").text
+    assert text.startswith("ValueError: bad\n\nrow [while running 'Parse']\n\nJob j failed")
+    assert text.endswith(".\n\nOn host a.")
+
+
+def test_what_the_engine_adds_in_further_paragraphs_stands_at_the_end():
+    text = describe(errors.WorkerLost("Slot 3 is gone.\n\nExecutor 7 was killed."), "j").text
+    assert text.startswith("Slot 3 is gone.\n\nJob j failed: a Python worker")
+    assert text.endswith(".\n\nExecutor 7 was killed.")
+
+
 def test_notes_of_an_exception_stand_at_the_end():
     error = errors.WorkerLost("The worker of slot 3 is gone.")
     error.add_note("executor 7 says: killed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import traceback
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +11,8 @@ from typing import Final
 from sparkdrain import errors
 from sparkdrain.errors import SparkDrainError
 
-_TRACEBACK: Final = "Traceback (most recent call last):"
+# Where an exception ends in a longer text: after Beam's note on the step, else at an empty line.
+_ENDS: Final = (re.compile(r" \[while running '[^\n]*"), re.compile(r"\n\n"))
 
 _WHAT_HAPPENED: Final = {
     "UserCodeError": "the pipeline's own code raised this",
@@ -51,10 +53,11 @@ def _head_and_trace(error: BaseException) -> tuple[str, str]:
     if not isinstance(error, SparkDrainError):
         head = "".join(traceback.format_exception_only(error)).strip()
         return head, "".join(traceback.format_exception(error)).strip()
-    # The engine may put the executor's traceback into the text, or attach it as notes.
-    head, found, rest = str(error).partition(_TRACEBACK)
+    text = str(error).strip() or type(error).__name__
+    found = (pattern.search(text) for pattern in _ENDS)
+    end = next((match.end() for match in found if match), len(text))
     notes = getattr(error, "__notes__", [])
-    return head.strip() or type(error).__name__, "\n".join([found + rest, *notes]).strip()
+    return text[:end].strip(), "\n\n".join([text[end:].strip(), *notes]).strip()
 
 
 def as_exception(kind: str, text: str) -> RuntimeError:
