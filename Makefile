@@ -1,0 +1,103 @@
+# `make` alone lists what there is. Needs Python 3.11 or later, Java 17 or later, and git.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The first Python that is new enough; name another with `make PYTHON=python3.13 ...`.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& command -v "$$python" && break; done)
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+UV := $(or $(shell uv venv --help 2>/dev/null | grep -q -e --clear && command -v uv),.cache/uv/bin/uv)
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/ready
+# What `make test` passes to pytest as well: make test ARGS='-k side_inputs'
+ARGS ?=
+
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+.PHONY: demo
+demo: java $(READY) ## Set up, then run the main job: New York's flights of 2013
+	@$(RUN) examples/flights.py --runner=SparkDrainRunner --output=out/flights
+
+.PHONY: test
+test: java $(READY) ## Set up, then run the tests
+	@$(RUN) -m pytest $(ARGS)
+
+.PHONY: test-slow
+test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, killed executors
+	@$(RUN) -m pytest -m 'slow or not slow' $(ARGS)
+
+.PHONY: bench
+bench: java $(READY) ## Compare speed with Beam's Spark runner, FnApiRunner and PySpark
+	@$(RUN) -m benchmarks $(ARGS)
+
+.PHONY: lint
+lint: $(READY) ## Check style, types and who imports whom
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+	@PYTHONPATH=runner:. $(VENV)/bin/lint-imports --no-cache
+
+.PHONY: format
+format: $(READY) ## Format the code
+	@$(RUN) -m ruff format .
+
+.PHONY: docs
+docs: $(READY) ## Write again what is generated in docs/ and README.md
+	@$(RUN) docs/generate.py
+
+.PHONY: lock
+lock: $(UV) ## Choose the newest versions that fit and write requirements.lock
+	@"$(UV)" pip compile pyproject.toml --all-extras --group dev --quiet --upgrade \
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--output-file requirements.lock
+
+.PHONY: clean
+clean: ## Remove all that was made, but for what was fetched into .cache
+	@rm -rf $(VENV) out build dist spark-warehouse metastore_db \
+		.mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Before anything is fetched. The runner itself checks again when it starts Spark.
+.PHONY: java
+java:
+	@printed=$$("$(JAVA)" -version 2>&1 || true); \
+	version=$$(sed -n '1,/version "/s/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' <<<"$$printed"); \
+	if [ -z "$$version" ]; then \
+		echo "There is no Java at '$(JAVA)'. Spark needs Java 17 or later (any OpenJDK): install" \
+			"it and put it on the PATH, or set JAVA_HOME to it." >&2; exit 1; \
+	elif [ "$$version" -lt 17 ]; then \
+		echo "'$(JAVA)' is Java $$version, too old for Spark. Install Java 17 or later (any" \
+			"OpenJDK) and put it on the PATH, or set JAVA_HOME to it." >&2; exit 1; \
+	fi
+
+.PHONY: python
+python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "There is no Python 3.11 or later on the PATH. Install one, or name it:" \
+			"make PYTHON=/path/to/python3 ..." >&2; exit 1; \
+	fi
+
+.cache/uv/bin/uv: | python
+	@echo "Fetching uv, which installs the Python packages ..."
+	@"$(PYTHON)" -m pip install --quiet --disable-pip-version-check --upgrade \
+		--target .cache/uv 'uv>=0.11,<1' \
+	|| { "$(PYTHON)" -m venv .cache/uv && .cache/uv/bin/python -m pip install --quiet 'uv>=0.11,<1'; } \
+	|| { echo "$(PYTHON) has neither pip nor venv; install one of them (on Debian: python3-venv)" \
+		"or uv itself." >&2; exit 1; }
+
+$(READY): requirements.lock pyproject.toml runner/sparkdrain_hook.py runner/sparkdrain_hook.pth \
+		| python $(UV)
+	@echo "Setting up $(VENV) ..."
+	@"$(UV)" venv --quiet --clear --python "$(PYTHON)" $(VENV)
+	@"$(UV)" pip install --quiet --python $(RUN) --require-hashes -r requirements.lock
+	@"$(UV)" pip install --quiet --python $(RUN) --no-deps --no-build-isolation --editable .
+	@touch $@
