@@ -39,8 +39,11 @@ def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
         if requirement not in _REQUIREMENTS:
             msg = f"the pipeline requires {requirement}, which this runner does not offer"
             raise Unsupported(msg)
-    for transform in _leaves(pipeline):
+    leaves = list(_leaves(pipeline))
+    for transform in leaves:
         _check_transform(transform, pipeline.components)
+    for transform in leaves:
+        _check_bounded(transform, pipeline.components)
 
 
 def _leaves(
@@ -75,13 +78,6 @@ def _check_transform(
             "expand it into ParDo, GroupByKey and Flatten, or run it with an SDK that does"
         )
         raise Unsupported(msg)
-    for output in transform.outputs.values():
-        if components.pcollections[output].is_bounded == _UNBOUNDED:
-            msg = (
-                f"{name!r} ({urn}) makes an unbounded PCollection; this version runs bounded "
-                "pipelines only: give the source an end, or a bounded read"
-            )
-            raise Unsupported(msg)
     environment = (
         components.environments[transform.environment_id] if (transform.environment_id) else None
     )
@@ -93,6 +89,22 @@ def _check_transform(
         raise Unsupported(msg)
     if urn == urns.PAR_DO:
         _check_par_do(name, transform)
+
+
+def _check_bounded(
+    transform: beam_runner_api_pb2.PTransform, components: beam_runner_api_pb2.Components
+) -> None:
+    def unbounded(pcollection: str) -> bool:
+        return components.pcollections[pcollection].is_bounded == _UNBOUNDED
+
+    # What only passes it on is not to blame.
+    inherited = any(map(unbounded, transform.inputs.values()))
+    if not inherited and any(map(unbounded, transform.outputs.values())):
+        msg = (
+            f"{transform.unique_name!r} ({transform.spec.urn}) makes an unbounded PCollection; "
+            "this version runs bounded pipelines only: give the source an end, or a bounded read"
+        )
+        raise Unsupported(msg)
 
 
 def _check_par_do(name: str, transform: beam_runner_api_pb2.PTransform) -> None:

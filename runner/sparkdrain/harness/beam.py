@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
+from apache_beam.metrics.execution import MetricsContainer
 from apache_beam.runners import common
 from apache_beam.runners.worker import operations, statesampler
 from apache_beam.runners.worker.bundle_processor import (
@@ -29,6 +30,7 @@ __all__ = [
     "BundleProcessor",
     "DefaultTrigger",
     "ExecutionContext",
+    "MetricsContainer",
     "Never",
     "common",
     "create_InputStream",

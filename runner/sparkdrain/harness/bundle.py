@@ -13,6 +13,7 @@ from sparkdrain.graph.plan import EdgeId, Stage, TransformId
 from sparkdrain.harness.beam import (
     BundleProcessor,
     ExecutionContext,
+    MetricsContainer,
     memoize,
     proto_utils,
     statesampler,
@@ -94,8 +95,11 @@ class StageBundle(BundleProcessor):  # type: ignore[misc]
 
     def start(self) -> None:
         """Start the bundle: ``start_bundle`` of every DoFn."""
-        self._context = ExecutionContext()
         self.state_sampler.start()
+        self._start_operations()
+
+    def _start_operations(self) -> None:
+        self._context = ExecutionContext()
         for op in reversed(self.ops.values()):
             op.execution_context = self._context
             op.start()
@@ -133,6 +137,16 @@ class StageBundle(BundleProcessor):  # type: ignore[misc]
         for op in self.ops.values():
             op.finish()
 
+    def restart(self) -> None:
+        """End the bundle and start the next one, on the same DoFns.
+
+        Nothing of a bounded job is durable before its end, so finalizers run as late as they can
+        without keeping those waiting who depend on them: between two bundles.
+        """
+        self.finish()
+        self.finalize()
+        self._start_operations()
+
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
         """All metrics of the bundle."""
         return self.monitoring_infos()
@@ -140,7 +154,9 @@ class StageBundle(BundleProcessor):  # type: ignore[misc]
     def finalize(self) -> None:
         """Run the callbacks that wait for the bundle to be committed."""
         for op in self.ops.values():
-            op.finalize_bundle()
+            if op.needs_finalization():
+                op.finalize_bundle()
+                _forget_finalizers(op)
 
     def teardown(self) -> None:
         """Tear all DoFns down; errors of one do not keep the others from it."""
@@ -151,10 +167,19 @@ class StageBundle(BundleProcessor):  # type: ignore[misc]
                 op.teardown()
             except Exception as failure:  # noqa: BLE001 - the first is raised below
                 error = error or failure
+        for context in self.states.values():
+            context.forget_key()
         for handle in self.dofns.values():
             handle.close()
         if error is not None:
             raise error
+
+
+def _forget_finalizers(op: Any) -> None:
+    """Have each finalizer run once. Beam's operation can only forget all that it has counted."""
+    counted, op.metrics_container = op.metrics_container, MetricsContainer(None)
+    op.reset()
+    op.metrics_container = counted
 
 
 def _descriptor(

@@ -111,8 +111,7 @@ class KeyedStateContext(userstate.UserStateContext):  # type: ignore[misc]
         """Nothing outlives a bounded bundle."""
 
     def reset(self) -> None:
-        """Forget everything."""
-        self.forget_key()
+        """Nothing: Beam calls this between bundles, and a key may last longer than one."""
 
 
 class _CellPlace:

@@ -20,7 +20,7 @@ from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, Wi
 from sparkdrain.shuffle.key_groups import slot_of
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Outbox, Partition
-from sparkdrain.stages.residuals import process_residuals
+from sparkdrain.stages.residuals import Residuals
 
 # Elements fed at one go; between two goes, deferred work is looked after.
 _FEED = 4096
@@ -29,23 +29,24 @@ _FEED = 4096
 class Source:
     """Where the elements of an edge enter a bundle."""
 
-    def __init__(self, bundle: StageBundle, operation: Any) -> None:
+    def __init__(self, bundle: StageBundle, operation: Any, residuals: Residuals) -> None:
         self.bundle = bundle
         self.operation = operation
+        self.residuals = residuals
 
     def feed(self, values: list[Any], context: Any) -> None:
         """Process values that share the metadata of ``context``."""
         self.bundle.enter()
         for start in range(0, len(values), _FEED):
             self.operation.feed(values[start : start + _FEED], context)
-            process_residuals(self.bundle)
+            self.residuals.resume_due()
 
     def feed_windowed(self, elements: list[Any]) -> None:
         """Process windowed values."""
         self.bundle.enter()
         for start in range(0, len(elements), _FEED):
             self.operation.feed_windowed(elements[start : start + _FEED])
-            process_residuals(self.bundle)
+            self.residuals.resume_due()
 
 
 class Codings:

@@ -21,9 +21,11 @@ _MARK = "sparkdrain-failure:"
 _PATTERN = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
 # Spark repeats the text several times, and it crosses the network as one exception message.
 _LONGEST = 64 << 10
-# Frames that are on the way to every user function; a user learns nothing from them.
+# Frames that are on the way to every user function; a user learns nothing from them. The
+# user functions of Beam's own tests are among them.
 _RUNNER_FRAMES = re.compile(
-    r"(^|/)(apache_beam/(runners|coders|utils|metrics)/|sparkdrain/|pyspark/)|^<compiled "
+    r"(^|/)(apache_beam/(runners|coders|utils|metrics)/(?!.*_test\.py$)|sparkdrain/|pyspark/)"
+    r"|^<compiled "
 )
 
 

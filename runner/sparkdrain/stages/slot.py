@@ -20,6 +20,7 @@ from sparkdrain.shuffle.outbox import Outbox
 from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.edges import Codings, Source, reader_for, writer_for
 from sparkdrain.stages.report import SlotReport
+from sparkdrain.stages.residuals import Residuals
 from timers_state import Overlay, ScratchStore
 
 _LOGGER = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class Slot:
             for edge in plan.edges_into(level)
             if edge.kind is not EdgeKind.SIDE
         }
-        self._bundles: list[tuple[Stage, StageBundle]] = []
+        self._bundles: list[tuple[Stage, StageBundle, Residuals]] = []
         self._sources: dict[EdgeId, list[Source]] = {}
 
     def run(self, records: Iterator[bytes]) -> None:
@@ -97,11 +98,12 @@ class Slot:
                 self._open_state,
                 compiled=self._options.compiled,
             )
-            self._bundles.append((stage, bundle))
+            residuals = Residuals(bundle)
+            self._bundles.append((stage, bundle, residuals))
             bundle.start()
             for transform, edge in stage.sources:
                 if edge is not None:
-                    source = Source(bundle, bundle.source(transform))
+                    source = Source(bundle, bundle.source(transform), residuals)
                     self._sources.setdefault(edge, []).append(source)
 
     def _open_state(self) -> Overlay:
@@ -113,10 +115,10 @@ class Slot:
 
     def _impulses(self) -> None:
         slots = self._outbox.layout.slots
-        for stage, bundle in self._bundles:
+        for stage, bundle, residuals in self._bundles:
             for number, (transform, edge) in enumerate(stage.sources):
                 if edge is None and number % slots == self._slot:
-                    source = Source(bundle, bundle.source(transform))
+                    source = Source(bundle, bundle.source(transform), residuals)
                     source.feed([b""], _IMPULSE)
 
     def _take(self, record: bytes) -> None:
@@ -132,13 +134,14 @@ class Slot:
 
     def _finish(self, inputs: dict[Producer, int]) -> None:
         outbox = self._outbox
-        for _, bundle in self._bundles:
+        for _, bundle, residuals in self._bundles:
             bundle.enter()
+            residuals.resume_all()
             bundle.finish()
         for writer in self._writers.values():
             writer.flush()
         outbox.end()
-        for _, bundle in self._bundles:
+        for _, bundle, _ in self._bundles:
             bundle.finalize()
         outbox.send(
             outbox.layout.reports,
@@ -147,7 +150,7 @@ class Slot:
 
     def _report(self, inputs: dict[Producer, int]) -> bytes:
         metrics = [
-            info.SerializeToString() for _, bundle in self._bundles for info in bundle.infos()
+            info.SerializeToString() for _, bundle, _ in self._bundles for info in bundle.infos()
         ]
         return SlotReport(
             self._level,
@@ -168,7 +171,7 @@ class Slot:
         for state in self._states:
             state.close()
         errors = []
-        for _, bundle in self._bundles:
+        for _, bundle, _ in self._bundles:
             try:
                 bundle.teardown()
             except Exception as error:

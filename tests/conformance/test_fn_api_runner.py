@@ -1,0 +1,65 @@
+"""Beam's suite for runners that speak the Fn API, and what its own runner is tested for beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from apache_beam.metrics import monitoring_infos
+from apache_beam.portability.api import beam_job_api_pb2
+from apache_beam.runners.portability.fn_api_runner import fn_runner, fn_runner_test
+from pipelines import OnSparkDrain
+
+
+class FnApiRunnerSuite(OnSparkDrain, fn_runner_test.FnApiRunnerTest):
+    """Without compiled stages; the portable suite has the same tests with them."""
+
+    compiled = "off"
+
+
+@pytest.mark.slow
+class FnApiRunnerSuiteCompiled(FnApiRunnerSuite):
+    """With compiled stages."""
+
+    compiled = "on"
+
+
+class StateBackedCoderSuite(OnSparkDrain, fn_runner_test.FnApiBasedStateBackedCoderTest):
+    """Values of a key that must not be in memory together."""
+
+
+class FnApiRunnerMetricsSuite(OnSparkDrain, fn_runner_test.FnApiRunnerMetricsTest):
+    """The results answer the two questions that only FnApiRunner's result knows."""
+
+    compiled = "off"
+
+    def create_pipeline(self, is_drain: bool = False) -> Any:
+        pipeline = super().create_pipeline(is_drain)
+        run = pipeline.run
+
+        def run_and_add_metrics(*args: Any, **kwargs: Any) -> Any:
+            result = run(*args, **kwargs)
+            result.wait_until_finish()
+            infos = _infos(result)
+            result.monitoring_metrics = lambda: fn_runner.FnApiMetrics(
+                {"all": infos}, user_metrics_only=False
+            )
+            # Metrics are not kept by stage here.
+            result._monitoring_infos_by_stage = {"": [], "one": infos, "other": infos}
+            return result
+
+        pipeline.run = run_and_add_metrics
+        return pipeline
+
+
+class FnApiRunnerMetricsSuiteCompiled(FnApiRunnerMetricsSuite):
+    """With compiled stages."""
+
+    compiled = "on"
+
+
+def _infos(result: Any) -> list[Any]:
+    request = beam_job_api_pb2.GetJobMetricsRequest(job_id=result.job_id)
+    metrics = result._job_service.GetJobMetrics(request).metrics
+    assert sorted(map(monitoring_infos.to_key, metrics.attempted), key=str)
+    return list(metrics.committed)

@@ -1,0 +1,37 @@
+"""What Beam's suites test and this runner does not do yet: test -> reason.
+
+A test listed here must fail: one that starts to pass fails the suite until its line is removed.
+"""
+
+from __future__ import annotations
+
+_UNBOUNDED = "needs an unbounded source"
+_TEST_STREAM = "needs TestStream"
+_DRAIN = "needs drain"
+_ELSEWHERE = "looks for warnings in this process; transforms run in Spark's workers"
+_OPEN = "not yet"
+
+# The portable suite has all tests of the other.
+_BOTH = {
+    "test_batch_rebatch_pardos": _ELSEWHERE,
+    "test_pardo_et_timer_with_no_firing": _UNBOUNDED,
+    "test_pardo_et_timer_with_no_reset": _UNBOUNDED,
+    "test_pardo_et_timer_with_no_reset_and_no_clear": _UNBOUNDED,
+    "test_sliding_windows": _UNBOUNDED,
+    "test_unbounded_source_read": _UNBOUNDED,
+}
+
+UNSUPPORTED: dict[str, str] = {
+    **{f"PortableRunnerSuite.{test}": reason for test, reason in _BOTH.items()},
+    **{f"FnApiRunnerSuite.{test}": reason for test, reason in _BOTH.items()},
+    # The portable suite skips these by itself.
+    "FnApiRunnerSuite.test_draining_sdf_with_sdf_initiated_checkpointing": _DRAIN,
+    "FnApiRunnerSuite.test_sdf_default_truncate_when_bounded": _DRAIN,
+    "FnApiRunnerSuite.test_sdf_default_truncate_when_unbounded": _DRAIN,
+    "FnApiRunnerSuite.test_sdf_with_truncate": _DRAIN,
+    "FnApiRunnerMetricsSuiteCompiled.test_element_count_metrics": _OPEN,
+    "FnApiRunnerMetricsSuiteCompiled.test_progress_metrics": _OPEN,
+    "StateBackedCoderSuite.test_gbk_many_values": _OPEN,
+    "DeduplicateTest.test_deduplication_in_different_windows": _TEST_STREAM,
+    "SideInputsTest.test_multi_triggered_gbk_side_input": _TEST_STREAM,
+}
