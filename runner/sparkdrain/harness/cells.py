@@ -141,12 +141,19 @@ class CombiningCell(userstate.CombiningValueRuntimeState):  # type: ignore[misc]
     def __init__(self, spec: Any, place: Place) -> None:
         self._fn = copy.deepcopy(spec.combine_fn)
         self._fn.setup()
-        self._impl = spec.coder.get_impl()
+        self._coder = spec.coder
+        self._impl: Any = None
         self._place = place
         self._accumulator = self._fn.create_accumulator()
         self._stored: Any = None
 
     def open(self) -> None:
+        # Many a pipeline gives the coder of the inputs where that of the accumulator is meant.
+        try:
+            self._impl = self._coder.get_impl()
+            self._impl.encode(self._fn.create_accumulator())
+        except Exception:  # noqa: BLE001 - coders raise whatever they like
+            self._impl = self._fn.get_accumulator_coder().get_impl()
         self._stored = self._place.scope().combining(self._place.tag, self._place.window)
 
     def save(self) -> None:

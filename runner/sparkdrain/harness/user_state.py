@@ -84,11 +84,15 @@ class KeyedStateContext(userstate.UserStateContext):  # type: ignore[misc]
         return self._window_impl.encode(window)
 
     def _save(self) -> None:
-        """Move all cells to the store; called by it when memory is short."""
-        self._spilled = True
+        """Move all cells to the store; called by it when memory is short.
+
+        From then on cells of this key work on the store, and the store accounts for them.
+        """
         cells, self._cells = self._cells, {}
-        for cell in cells.values():
-            cell.save()
+        if not self._spilled:
+            self._spilled = True
+            for cell in cells.values():
+                cell.save()
 
     def get_timer(
         self, timer_spec: Any, key: Any, window: Any, timestamp: Any, pane: Any

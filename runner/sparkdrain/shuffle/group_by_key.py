@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from apache_beam import coders
+from apache_beam.transforms.trigger import create_trigger_driver
 from apache_beam.transforms.window import WindowedValue
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 from sparkdrain.shuffle.coding import ElementCoding
+from sparkdrain.shuffle.keys import key_codec
 from sparkdrain.shuffle.merging import GroupMerger, values_of
 
 _BATCH = 1024
@@ -25,7 +27,7 @@ class WindowGroups:
     def __init__(
         self, key_coder: Any, value_coder: Any, window_coder: Any, merger: GroupMerger
     ) -> None:
-        self._decode_key = key_coder.get_impl().decode_nested
+        _, self._decode_key = key_codec(key_coder)
         self._decode_values = coders.ListCoder(value_coder).get_impl().decode
         self._decode_window = window_coder.get_impl().decode
         self._merger = merger
@@ -56,9 +58,7 @@ class PaneGroups:
     def __init__(
         self, key_coder: Any, coding: ElementCoding, windowing: Any, merger: GroupMerger
     ) -> None:
-        from sparkdrain.harness.beam import create_trigger_driver  # noqa: PLC0415 (layers)
-
-        self._decode_key = key_coder.get_impl().decode_nested
+        _, self._decode_key = key_codec(key_coder)
         self._decode = coding.windowed_values.decode
         self._driver = create_trigger_driver(windowing, is_batch=True)
         self._merger = merger

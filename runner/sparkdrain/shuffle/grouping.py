@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
 from sparkdrain.shuffle.grouped_blocks import encode_groups
+from sparkdrain.shuffle.keys import KeyEncode
 from sparkdrain.shuffle.outbox import Outbox, Partition
 
 _COUNT = struct.Struct(">i")
+_ONE = _COUNT.pack(1)
 # Python objects of these types are equal exactly if their encodings are.
 PLAIN_KEYS = frozenset({str, int, bytes})
 _FIRST_LIMIT = 20_000
-_HIGHEST_LIMIT = 1_000_000
+_HIGHEST_LIMIT = 500_000
 _FLUSH_BYTES = 16 << 20
 _WINDOWS_REMEMBERED = 100_000
 
-Router = Callable[[bytes], Partition]
+Table = dict[Any, list[Any]]
+Router = Callable[[list[bytes]], list[Partition]]
+"""Where each of some encoded keys goes."""
 
 
 class GroupWriter:
@@ -36,48 +41,51 @@ class GroupWriter:
     def __init__(
         self,
         edge: int,
-        key_coder: Any,
+        encode_key: KeyEncode,
         value_coder: Any,
-        list_impl: Any,
         outbox: Outbox,
         route: Router,
         block_bytes: int,
     ) -> None:
+        from apache_beam import coders  # noqa: PLC0415 - only its list coder
+
         self._edge = edge
-        self._key_impl = key_coder.get_impl()
-        self._value_impl = value_coder.get_impl()
-        self._list_impl = list_impl
+        self._encode_key = encode_key
+        self._encode_value = value_coder.get_impl().encode_nested
+        self._encode_values = coders.ListCoder(value_coder).get_impl().encode
         self._outbox = outbox
         self._route = route
         self._block_bytes = block_bytes
         # Coders of anything (FastPrimitives) may still see only simple objects.
         self._looks_at_types = not immutable_values(value_coder)
         self._some_encoded = False
-        self._tables: dict[bytes, dict[Any, list[Any]]] = {}
+        self._tables: dict[bytes, Table] = {}
         self._limit = _FIRST_LIMIT
         self._count = 0
         self.elements = 0
 
-    def table(self, section: bytes) -> dict[Any, list[Any]]:
+    def table(self, section: bytes) -> Table:
         """The table of a section; valid until the next flush."""
         return self._tables.setdefault(section, {})
 
-    def add(self, table: dict[Any, list[Any]], key: Any, value: Any) -> None:
-        """Put ``value`` to its key; call ``maybe_flush`` afterwards, between elements."""
-        if type(key) not in PLAIN_KEYS:
-            key = (self._key_impl.encode_nested(key),)
-        if self._looks_at_types and type(value) not in IMMUTABLE_TYPES:
-            value = (self._value_impl.encode_nested(value),)
-            self._some_encoded = True
-        values = table.get(key)
-        if values is None:
-            table[key] = [value]
-        else:
-            values.append(value)
-        self._count += 1
+    def add(self, tables: list[Table], key: Any, value: Any) -> bool:
+        """Put ``value`` to its key in each of ``tables``.
 
-    def maybe_flush(self) -> bool:
-        """Flush if the table is full; tables handed out before are then no longer in use."""
+        Returns:
+            Whether everything was sent then: tables handed out before are no longer in use.
+        """
+        if type(key) not in PLAIN_KEYS:
+            key = (self._encode_key(key),)
+        if self._looks_at_types and type(value) not in IMMUTABLE_TYPES:
+            value = (self._encode_value(value),)
+            self._some_encoded = True
+        for table in tables:
+            values = table.get(key)
+            if values is None:
+                table[key] = [value]
+            else:
+                values.append(value)
+            self._count += 1
         if self._count < self._limit:
             return False
         self.flush()
@@ -97,32 +105,43 @@ class GroupWriter:
             self._limit = max(1, min(fitting, self._limit * 8, _HIGHEST_LIMIT))
         self._count = 0
 
-    def _send(self, section: bytes, table: dict[Any, list[Any]]) -> None:
+    def _send(self, section: bytes, table: Table) -> None:
+        encode = self._encode_key
+        keys = [key[0] if type(key) is tuple else encode(key) for key in table]
+        chunks = [self._chunk(values) for values in table.values()]
         parts: dict[Partition, tuple[list[bytes], list[bytes]]] = {}
-        sizes: dict[Partition, int] = {}
-        encode_key = self._key_impl.encode_nested
-        route = self._route
-        for key, values in table.items():
-            encoded = key[0] if type(key) is tuple else encode_key(key)
-            chunk = self._chunk(values)
-            partition = route(encoded)
+        for key, chunk, partition in zip(keys, chunks, self._route(keys), strict=True):
             part = parts.get(partition)
             if part is None:
                 part = parts[partition] = ([], [])
-                sizes[partition] = 0
-            part[0].append(encoded)
+            part[0].append(key)
             part[1].append(chunk)
-            sizes[partition] += len(encoded) + len(chunk)
-            if sizes[partition] > self._block_bytes:
-                self._outbox.put(self._edge, partition, encode_groups(section, *part))
-                del parts[partition]
-        for partition, part in parts.items():
-            self._outbox.put(self._edge, partition, encode_groups(section, *part))
+        for partition, (keys, chunks) in parts.items():
+            for start, end in self._cuts(chunks):
+                self._outbox.put(
+                    self._edge,
+                    partition,
+                    encode_groups(section, keys[start:end], chunks[start:end]),
+                )
+
+    def _cuts(self, chunks: list[bytes]) -> list[tuple[int, int]]:
+        """Where to cut so that blocks are near their size."""
+        cuts = [0]
+        limit = self._block_bytes
+        for number, size in enumerate(accumulate(map(len, chunks))):
+            if size >= limit:
+                cuts.append(number + 1)
+                limit = size + self._block_bytes
+        if cuts[-1] != len(chunks):
+            cuts.append(len(chunks))
+        return list(zip(cuts, cuts[1:], strict=False))
 
     def _chunk(self, values: list[Any]) -> bytes:
         if not self._some_encoded:
-            return self._list_impl.encode(values)
-        encode = self._value_impl.encode_nested
+            if len(values) == 1:
+                return _ONE + self._encode_value(values[0])
+            return self._encode_values(values)
+        encode = self._encode_value
         return _COUNT.pack(len(values)) + b"".join(
             [v[0] if type(v) is tuple else encode(v) for v in values]
         )
@@ -133,11 +152,12 @@ class WindowedWriter:
 
     def __init__(self, writer: GroupWriter, window_coder: Any) -> None:
         self._writer = writer
+        self._add = writer.add
         self._encode_window = window_coder.get_impl().encode
         self._windows: Any = None
-        self._tables: list[dict[Any, list[Any]]] = []
+        self._tables: list[Table] = []
         # Per windows object that was seen since the last flush (kept alive here): its tables.
-        self._seen: dict[int, tuple[Any, list[dict[Any, list[Any]]]]] = {}
+        self._seen: dict[int, tuple[Any, list[Table]]] = {}
 
     @property
     def elements(self) -> int:
@@ -149,18 +169,16 @@ class WindowedWriter:
         if context.windows is not self._windows:
             self._enter(context.windows)
         key, item = value
-        for table in self._tables:
-            self._writer.add(table, key, item)
-        if self._writer.maybe_flush():
+        if self._add(self._tables, key, item):
             self._forget()
 
     def _enter(self, windows: Any) -> None:
         known = self._seen.get(id(windows))
         if known is None:
             tables = [self._writer.table(self._encode_window(window)) for window in windows]
+            if len(self._seen) >= _WINDOWS_REMEMBERED:
+                self._seen = {}
             known = self._seen[id(windows)] = (windows, tables)
-            if len(self._seen) > _WINDOWS_REMEMBERED:
-                self._seen = {id(windows): known}
         self._windows, self._tables = known
 
     def _forget(self) -> None:
@@ -178,7 +196,7 @@ class KeyedWriter:
 
     def __init__(self, writer: GroupWriter) -> None:
         self._writer = writer
-        self._table = writer.table(b"")
+        self._tables = [writer.table(b"")]
 
     @property
     def elements(self) -> int:
@@ -188,14 +206,13 @@ class KeyedWriter:
     def write(self, value: Any, context: Any) -> None:
         """Put a key-value pair to its key."""
         key, item = value
-        self._writer.add(self._table, key, context.with_value(item))
-        if self._writer.maybe_flush():
-            self._table = self._writer.table(b"")
+        if self._writer.add(self._tables, key, context.with_value(item)):
+            self._tables = [self._writer.table(b"")]
 
     def flush(self) -> None:
         """Send what is left."""
         self._writer.flush()
-        self._table = self._writer.table(b"")
+        self._tables = [self._writer.table(b"")]
 
 
 class SideWriter:
@@ -214,9 +231,8 @@ class SideWriter:
     def write(self, value: Any, context: Any) -> None:
         """Put an element to each of its windows."""
         key, item = value if self._multimap else (b"", value)
-        for window in context.windows:
-            self._writer.add(self._writer.table(self._encode_window(window)), key, item)
-        self._writer.maybe_flush()
+        tables = [self._writer.table(self._encode_window(window)) for window in context.windows]
+        self._writer.add(tables, key, item)
 
     def flush(self) -> None:
         """Send what is left."""

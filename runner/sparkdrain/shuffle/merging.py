@@ -233,11 +233,24 @@ def _first(entry: tuple[Key, list[Any]]) -> Key:
 
 def values_of(chunks: list[Any], decode: Callable[[bytes], list[Any]]) -> Any:
     """A list if the group is small, else a stream."""
-    if len(chunks) == 1 and isinstance(chunks[0], bytes) and len(chunks[0]) < _SMALL_GROUP:
-        return decode(chunks[0])
-    if all(isinstance(c, bytes) for c in chunks) and sum(map(len, chunks)) < _SMALL_GROUP:
-        values: list[Any] = []
-        for chunk in chunks:
-            values.extend(decode(chunk))
+    if len(chunks) == 1:
+        chunk = chunks[0]
+        if type(chunk) is bytes and len(chunk) < _SMALL_GROUP:
+            return decode(chunk)
+    elif _size(chunks) < _SMALL_GROUP:
+        values = decode(chunks[0])
+        for chunk in chunks[1:]:
+            values += decode(chunk)
         return values
     return GroupValues(chunks, decode)
+
+
+def _size(chunks: list[Any]) -> int:
+    size = 0
+    for chunk in chunks:
+        if type(chunk) is not bytes:
+            return _SMALL_GROUP
+        size += len(chunk)
+        if size >= _SMALL_GROUP:
+            break
+    return size
