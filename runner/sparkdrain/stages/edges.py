@@ -17,7 +17,7 @@ from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import ElementWriter, read_runs
 from sparkdrain.shuffle.group_by_key import PaneGroups, WindowGroups
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, WindowedWriter
-from sparkdrain.shuffle.key_groups import slot_of
+from sparkdrain.shuffle.keys import key_codec, slots_of
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Outbox, Partition
 from sparkdrain.stages.residuals import Residuals
@@ -110,34 +110,39 @@ def writer_for(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -
             coding = codings.elements(edge)
             return ElementWriter(edge.id, coding, outbox, targets, block_bytes)
         case EdgeKind.GROUP | EdgeKind.KEYED:
+            shards = [layout.shard(edge.consumer, s) for s in range(layout.slots)]
 
-            def route(key: bytes) -> Partition:
-                return layout.shard(edge.consumer, slot_of(key, layout.slots))
+            def route(keys: list[bytes]) -> list[Partition]:
+                return [shards[number] for number in slots_of(keys, len(shards))]
 
-            key, value = codings.coder(edge).key_coder(), codings.coder(edge).value_coder()
-            window = codings.window_coder(edge)
+            encode_key, _ = key_codec(codings.coder(edge).key_coder())
+            value, window = codings.coder(edge).value_coder(), codings.window_coder(edge)
             if edge.kind is EdgeKind.GROUP and groups_by_window(codings.windowing(edge)):
-                values = coders.ListCoder(value).get_impl()
-                writer = GroupWriter(edge.id, key, value, values, outbox, route, block_bytes)
+                writer = GroupWriter(edge.id, encode_key, value, outbox, route, block_bytes)
                 return WindowedWriter(writer, window)
             element = coders.WindowedValueCoder(value, window)
-            values = coders.ListCoder(element).get_impl()
-            writer = GroupWriter(edge.id, key, element, values, outbox, route, block_bytes)
-            return KeyedWriter(writer)
+            return KeyedWriter(
+                GroupWriter(edge.id, encode_key, element, outbox, route, block_bytes)
+            )
         case EdgeKind.SIDE:
+            # Of a side input without keys, each slot fills a bucket.
+            own = slot % layout.side_buckets
+            buckets = [layout.side(bucket) for bucket in range(layout.side_buckets)]
 
-            def bucket(key: bytes) -> Partition:
-                number = slot_of(key, layout.side_buckets) if key else slot
-                return layout.side(number % layout.side_buckets)
+            def spread(keys: list[bytes]) -> list[Partition]:
+                if not edge.multimap:
+                    return [buckets[own]] * len(keys)
+                return [buckets[number] for number in slots_of(keys, len(buckets))]
 
-            coder = codings.coder(edge)
-            if edge.multimap:
-                key, value = coder.key_coder(), coder.value_coder()
-            else:
-                key, value = coders.SingletonCoder(b""), coder
-            values = coders.ListCoder(value).get_impl()
-            writer = GroupWriter(edge.id, key, value, values, outbox, bucket, block_bytes)
-            return SideWriter(writer, codings.window_coder(edge), multimap=edge.multimap)
+            coder, window = codings.coder(edge), codings.window_coder(edge)
+            value = coder.value_coder() if edge.multimap else coder
+            # Beam asks for a key of a multimap by its nested encoding.
+            encode_key = coder.key_coder().get_impl().encode_nested if edge.multimap else bytes
+            return SideWriter(
+                GroupWriter(edge.id, encode_key, value, outbox, spread, block_bytes),
+                window,
+                multimap=edge.multimap,
+            )
 
 
 def reader_for(
@@ -218,7 +223,7 @@ class KeyedReader:
     def __init__(self, edge: Edge, coding: ElementCoding, key: Any, merger: GroupMerger) -> None:
         self._edge = edge
         self._coding = coding
-        self._key_impl = key.get_impl()
+        _, self._decode_key = key_codec(key)
         self._merger = merger
 
     @property
@@ -231,7 +236,7 @@ class KeyedReader:
 
     def drain(self, sources: Sequence[Source]) -> None:
         """Feed all keys."""
-        decode_key = self._key_impl.decode_nested
+        decode_key = self._decode_key
         for source in sources:
             source.bundle.enter()
         for _, encoded, chunks in self._merger.groups():

@@ -1,0 +1,39 @@
+"""Which slot owns a key."""
+
+from __future__ import annotations
+
+import pytest
+from apache_beam import coders
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.shuffle.keys import key_codec, slot_of, slots_of
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(1, 300))
+def test_slots_of_many_keys_are_those_of_each(keys, slots) -> None:
+    assert slots_of(keys, slots) == [slot_of(key, slots) for key in keys]
+
+
+def test_the_slot_of_a_key_never_changes_between_releases() -> None:
+    assert [slot_of(key, 7) for key in (b"", b"a", b"flight", b"\x00\x01")] == [0, 6, 6, 0]
+
+
+@pytest.mark.parametrize(
+    ("coder", "values"),
+    [
+        (coders.StrUtf8Coder(), st.text()),
+        (coders.BytesCoder(), st.binary()),
+        (coders.VarIntCoder(), st.integers(-(2**63), 2**63 - 1)),
+        (coders.TupleCoder([coders.StrUtf8Coder(), coders.VarIntCoder()]),
+         st.tuples(st.text(), st.integers(0, 100))),
+    ],
+)
+def test_a_key_comes_back_as_it_was(coder, values) -> None:
+    encode, decode = key_codec(coder)
+
+    @given(values)
+    def law(value) -> None:
+        assert decode(encode(value)) == value
+
+    law()
