@@ -19,6 +19,7 @@ SCOPE_BYTES: Final = 640
 """What a scope without content costs in memory."""
 
 _FIRST_ROOM: Final = 1024
+_FIRST_LEASE: Final = SCOPE_BYTES + _FIRST_ROOM
 _MOST_ROOM: Final = 1 << 20
 _MOST_RESIDENTS: Final = 100_000
 
@@ -70,8 +71,9 @@ class Overlay:
 
     def scope(self, state_id: int, key: bytes) -> KeyScope:
         """The scope of a key: the same object for as long as it is active or anybody has it."""
-        scope = self._scopes.get((state_id, key))
-        return scope if scope is not None else self._open((state_id, key))
+        ident = (state_id, key)
+        scope = self._scopes.get(ident)
+        return scope if scope is not None else self._open(ident)
 
     def forget(self, state_id: int, key: bytes) -> None:
         """Ends the life of a key: all its state and timers are gone, and its scope is stale.
@@ -83,8 +85,8 @@ class Overlay:
         scope = self._scopes.pop(ident, None)
         if scope is not None:
             self._free += scope.leased
-        elif self._rested:
-            scope = self._resting.pop(ident, None)
+        if self._rested:
+            scope = self._resting.pop(ident, None) or scope
         if scope.stored if scope is not None else self._may_be_stored(ident):
             self._erased[ident] = None
             self._free -= SCOPE_BYTES + len(key)
@@ -126,7 +128,7 @@ class Overlay:
     def lease(self, scope: KeyScope) -> None:
         """Makes a scope active and gives it room, from the budget or by writing everything out."""
         if not scope.active:
-            self._activate(scope)
+            self._activate(scope, (scope.state_id, scope.key))
         need = -scope.room
         if need <= 0:
             return
@@ -143,21 +145,23 @@ class Overlay:
             scope = self._resting.get(ident)
             if scope is not None:
                 return scope
-        scope = KeyScope(self, ident[0], ident[1], stored=self._may_be_stored(ident))
-        self._activate(scope)
+        scope = KeyScope(self, ident[0], ident[1], self._may_be_stored(ident))
+        self._activate(scope, ident)
         return scope
 
-    def _activate(self, scope: KeyScope) -> None:
-        if self._free < SCOPE_BYTES + _FIRST_ROOM and self._scopes and not self._spilling:
+    def _activate(self, scope: KeyScope, ident: Ident) -> None:
+        if self._free < _FIRST_LEASE and self._scopes and not self._spilling:
             self.flush()
-        scope.leased = SCOPE_BYTES + _FIRST_ROOM
+        self._free -= _FIRST_LEASE
+        self._scopes[ident] = scope
+        scope.leased = _FIRST_LEASE
         scope.room += _FIRST_ROOM
-        self._free -= scope.leased
-        self._scopes[scope.state_id, scope.key] = scope
+        scope.active = True
         scope.wake()
 
     def _may_be_stored(self, ident: Ident) -> bool:
-        return (self._residents is None or ident in self._residents) and ident not in self._erased
+        residents = self._residents
+        return (residents is None or ident in residents) and ident not in self._erased
 
     def _collect(self) -> Batch:
         batch = Batch(self.store.sequence + 1)

@@ -42,6 +42,7 @@ class KeyScope:
         "_erased",
         "_group",
         "_overlay",
+        "_owner",
         "_resting",
         "_timers",
         "_windows",
@@ -54,8 +55,8 @@ class KeyScope:
         "stored",
     )
 
-    def __init__(self, overlay: Overlay, state_id: int, key: bytes, *, stored: bool) -> None:
-        self.room = 0
+    def __init__(self, overlay: Overlay, state_id: int, key: bytes, stored: bool) -> None:
+        self.room = -1
         self.leased = 0
         self.active = False
         self.state_id = state_id
@@ -64,6 +65,7 @@ class KeyScope:
         self.before_spill: Callable[[], None] | None = None
         self._overlay: Overlay | None = overlay
         self._group = -1
+        self._owner: bytes | None = None
         self._windows: dict[bytes, dict[bytes, Cell]] = {}
         self._timers: dict[Domain, Timers] = {}
         self._erased: set[bytes] | None = None
@@ -105,7 +107,7 @@ class KeyScope:
             self.lease()
         timers = self._timers.get(domain)
         if timers is None:
-            timers = self._timers[domain] = Timers(self, domain, stored=self.stored)
+            timers = self._timers[domain] = Timers(self, domain, self.stored)
         return timers
 
     def charge(self, size: int) -> None:
@@ -164,7 +166,11 @@ class KeyScope:
 
     def owner(self) -> bytes:
         """See ``Account``."""
-        return owner_prefix(Family.CELLS, self.state_id, self.group, self.key)
+        owner = self._owner
+        if owner is None:
+            owner = owner_prefix(Family.CELLS, self.state_id, self.group, self.key)
+            self._owner = owner
+        return owner
 
     def tag_owner(self) -> bytes:
         """Prefix of the tag rows of the key."""
@@ -172,7 +178,6 @@ class KeyScope:
 
     def wake(self) -> None:
         """Becomes active, with everything that rested and that somebody still has."""
-        self.active = True
         for resting in self._resting or ():
             found = resting()
             if isinstance(found, Timers):
@@ -213,16 +218,19 @@ class KeyScope:
         self.active = False
         self.room = GONE_ROOM
         self.before_spill = None
-        for timers in self._timers.values():
-            timers.drop()
-        self._timers = {}
+        if self._timers:
+            for timers in self._timers.values():
+                timers.drop()
+            self._timers = {}
         self._windows = {}
 
     def _cell(self, kind: type[C], tag: bytes, window: bytes) -> C:
         cells = self._windows.get(window)
-        cell = cells.get(tag) if cells is not None else None
+        if cells is None:
+            return self._new(kind, tag, window)
+        cell = cells.get(tag)
         if cell is None:
-            cell = self._find(kind, tag, window)
+            return self._new(kind, tag, window)
         if type(cell) is kind:
             return cell
         message = (
@@ -231,16 +239,21 @@ class KeyScope:
         )
         raise KindMismatch(message)
 
-    def _find(self, kind: type[C], tag: bytes, window: bytes) -> Cell:
+    def _new(self, kind: type[C], tag: bytes, window: bytes) -> C:
         self.room -= CELL_BYTES
         if self.room < 0:
             self.lease()
             if not self.active:
                 self.lease()
-        cells = self._windows.setdefault(window, {})
-        if tag in cells:
-            self.room += CELL_BYTES
+            cells = self._windows.get(window)
+            if cells is not None and tag in cells:  # it rested, and is back
+                self.room += CELL_BYTES
+                return self._cell(kind, tag, window)
+        stored = self.stored and (self._erased is None or window not in self._erased)
+        cell = kind(self, tag, window, stored)
+        cells = self._windows.get(window)
+        if cells is None:
+            self._windows[window] = {tag: cell}
         else:
-            stored = self.stored and (self._erased is None or window not in self._erased)
-            cells[tag] = kind(self, tag, window, stored=stored)
-        return cells[tag]
+            cells[tag] = cell
+        return cell

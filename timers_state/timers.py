@@ -86,7 +86,6 @@ class Timers:
         "_head",
         "_heap",
         "_heap_limit",
-        "_owner",
         "_rows",
         "_scope",
         "_set",
@@ -95,15 +94,14 @@ class Timers:
         "domain",
     )
 
-    def __init__(self, scope: Holder, domain: Domain, *, stored: bool) -> None:
+    def __init__(self, scope: Holder, domain: Domain, stored: bool) -> None:
         self._scope = scope
         self.domain = domain
         self._set: dict[bytes, dict[tuple[bytes, bytes], Entry | None]] = {}
         self._heap: list[Entry] | None = None
         self._heap_limit = 0
         self._stored = stored
-        self._owner = owner_in_time(scope.group, scope.key) if stored else b""
-        self._start = time_prefix(scope.state_id, domain, I64_MIN)
+        self._start: bytes | None = None
         self._rows: Iterator[tuple[bytes, bytes]] | None = None
         self._head: Entry | None = None
         self._exhausted = False
@@ -170,13 +168,13 @@ class Timers:
 
         Timers that are set between two calls are considered in the second.
         """
-        first = self._first()
+        first = self._first() if self._stored else self._first_held()
         if first is None or first[0] > up_to:
             return None
         self._take_out(first[1], (first[2], first[3]))
         if self._scope.room < 0:
             self._scope.lease()
-        return Timer._make(first)
+        return tuple.__new__(Timer, first)
 
     def due(self, up_to: int) -> Iterator[Timer]:
         """Takes out and yields timers in order, one by one, as long as ``pop_due`` has one."""
@@ -220,7 +218,7 @@ class Timers:
     ) -> None:
         scope = self._scope
         domain = self.domain
-        owner = self._owner = owner_in_time(scope.group, scope.key)
+        owner = owner_in_time(scope.group, scope.key)
         prefix = tag_prefix(scope.tag_owner(), window, domain)
         idents = sorted(timers)
         rows = [tag_row(prefix, *ident) for ident in idents]
@@ -237,7 +235,8 @@ class Timers:
                 at = time_row(before, owner, window, *ident)
                 batch.put(row, encode_i64(entry[0]))
                 batch.put(at, entry[4])
-                self._start = min(self._start, at)
+                if self._start is not None and at < self._start:
+                    self._start = at
 
     def _take_out(self, window: bytes, ident: tuple[bytes, bytes]) -> None:
         scope = self._scope
@@ -315,8 +314,9 @@ class Timers:
         rows = self._rows
         if rows is None:
             end = time_domain_end(scope.state_id, self.domain)
-            rows = self._rows = scope.reach().iterate(self._start, end)
-        owner = self._owner
+            start = self._start or time_prefix(scope.state_id, self.domain, I64_MIN)
+            rows = self._rows = scope.reach().iterate(start, end)
+        owner = owner_in_time(scope.group, scope.key)
         for row, payload in rows:
             self._start = row
             if row.startswith(owner, OWNER_OFFSET_IN_TIME):

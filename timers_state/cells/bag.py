@@ -26,8 +26,8 @@ class Bag(Cell):
     KIND: ClassVar[Kind] = Kind.BAG
     __slots__ = ("_items",)
 
-    def __init__(self, scope: Account, tag: bytes, window: bytes, *, stored: bool) -> None:
-        super().__init__(scope, tag, window, stored=stored)
+    def __init__(self, scope: Account, tag: bytes, window: bytes, stored: bool) -> None:
+        super().__init__(scope, tag, window, stored)
         self._items: list[bytes] = []
 
     def append(self, item: bytes) -> None:

@@ -90,7 +90,7 @@ class Cell:
     KIND: ClassVar[Kind]
     __slots__ = ("__weakref__", "_base", "_erase", "_scope", "tag", "window")
 
-    def __init__(self, scope: Account, tag: bytes, window: bytes, *, stored: bool) -> None:
+    def __init__(self, scope: Account, tag: bytes, window: bytes, stored: bool) -> None:
         self._scope = scope
         self.tag = tag
         self.window = window

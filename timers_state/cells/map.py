@@ -24,8 +24,8 @@ class Map(Cell):
     KIND: ClassVar[Kind] = Kind.MAP
     __slots__ = ("_entries",)
 
-    def __init__(self, scope: Account, tag: bytes, window: bytes, *, stored: bool) -> None:
-        super().__init__(scope, tag, window, stored=stored)
+    def __init__(self, scope: Account, tag: bytes, window: bytes, stored: bool) -> None:
+        super().__init__(scope, tag, window, stored)
         self._entries: dict[bytes, bytes | None] = {}
 
     def get(self, key: bytes) -> bytes | None:

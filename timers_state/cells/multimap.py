@@ -26,8 +26,8 @@ class Multimap(Cell):
     KIND: ClassVar[Kind] = Kind.MULTIMAP
     __slots__ = ("_entries", "_removed")
 
-    def __init__(self, scope: Account, tag: bytes, window: bytes, *, stored: bool) -> None:
-        super().__init__(scope, tag, window, stored=stored)
+    def __init__(self, scope: Account, tag: bytes, window: bytes, stored: bool) -> None:
+        super().__init__(scope, tag, window, stored)
         self._entries: dict[bytes, list[bytes]] = {}
         self._removed: set[bytes] = set()
 

@@ -41,8 +41,8 @@ class OrderedList(Cell):
     KIND: ClassVar[Kind] = Kind.ORDERED_LIST
     __slots__ = ("_cleared", "_items", "_sorted")
 
-    def __init__(self, scope: Account, tag: bytes, window: bytes, *, stored: bool) -> None:
-        super().__init__(scope, tag, window, stored=stored)
+    def __init__(self, scope: Account, tag: bytes, window: bytes, stored: bool) -> None:
+        super().__init__(scope, tag, window, stored)
         self._items: list[tuple[int, bytes]] = []
         self._sorted = True
         self._cleared: Intervals | None = None

@@ -24,8 +24,8 @@ class Set(Cell):
     KIND: ClassVar[Kind] = Kind.SET
     __slots__ = ("_items",)
 
-    def __init__(self, scope: Account, tag: bytes, window: bytes, *, stored: bool) -> None:
-        super().__init__(scope, tag, window, stored=stored)
+    def __init__(self, scope: Account, tag: bytes, window: bytes, stored: bool) -> None:
+        super().__init__(scope, tag, window, stored)
         self._items: dict[bytes, bool | None] = {}
 
     def add(self, item: bytes) -> None:

@@ -19,8 +19,8 @@ class Value(Cell):
     KIND: ClassVar[Kind] = Kind.VALUE
     __slots__ = ("_changed", "_size", "_value")
 
-    def __init__(self, scope: Account, tag: bytes, window: bytes, *, stored: bool) -> None:
-        super().__init__(scope, tag, window, stored=stored)
+    def __init__(self, scope: Account, tag: bytes, window: bytes, stored: bool) -> None:
+        super().__init__(scope, tag, window, stored)
         self._value: bytes | Unread | None = UNREAD if stored else None
         self._size = 0
         self._changed = False

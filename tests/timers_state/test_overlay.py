@@ -1,0 +1,268 @@
+"""The overlay keeps its budget, costs nothing for short lives, and lets a caller keep objects."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import pytest
+
+from timers_state import Domain, MemoryStore, Overlay, ScratchStore, key_group, open_store
+from timers_state.errors import StaleScope
+
+
+class StoreThatMustNotBeUsed:
+    """Fails any test that reaches for the store."""
+
+    sequence = 0
+
+
+def one_life(overlay, key):
+    scope = overlay.scope(1, key)
+    scope.value(b"v").set(scope.value(b"v").get() or b"1")
+    scope.bag(b"b").append(b"2")
+    list(scope.bag(b"b").read())
+    scope.combining(b"c").set(b"3")
+    timers = scope.timers(Domain.EVENT)
+    timers.set(4, b"t")
+    assert [timer.time for timer in timers.due(9)] == [4]
+    scope.forget()
+
+
+def test_keys_that_come_and_go_never_touch_the_store():
+    overlay = Overlay(StoreThatMustNotBeUsed(), 10_000)
+    for number in range(1000):
+        one_life(overlay, b"%d" % number)
+
+
+def test_keys_that_come_and_go_leave_no_memory_behind_without_a_garbage_collection():
+    overlay = Overlay(StoreThatMustNotBeUsed(), 10_000)
+    one_life(overlay, b"first")
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for number in range(2000):
+            one_life(overlay, b"%d" % number)
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert left < 20_000
+
+
+def test_a_key_larger_than_the_budget_stays_within_bounded_memory(tmp_path):
+    overlay = Overlay(ScratchStore(tmp_path / "s"), 100_000)
+    bag = overlay.scope(1, b"k").bag(b"b")
+    tracemalloc.start()
+    for number in range(50_000):
+        bag.append(b"%020d" % number)
+    for number, item in enumerate(bag.read()):
+        assert int(item) == number
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert number == 49_999
+    assert peak < 1_500_000
+    overlay.close()
+
+
+def test_many_windows_of_one_key_stay_within_bounded_memory():
+    overlay = Overlay(StoreOfSizes(), 100_000)
+    scope = overlay.scope(1, b"k")
+    tracemalloc.start()
+    for number in range(5000):
+        scope.value(b"v", b"%d" % number).set(b"x" * 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+
+
+def test_many_keys_stay_within_bounded_memory():
+    overlay = Overlay(StoreOfSizes(), 100_000)
+    tracemalloc.start()
+    for number in range(5000):
+        scope = overlay.scope(1, b"%d" % number)
+        scope.value(b"v").set(b"x" * 20)
+        scope.timers(Domain.EVENT).set(1, b"t")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_500_000  # of it, 5000 names of keys that the store has rows of
+
+
+class StoreOfSizes:
+    """Takes everything and keeps nothing: what is in memory is the overlay's."""
+
+    def __init__(self):
+        self.sequence = 0
+
+    def write(self, batch):
+        self.sequence = batch.sequence
+
+
+def test_forgetting_a_written_key_removes_its_rows_with_the_next_batch_and_hides_them_before():
+    store = MemoryStore()
+    overlay = Overlay(store, 1 << 20)
+    for key in (b"a", b"b", b"c"):
+        overlay.scope(1, key).bag(b"b").append(key)
+        overlay.scope(1, key).timers(Domain.EVENT).set(1, b"t")
+    overlay.flush()
+    overlay.scope(1, b"b").forget()
+    again = overlay.scope(1, b"b")
+    assert list(again.bag(b"b").read()) == []
+    assert again.timers(Domain.EVENT).next_time() is None
+    again.bag(b"b").append(b"new")
+    overlay.flush()
+    assert list(again.bag(b"b").read()) == [b"new"]
+    overlay.scope(1, b"b").forget()
+    overlay.flush()
+    assert len(list(store.iterate_rows(b"\x01", b"\xff"))) == 2 * 3
+
+
+def test_a_scope_is_one_object_as_long_as_somebody_has_it():
+    overlay = Overlay(MemoryStore(), 1 << 20)
+    scope = overlay.scope(1, b"k")
+    bag = scope.bag(b"b")
+    timers = scope.timers(Domain.EVENT)
+    for _ in range(3):
+        overlay.flush()
+        assert overlay.scope(1, b"k") is scope
+        assert scope.bag(b"b") is bag
+        assert scope.timers(Domain.EVENT) is timers
+        bag.append(b"x")
+    assert len(list(overlay.scope(1, b"k").bag(b"b").read())) == 3
+
+
+def test_a_cell_alone_is_enough_to_have_its_changes_written():
+    overlay = Overlay(MemoryStore(), 1 << 20)
+    bag = overlay.scope(1, b"k").bag(b"b")
+    overlay.flush()
+    bag.append(b"x")
+    del bag
+    gc.collect()
+    overlay.flush()
+    assert list(overlay.scope(1, b"k").bag(b"b").read()) == [b"x"]
+
+
+class Front:
+    """What an engine does: objects in a list, encoded only when it must be."""
+
+    def __init__(self, scope):
+        self.scope = scope
+        self.bag = scope.bag(b"b")
+        self.objects = []
+        self.encoded = 0
+        scope.before_spill = self.encode
+
+    def add(self, number):
+        self.objects.append(number)
+        self.scope.charge(100)
+
+    def encode(self):
+        self.encoded += len(self.objects)
+        self.bag.extend([b"%d" % number for number in self.objects])
+        self.objects = []
+
+    def read(self):
+        return [*map(int, self.bag.read()), *self.objects]
+
+
+def test_objects_kept_in_front_are_encoded_only_when_the_budget_is_exceeded():
+    overlay = Overlay(MemoryStore(), 20_000)
+    front = Front(overlay.scope(1, b"k"))
+    for number in range(100):
+        front.add(number)
+    assert front.encoded == 0
+    for number in range(100, 1000):
+        front.add(number)
+    assert 800 <= front.encoded <= 1000
+    assert front.read() == list(range(1000))
+
+
+def test_objects_of_a_forgotten_key_are_never_encoded():
+    overlay = Overlay(MemoryStore(), 20_000)
+    front = Front(overlay.scope(1, b"k"))
+    front.add(1)
+    front.scope.forget()
+    overlay.flush()
+    assert front.encoded == 0
+
+
+def test_charges_given_back_make_room():
+    overlay = Overlay(StoreThatMustNotBeUsed(), 10_000)
+    scope = overlay.scope(1, b"k")
+    for _ in range(100):
+        scope.charge(5000)
+        scope.charge(-5000)
+
+
+def test_an_encoder_that_raises_makes_the_overlay_useless():
+    overlay = Overlay(MemoryStore(), 20_000)
+    scope = overlay.scope(1, b"k")
+    value = scope.value(b"v")
+    value.set(b"1")
+
+    def encode():
+        message = "the user's coder"
+        raise RuntimeError(message)
+
+    scope.before_spill = encode
+    with pytest.raises(RuntimeError, match="the user's coder"):
+        overlay.flush()
+    with pytest.raises(StaleScope):
+        value.set(b"2")
+
+
+def test_a_scope_is_stale_after_its_key_was_forgotten():
+    overlay = Overlay(MemoryStore(), 1 << 20)
+    scope = overlay.scope(1, b"k")
+    bag = scope.bag(b"b")
+    scope.forget()
+    scope.forget()
+    for use in (
+        lambda: bag.append(b""),
+        bag.clear,
+        lambda: scope.value(b"v"),
+        lambda: scope.timers(Domain.EVENT),
+        lambda: scope.charge(1),
+        lambda: scope.forget_window(b"w"),
+        lambda: scope.group,
+    ):
+        with pytest.raises(StaleScope, match="ask the overlay for the scope again"):
+            use()
+
+
+def test_closing_the_overlay_closes_the_store_and_drops_what_was_not_flushed(tmp_path):
+    with Overlay(open_store(tmp_path / "s"), 1 << 20) as overlay:
+        overlay.scope(1, b"k").value(b"v").set(b"kept")
+        overlay.flush()
+        overlay.scope(1, b"k").value(b"v").set(b"dropped")
+    with Overlay(open_store(tmp_path / "s"), 1 << 20) as overlay:
+        assert overlay.scope(1, b"k").value(b"v").get() == b"kept"
+
+
+def test_a_flush_without_changes_writes_no_batch():
+    overlay = Overlay(MemoryStore(), 1 << 20)
+    overlay.scope(1, b"k").value(b"v").get()
+    overlay.flush()
+    assert overlay.store.sequence == 0
+
+
+@pytest.mark.parametrize("groups", [0, 65537])
+def test_an_impossible_number_of_key_groups_is_refused(groups):
+    with pytest.raises(ValueError, match="key groups"):
+        Overlay(MemoryStore(), 1, groups)
+
+
+def test_rows_carry_the_key_group_of_the_overlays_number_of_groups():
+    overlay = Overlay(MemoryStore(), 1 << 20, groups=7)
+    assert overlay.scope(1, b"user-12345").group == key_group(b"user-12345", 7)
+
+
+def test_many_written_keys_make_the_overlay_ask_the_store_about_every_key(monkeypatch):
+    monkeypatch.setattr("timers_state.overlay._MOST_RESIDENTS", 3)
+    overlay = Overlay(MemoryStore(), 1 << 20)
+    for number in range(10):
+        overlay.scope(1, b"%d" % number).value(b"v").set(b"%d" % number)
+        overlay.flush()
+    assert [overlay.scope(1, b"%d" % n).value(b"v").get() for n in range(10)] == [
+        b"%d" % number for number in range(10)
+    ]
