@@ -90,7 +90,7 @@ class Emitter:
         f = "" if step.kind is StepKind.IDENTITY else self.name("f", step.function)
         match step.kind:
             case StepKind.END:
-                self.line(depth, f"{f}({v}, {c})")
+                self.line(depth, f"{f}({v}, {c})", step if step.calls_user else None)
             case StepKind.IDENTITY:
                 self.after(step, v, c, depth, blocks, last=last, fresh=False)
             case StepKind.MAP | StepKind.MAP_TUPLE:

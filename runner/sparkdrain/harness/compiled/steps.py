@@ -61,6 +61,11 @@ class Step:
         return self.kind in (StepKind.FLAT_MAP, StepKind.GENERATOR)
 
     @property
+    def calls_user(self) -> bool:
+        """Whether metrics that are counted meanwhile are the step's own."""
+        return self.kind is not StepKind.END or hasattr(self.operation, "combine_fn")
+
+    @property
     def may_yield_wrapped(self) -> bool:
         """Whether user code makes the values, which may then be tagged or timestamped."""
         return self.windowfn is not None
