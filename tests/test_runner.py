@@ -11,6 +11,7 @@ import grpc
 import pytest
 from apache_beam.metrics import Metrics, MetricsFilter, monitoring_infos
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.runner import PipelineState
 from apache_beam.testing.util import assert_that, equal_to
 from fake_engine import FakeEngine, Outcome, until_cancelled
@@ -207,6 +208,21 @@ class TestWaiting:
             with pytest.raises(UserCodeError, match="ValueError: x"):
                 result.wait_until_finish()
         assert result.state == PipelineState.FAILED
+
+    def test_is_not_misled_by_an_answer_about_the_state_that_comes_late(self, in_process):
+        in_process(FakeEngine())
+        result = start()
+        service, over = result._job_service, result._over
+
+        class Late:
+            def GetState(self, request):
+                assert over.wait(30)
+                return beam_job_api_pb2.JobStateEvent(state=beam_job_api_pb2.JobState.RUNNING)
+
+        result._job_service, result._over = Late(), threading.Event()
+        assert result.state == PipelineState.RUNNING
+        result._job_service, result._over = service, over
+        assert result.wait_until_finish() == PipelineState.DONE
 
     def test_is_not_bounded_by_the_timeout_for_answers_of_the_service(self, in_process):
         reached = threading.Event()

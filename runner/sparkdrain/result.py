@@ -59,7 +59,11 @@ class SparkDrainResult(PipelineResult):
         """The job's state now, a name of ``PipelineState``."""
         if self._over.is_set():
             return str(self._state)
-        return str(super().state)
+        # Not kept: only the state stream says in which order states came.
+        request = beam_job_api_pb2.GetJobStateRequest(job_id=self._job_id)
+        return str(
+            self.runner_api_state_to_pipeline_state(self._job_service.GetState(request).state)
+        )
 
     def wait_until_finish(self, duration: float | None = None) -> str:
         """Wait for the end of the job.
