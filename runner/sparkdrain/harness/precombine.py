@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
-from apache_beam.transforms.core import CallableWrapperCombineFn, CombineFn
+from apache_beam.transforms.core import (
+    CallableWrapperCombineFn,
+    CombineFn,
+    NoSideInputsCallableWrapperCombineFn,
+)
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.harness.beam import common, operations
@@ -14,6 +21,7 @@ from sparkdrain.shuffle.grouping import PLAIN_KEYS
 # Accumulators of a size that is known and small; many of them may wait.
 _SMALL = 1_000_000
 _UNKNOWN = 100_000
+_CALLABLES = (CallableWrapperCombineFn, NoSideInputsCallableWrapperCombineFn)
 
 
 class PrecombineOperation(operations.Operation):  # type: ignore[misc]
@@ -35,13 +43,7 @@ class PrecombineOperation(operations.Operation):  # type: ignore[misc]
     ) -> None:
         super().__init__(name, spec, counter_factory, state_sampler)
         self.combine_fn = combine_fn
-        self._create = combine_fn.create_accumulator
-        self._add_input = combine_fn.add_input
-        self._compact = (
-            None
-            if getattr(combine_fn.compact, "__func__", None) is CombineFn.compact
-            else combine_fn.compact
-        )
+        self._first, self._add_input, self._finished = _folding(combine_fn)
         self._encode_key = key_coder.get_impl().encode_nested
         self._encode_window = window_coder.get_impl().encode
         self._limit = _SMALL if _is_small(combine_fn) else _UNKNOWN
@@ -75,7 +77,7 @@ class PrecombineOperation(operations.Operation):  # type: ignore[misc]
                 if key in table:
                     table[key] = self._add_input(table[key], item)
                 else:
-                    table[key] = self._add_input(self._create(), item)
+                    table[key] = self._first(item)
                     self._keys += 1
         else:
             self._add_encoded(key, item)
@@ -87,9 +89,10 @@ class PrecombineOperation(operations.Operation):  # type: ignore[misc]
         for table in self._tables:
             entry = table.get(encoded)
             if entry is None:
-                entry = table[encoded] = [key, self._create()]
+                table[encoded] = [key, self._first(item)]
                 self._keys += 1
-            entry[1] = self._add_input(entry[1], item)
+            else:
+                entry[1] = self._add_input(entry[1], item)
 
     def _enter(self, windows: Any) -> None:
         known = self._seen.get(id(windows))
@@ -109,14 +112,12 @@ class PrecombineOperation(operations.Operation):  # type: ignore[misc]
         """Emit all accumulators."""
         windows = self._windows
         self._forget()
-        compact = self._compact
+        finished = self._finished
         for window, table in windows.values():
             with_value = WindowedValue(None, window.max_timestamp(), (window,)).with_value
             for key, entry in table.items():
                 plain, accumulator = entry if type(key) is tuple else (key, entry)
-                if compact is not None:
-                    accumulator = compact(accumulator)
-                self.output(with_value((plain, accumulator)))
+                self.output(with_value((plain, finished(accumulator))))
 
     def finish(self) -> None:
         with self.scoped_finish_state:
@@ -127,6 +128,36 @@ class PrecombineOperation(operations.Operation):  # type: ignore[misc]
         with self.scoped_finish_state:
             super().teardown()
             self.combine_fn.teardown()
+
+
+Folding = tuple[Callable[[Any], Any], Callable[[Any, Any], Any], Callable[[Any], Any]]
+
+
+def _folding(combine_fn: Any) -> Folding:
+    """How the first input becomes an accumulator, how one is added, and what is sent of it."""
+    if type(combine_fn) in _CALLABLES:
+        # Their accumulators are lists of inputs; folded as they come, the list has one.
+        folded = combine_fn._fn  # noqa: SLF001
+        if folded is sum:
+            return partial(operator.add, 0), operator.add, _alone
+        if folded in (min, max):
+            return _as_it_is, folded, _alone
+    create, add_input = combine_fn.create_accumulator, combine_fn.add_input
+
+    def first(item: Any) -> Any:
+        return add_input(create(), item)
+
+    if getattr(combine_fn.compact, "__func__", None) is CombineFn.compact:
+        return first, add_input, _as_it_is
+    return first, add_input, combine_fn.compact
+
+
+def _alone(accumulator: Any) -> list[Any]:
+    return [accumulator]
+
+
+def _as_it_is(accumulator: Any) -> Any:
+    return accumulator
 
 
 def _is_small(combine_fn: Any) -> bool:

@@ -91,31 +91,43 @@ class CompiledOperation(operations.Operation):  # type: ignore[misc]
 
     def process(self, windowed_value: Any) -> None:
         """Process one element."""
-        if not self._seen:
-            self._seen = True
-            self._step.operation.process(windowed_value)
+        run = self._run
+        if run is None or not self._seen:
+            self._first(windowed_value)
             return
         context = self._context
         if (
-            context is None
-            or context.timestamp_micros != windowed_value.timestamp_micros
+            context.timestamp_micros != windowed_value.timestamp_micros
             or context.windows is not windowed_value.windows
             or context.pane_info is not windowed_value.pane_info
         ):
             self._context = context = windowed_value
-        self.process_values((windowed_value.value,), context)
+        try:
+            with self._state:
+                run((windowed_value.value,), context)
+        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+            self._reraise(error)
+
+    def _first(self, windowed_value: Any) -> None:
+        self._context = windowed_value
+        self._run = self._run or self._compile()
+        if self._seen:
+            self.process(windowed_value)
+        else:
+            self._seen = True
+            self._step.operation.process(windowed_value)
 
     def process_values(self, values: Any, context: Any) -> None:
         """Process elements that share a context."""
         if not self._seen and values:
-            self.process(context.with_value(values[0]))
+            self._first(context.with_value(values[0]))
             values = values[1:]
         if self._run is None:
             self._run = self._compile()
         try:
             with self._state:
                 self._run(values, context)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
             self._reraise(error)
 
     def _compile(self) -> Callable[[Any, Any], None]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from apache_beam.transforms.core import CallableWrapperDoFn, Windowing
+from apache_beam.transforms.core import CallableWrapperDoFn, Windowing, _DoFnParam
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
 from sparkdrain.graph import urns
@@ -116,7 +116,9 @@ def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
     if isinstance(dofn, AbstractDoFnWrapper) or hasattr(dofn, "_runtime_output_constraints"):
         return None
     signature = common.DoFnSignature(dofn)
-    if signature.process_method.defaults or signature.is_stateful_dofn():
+    if signature.is_stateful_dofn() or any(
+        isinstance(default, _DoFnParam) for default in signature.process_method.defaults
+    ):
         return None
     process = signature.process_method.method_value
     if dofn._process_batch_defined or getattr(process, "_beam_yields_batches", False):  # noqa: SLF001
