@@ -111,6 +111,7 @@ def test_a_forked_child_gets_a_service_of_its_own(program):
         child = os.fork()
         if not child:
             same = local.local_server().endpoint == first
+            local.local_server().stop()
             os._exit(17 if same else 0)
         print("child:", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """
