@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors.exceptions.captured import CapturedException
 
 from sparkdrain.errors import Cancelled
 from sparkdrain.graph.plan import EdgeKind, Plan
@@ -81,10 +83,10 @@ class LevelRunner:
             context.setJobGroup(self._run_id, f"{self._job_name}: {names}", interruptOnCancel=True)
             try:
                 yield from self._run_level(level)
-            except Py4JJavaError as error:
+            except (Py4JError, CapturedException, ConnectionError) as error:
                 if self._cancel.is_cancelled():
                     raise Cancelled(self._run_id) from None
-                raise as_error(str(error)) from None
+                raise as_error(error) from None
 
     def _run_level(self, level: int) -> list[SlotReport]:
         layout = self._layout
@@ -167,11 +169,13 @@ class LevelRunner:
 
     def close(self) -> None:
         """Give shuffle files and broadcasts back."""
-        for exchange in self._exchanges.values():
-            exchange.drop()
-        for side_input in self._side_inputs.values():
-            side_input.drop()
-        self._plan_file.drop()
+        # Without a JVM there are none.
+        with contextlib.suppress(Py4JError, ConnectionError):
+            for exchange in self._exchanges.values():
+                exchange.drop()
+            for side_input in self._side_inputs.values():
+                side_input.drop()
+            self._plan_file.drop()
 
 
 def _reports(records: Iterator[bytes]) -> list[SlotReport]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+
 from sparkdrain.errors import (
     BadSetup,
     Cancelled,
@@ -34,7 +37,17 @@ _CAUSE = re.compile(r"most recent failure: (.*?)(?:\n\tat |\nDriver stacktrace|\
 _DAEMON = re.compile(r"Error from python worker:\s*(.*?)(?:PYTHONPATH was:|\n\tat |\Z)", re.DOTALL)
 
 
-def as_error(text: str) -> SparkDrainError:
+def as_error(error: Exception) -> SparkDrainError:
+    """The error to raise for what PySpark raised when it ran a job."""
+    if isinstance(error, (Py4JJavaError, CapturedException)):
+        return of_text(str(error))
+    return WorkerLost(
+        "Spark's own process has ended, or was stopped, while the job ran. If memory was short, "
+        f"give it more with --spark_conf=spark.driver.memory=4g. ({error})"
+    )
+
+
+def of_text(text: str) -> SparkDrainError:
     """The error to raise for a failed Spark job, given all that Spark says of it."""
     failure = failure_in(text)
     if failure is not None:

@@ -1,0 +1,117 @@
+"""What Spark says of a failed job, told as one of our errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkdrain.errors import (
+    BadSetup,
+    Cancelled,
+    SparkDrainError,
+    TruncatedInput,
+    UserCodeError,
+    WorkerLost,
+)
+from sparkdrain.shuffle.complete import Completeness
+from sparkdrain.stages.failure import TaskFailed, guarded
+from sparkdrain.stages.spark_error import of_text
+
+ABORTED = (
+    "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.runJob.\n"
+    ": org.apache.spark.SparkException: Job aborted due to stage failure: {}\n"
+    "Driver stacktrace:\n\tat org.apache.spark.scheduler.DAGScheduler.abortStage(x.scala:1)\n"
+)
+TASK = (
+    "Task 1 in stage 3.0 failed 4 times, most recent failure: Lost task 1.3 in stage 3.0 (TID 9) "
+    "(127.0.0.2 executor 0): {}\n\tat org.apache.spark.api.python.A.b(A.scala:1)\n"
+)
+
+
+def kind_of(text: str) -> type[SparkDrainError]:
+    return type(of_text(ABORTED.format(text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ShuffleMapStage 2 (reduceByKey) has failed the maximum allowable number of times: 1. "
+        "Most recent failure reason:\norg.apache.spark.shuffle.FetchFailedException: Connection",
+        TASK.format("FetchFailed(BlockManagerId(0, host, 1), shuffleId=1, mapId=2)"),
+        "org.apache.spark.shuffle.MetadataFetchFailedException: Missing an output location for "
+        "shuffle 3 partition 1",
+    ],
+)
+def test_a_lost_shuffle_file_is_truncated_input_so_that_the_job_runs_again(text):
+    assert kind_of(text) is TruncatedInput
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TASK.format("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"),
+        TASK.format("ExecutorLostFailure (executor 0 exited caused by one of the running tasks)"),
+    ],
+)
+def test_a_worker_that_ended_is_told_with_what_may_have_ended_it(text):
+    error = of_text(ABORTED.format(text))
+    assert type(error) is WorkerLost
+    assert "os._exit" in str(error)
+    assert "org.apache.spark.api.python.A" not in str(error)
+
+
+def test_a_different_python_on_the_executors_names_both():
+    text = TASK.format(
+        "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in "
+        "worker has different version: 3.12 than that in driver: 3.11, PySpark cannot run with "
+        "different minor versions.\nPlease check environment variables"
+    )
+    error = of_text(ABORTED.format(text))
+    assert type(error) is BadSetup
+    assert "executors run Python 3.12, but this program runs Python 3.11" in str(error)
+    assert "PYSPARK_PYTHON" in str(error)
+
+
+def test_a_python_that_lacks_a_package_is_told_with_what_it_needs():
+    text = TASK.format(
+        "org.apache.spark.SparkException: \nError from python worker:\n"
+        "  /usr/bin/python3: No module named pyspark\nPYTHONPATH was:\n  x.zip\n"
+    )
+    error = of_text(ABORTED.format(text))
+    assert type(error) is BadSetup
+    assert "No module named pyspark" in str(error)
+    assert "apache-beam" in str(error)
+    assert "x.zip" not in str(error)
+
+
+def test_a_python_that_is_not_there_is_a_bad_setup():
+    text = TASK.format('java.io.IOException: Cannot run program "python9": error=2, No such file')
+    assert kind_of(text) is BadSetup
+
+
+def test_a_job_that_was_cancelled_in_sparks_own_interface_is_cancelled():
+    assert kind_of("Job 3 cancelled because stage 5 was cancelled") is Cancelled
+
+
+def test_anything_else_is_told_without_stack_traces():
+    error = of_text(ABORTED.format("something new"))
+    assert type(error) is SparkDrainError
+    assert "something new" in str(error)
+    assert "\tat " not in str(error)
+
+
+def test_an_exception_of_user_code_wins_over_what_spark_says_around_it():
+    user_error = ValueError("ExecutorLost FetchFailed cancelled")
+    with pytest.raises(TaskFailed) as failed, guarded(1, 0):
+        raise user_error
+    error = of_text(ABORTED.format(TASK.format(failed.value)))
+    assert type(error) is UserCodeError
+    assert str(error).startswith("ValueError: ExecutorLost FetchFailed cancelled\n")
+
+
+def test_our_own_errors_come_out_as_themselves():
+    with pytest.raises(TaskFailed) as failed, guarded(1, 0):
+        Completeness(frozenset({(0, 0)})).verify()
+    error = of_text(ABORTED.format(TASK.format(failed.value)))
+    assert type(error) is TruncatedInput
+    assert str(error).startswith("input is not complete")
