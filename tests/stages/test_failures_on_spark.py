@@ -146,13 +146,11 @@ def test_a_worker_that_ends_without_an_answer_fails_the_job_and_the_next_job_run
 
 def test_a_key_without_a_deterministic_coder_is_refused_before_anything_runs(pipeline):
     coders.registry.register_coder(Unordered, UnorderedCoder)
-    with pytest.raises(ValueError, match="deterministic"), pipeline() as p:
-        keyed = (
-            p
-            | beam.Create([1])
-            | beam.Map(lambda x: (Unordered(), x)).with_output_types(tuple[Unordered, int])
-        )
-        _ = keyed | "Group" >> beam.GroupByKey()
+    p = pipeline()
+    key = beam.Map(lambda x: (Unordered(), x)).with_output_types(tuple[Unordered, int])
+    _ = p | beam.Create([1]) | key | "Group" >> beam.GroupByKey()
+    with pytest.raises(ValueError, match="deterministic"):
+        p.run()
 
 
 def test_a_key_that_turns_out_to_have_no_deterministic_encoding_names_the_step(pipeline):
@@ -177,10 +175,11 @@ def test_a_module_that_the_workers_lack_is_named_with_the_options_that_send_it(p
 
 def test_an_input_file_that_is_missing_is_named(pipeline, tmp_path):
     missing = str(tmp_path / "missing.txt")
+    disallow = fileio.EmptyMatchTreatment.DISALLOW
     with pytest.raises(OSError, match=r"missing\.txt"):
         beam.io.ReadFromText(missing)
     with pytest.raises(UserCodeError, match=r"missing\.txt"), pipeline() as p:
-        _ = p | fileio.MatchFiles(missing) | fileio.ReadMatches()
+        _ = p | fileio.MatchFiles(missing, disallow) | fileio.ReadMatches()
 
 
 def test_an_output_that_cannot_be_written_names_the_place_and_the_step(pipeline, tmp_path):

@@ -10,10 +10,15 @@ import gc
 import logging
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyspark.daemon
 
 from sparkdrain.stages.packages import ARCHIVE_VARIABLE, use_packages
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
 
 
 def _use_packages() -> None:
@@ -34,10 +39,23 @@ def _import_all() -> None:
     logging.disable(logging.NOTSET)
 
 
+def _without_complaints(serve: Callable[[socket.socket, bool], int]) -> Any:
+    """A worker whose task was cancelled finds its connection closed: nothing to tell anybody."""
+
+    def quietly(connection: socket.socket, authenticated: bool) -> int:
+        try:
+            return serve(connection, authenticated)
+        except (BrokenPipeError, ConnectionResetError):
+            return 1
+
+    return quietly
+
+
 if __name__ == "__main__":
     _use_packages()
     _import_all()
     gc.collect()
     # The imported modules are never garbage; PySpark collects after every task.
     gc.freeze()
+    pyspark.daemon.worker = _without_complaints(pyspark.daemon.worker)
     pyspark.daemon.manager()
