@@ -15,8 +15,8 @@ class Cursor:
     """A place in a consistent view of the rows.
 
     RocksDB keeps a pointer to the upper bound while it iterates, so the bytes are kept here. And
-    at the end the position after the last row is sought again: rocksdict 0.3.29 was seen to end one
-    of 200,000 scans early with a good status, and a second look costs a microsecond.
+    at the end the position after the last row is sought again: rocksdict 0.3.29 was seen, once in
+    some 200,000 scans, to end early with a good status; a second look costs a microsecond.
     """
 
     __slots__ = ("__weakref__", "_directory", "_done", "_last", "_native", "_upper")

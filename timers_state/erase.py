@@ -12,8 +12,9 @@ from timers_state.keys import (
     owner_in_time,
     owner_prefix,
     prefix_end,
-    time_prefix,
     time_row,
+    timer_name,
+    window_prefix,
 )
 from timers_state.store import delete_rows
 
@@ -31,8 +32,9 @@ def erase_key(store: Store, batch: Batch, state_id: int, group: int, key: bytes)
     for row, time in store.iterate(tags, prefix_end(tags)):
         match decode_row(row):
             case TagRow(domain=domain, window=window, family=family, tag=tag):
-                before = time_prefix(state_id, domain, decode_i64(time))
-                batch.delete(time_row(before, owner, window, family, tag))
+                place = window_prefix(owner, window)
+                name = timer_name(family, tag)
+                batch.delete(time_row(state_id, domain, decode_i64(time), place, name))
     delete_rows(store, batch, tags, prefix_end(tags))
     cells = owner_prefix(Family.CELLS, state_id, group, key)
     delete_rows(store, batch, cells, prefix_end(cells))

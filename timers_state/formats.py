@@ -143,9 +143,6 @@ def _check_format(path: Path, lines: list[str]) -> None:
 def _refuse_other_content(directory: Path) -> None:
     if not directory.exists():
         return
-    if not directory.is_dir():
-        message = f"{directory} is a file; a store needs a directory of its own"
-        raise NotAStore(message)
     found = sorted(entry.name for entry in directory.iterdir() if entry.name != "STORE.part")
     if found:
         message = (

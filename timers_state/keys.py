@@ -258,8 +258,8 @@ def entry_of(row: bytes, prefix_length: int) -> bytes:
 # --- timers -----------------------------------------------------------------------------------
 
 
-def time_prefix(state_id: int, domain: Domain, time: int) -> bytes:
-    """Smallest row of the time index of one state and domain at or above ``time``."""
+def time_bound(state_id: int, domain: Domain, time: int) -> bytes:
+    """A string at or below the rows of ``time`` and later, above those of earlier times."""
     return _TIME.pack(Family.TIMES, state_id, domain, time + _SIGN)
 
 
@@ -273,19 +273,22 @@ def owner_in_time(group: int, key: bytes) -> bytes:
     return _GROUP.pack(group) + escape(key)
 
 
-def time_row(before: bytes, owner: bytes, window: bytes, family: bytes, tag: bytes) -> bytes:
-    """A row of the time index from its ``time_prefix`` and ``owner_in_time``."""
-    return before + owner + escape(window) + escape(family) + tag
+def timer_name(family: bytes, tag: bytes) -> bytes:
+    """``[family][dynamic tag]``, with which the rows of a timer end in both indexes."""
+    return escape(family) + tag
+
+
+def time_row(state_id: int, domain: Domain, time: int, place: bytes, name: bytes) -> bytes:
+    """A row of the time index; ``place`` is the ``window_prefix`` of an ``owner_in_time``."""
+    return _TIME.pack(Family.TIMES, state_id, domain, time + _SIGN) + place + name
 
 
 def tag_prefix(owner: bytes, window: bytes, domain: Domain) -> bytes:
-    """What the tag rows of one window and domain of a key start with; ``owner`` is of TAGS."""
+    """What the tag rows of a window and domain of a key start with; their ``timer_name`` follows.
+
+    ``owner`` is an ``owner_prefix`` of the TAGS family.
+    """
     return owner + escape(window) + bytes((domain,))
-
-
-def tag_row(prefix: bytes, family: bytes, tag: bytes) -> bytes:
-    """The row of one timer in the tag index; ``prefix`` is a ``tag_prefix``."""
-    return prefix + escape(family) + tag
 
 
 def timer_of_tag_row(row: bytes, prefix_length: int) -> tuple[bytes, bytes]:
@@ -299,10 +302,16 @@ def timer_of_time_row(row: bytes, owner_length: int) -> tuple[int, bytes, bytes,
 
     ``owner_length`` is the length of the row's ``owner_in_time``.
     """
-    time = int.from_bytes(row[_TIME.size - 8 : _TIME.size], "big") - _SIGN
-    window, at = unescape(row, _TIME.size + owner_length)
-    family, at = unescape(row, at)
-    return time, window, family, row[at:]
+    try:
+        window, family, tag = row[_TIME.size + owner_length :].split(_END, 2)
+    except ValueError as error:
+        message = f"row {row.hex()} follows no layout of this format"
+        raise MalformedRow(message) from error
+    if b"\x00" in window:
+        window = window.replace(b"\x00\xff", b"\x00")
+    if b"\x00" in family:
+        family = family.replace(b"\x00\xff", b"\x00")
+    return int.from_bytes(row[_TIME.size - 8 : _TIME.size], "big") - _SIGN, window, family, tag
 
 
 # --- decoding ---------------------------------------------------------------------------------

@@ -21,12 +21,13 @@ from timers_state.keys import (
     owner_in_time,
     prefix_end,
     tag_prefix,
-    tag_row,
+    time_bound,
     time_domain_end,
-    time_prefix,
     time_row,
+    timer_name,
     timer_of_tag_row,
     timer_of_time_row,
+    window_prefix,
 )
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Timers:
         if not self._stored:
             return None
         prefix = tag_prefix(self._scope.tag_owner(), window, self.domain)
-        time = self._scope.reach().get(tag_row(prefix, family, tag))
+        time = self._scope.reach().get(prefix + timer_name(family, tag))
         return None if time is None else decode_i64(time)
 
     def next_time(self) -> int | None:
@@ -218,21 +219,19 @@ class Timers:
     ) -> None:
         scope = self._scope
         domain = self.domain
-        owner = owner_in_time(scope.group, scope.key)
+        state_id = scope.state_id
         prefix = tag_prefix(scope.tag_owner(), window, domain)
-        idents = sorted(timers)
-        rows = [tag_row(prefix, *ident) for ident in idents]
+        place = window_prefix(owner_in_time(scope.group, scope.key), window)
+        named = sorted((timer_name(*ident), entry) for ident, entry in timers.items())
+        rows = [prefix + name for name, _ in named]
         old_times = store.multi_get(rows) if self._stored else repeat(None)
-        for row, ident, old in zip(rows, idents, old_times, strict=False):
-            entry = timers[ident]
+        for row, (name, entry), old in zip(rows, named, old_times, strict=False):
             if old is not None:
-                before = time_prefix(scope.state_id, domain, decode_i64(old))
-                batch.delete(time_row(before, owner, window, *ident))
+                batch.delete(time_row(state_id, domain, decode_i64(old), place, name))
                 if entry is None:
                     batch.delete(row)
             if entry is not None:
-                before = time_prefix(scope.state_id, domain, entry[0])
-                at = time_row(before, owner, window, *ident)
+                at = time_row(state_id, domain, entry[0], place, name)
                 batch.put(row, encode_i64(entry[0]))
                 batch.put(at, entry[4])
                 if self._start is not None and at < self._start:
@@ -314,7 +313,7 @@ class Timers:
         rows = self._rows
         if rows is None:
             end = time_domain_end(scope.state_id, self.domain)
-            start = self._start or time_prefix(scope.state_id, self.domain, I64_MIN)
+            start = self._start or time_bound(scope.state_id, self.domain, I64_MIN)
             rows = self._rows = scope.reach().iterate(start, end)
         owner = owner_in_time(scope.group, scope.key)
         for row, payload in rows:

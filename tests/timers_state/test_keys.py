@@ -39,14 +39,14 @@ def cell_row(cell):
 
 def time_row(timer):
     state_id, domain, time, group, key, window, family, tag = timer
-    before = keys.time_prefix(state_id, domain, time)
-    return keys.time_row(before, keys.owner_in_time(group, key), window, family, tag)
+    place = keys.window_prefix(keys.owner_in_time(group, key), window)
+    return keys.time_row(state_id, domain, time, place, keys.timer_name(family, tag))
 
 
 def tag_row(timer):
     state_id, group, key, window, domain, family, tag = timer
     owner = keys.owner_prefix(Family.TAGS, state_id, group, key)
-    return keys.tag_row(keys.tag_prefix(owner, window, domain), family, tag)
+    return keys.tag_prefix(owner, window, domain) + keys.timer_name(family, tag)
 
 
 def sign(left, right):
@@ -263,6 +263,18 @@ def test_key_groups_of_regular_keys_are_even(encode, count):
     found = Counter(keys.key_group(encode(n), count) for n in range(keys_per_group * count))
     square = sum((found[g] - keys_per_group) ** 2 for g in range(count)) / keys_per_group
     assert square < count + 6 * (2 * count) ** 0.5  # chi-squared, six sigma
+
+
+@unhurried
+@given(times, i64s)
+def test_a_time_bound_is_below_exactly_the_timers_at_or_after_it(timer, time):
+    bound = keys.time_bound(timer[0], timer[1], time)
+    assert (time_row(timer) >= bound) == (timer[2] >= time)
+
+
+def test_a_row_of_the_time_index_that_is_cut_is_refused():
+    with pytest.raises(MalformedRow, match="row"):
+        keys.timer_of_time_row(keys.time_bound(1, Domain.EVENT, 5) + b"owner", 5)
 
 
 def test_golden_rows():

@@ -369,5 +369,5 @@ class OverlayMachine(RuleBasedStateMachine):
 
 TestOverlay = OverlayMachine.TestCase
 TestOverlay.settings = settings(
-    max_examples=40, stateful_step_count=50, deadline=None, report_multiple_bugs=False
+    max_examples=20, stateful_step_count=60, deadline=None, report_multiple_bugs=False
 )

@@ -19,6 +19,7 @@ from timers_state.errors import (
     StoreFailed,
     StoreLocked,
 )
+from timers_state.rocks import process_memory
 from timers_state.store import Batch
 
 ROWS = 5000
@@ -221,6 +222,7 @@ def test_a_second_opening_in_the_process_is_refused(tmp_path):
 OTHER_PROCESS = """
 import pathlib, sys
 from timers_state import open_store
+from timers_state.rocks import process_memory
 from timers_state.store import Batch
 store = open_store(pathlib.Path(sys.argv[1]))
 for number in range(1, 4):
@@ -279,6 +281,13 @@ def test_a_store_can_be_closed_with_iterators_open(tmp_path):
     store.close()
     open_store(tmp_path / "s").close()
     del running
+
+
+def test_the_stores_of_a_process_share_one_memory_and_a_fork_has_its_own(monkeypatch):
+    memory = process_memory()
+    assert process_memory() is memory
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert process_memory() is not memory
 
 
 def test_a_scratch_store_makes_no_file_until_it_is_written(tmp_path):

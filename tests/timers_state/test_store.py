@@ -129,7 +129,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStore = StoreMachine.TestCase
 TestStore.settings = settings(
-    max_examples=25, stateful_step_count=30, deadline=None, report_multiple_bugs=False
+    max_examples=12, stateful_step_count=40, deadline=None, report_multiple_bugs=False
 )
 
 
