@@ -8,6 +8,7 @@ from typing import Any
 from apache_beam import coders
 from apache_beam.transforms.trigger import create_trigger_driver
 from apache_beam.transforms.window import WindowedValue
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 from sparkdrain.shuffle.coding import ElementCoding
@@ -19,6 +20,17 @@ _BATCH = 1024
 ONLY_PANE = PaneInfo(
     is_first=True, is_last=True, timing=PaneInfoTiming.ON_TIME, index=0, nonspeculative_index=0
 )
+
+
+def in_millis(time: Timestamp) -> Timestamp:
+    """``time`` as every other element has it that came through a shuffle: in whole milliseconds.
+
+    So Beam's coder for windowed values has it; the ends of time stay as they are.
+    """
+    if MIN_TIMESTAMP < time < MAX_TIMESTAMP:
+        millis = abs(time.micros) // 1000
+        return Timestamp(micros=1000 * millis if time.micros >= 0 else -1000 * millis)
+    return time
 
 
 class WindowGroups:
@@ -46,7 +58,8 @@ class WindowGroups:
                 if found != section:
                     section = found
                     window = self._decode_window(found)
-                    context = WindowedValue(None, window.max_timestamp(), (window,), ONLY_PANE)
+                    end = in_millis(window.max_timestamp())
+                    context = WindowedValue(None, end, (window,), ONLY_PANE)
             pairs.append((decode_key(key), values_of(chunks, decode_values)))
         if pairs:
             yield context, pairs
@@ -68,4 +81,6 @@ class PaneGroups:
         for _, encoded, chunks in self._merger.groups():
             elements = values_of(chunks, self._decode)
             for pane in self._driver.process_entire_key(self._decode_key(encoded), elements):
-                yield pane, [pane.value]
+                time = in_millis(pane.timestamp)
+                context = WindowedValue(None, time, pane.windows, pane.pane_info)
+                yield context, [pane.value]
