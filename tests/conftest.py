@@ -21,6 +21,10 @@ SOURCES = Path(sparkdrain.__file__).parent.parent
 TESTS = Path(__file__).parent
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
+
+
 @pytest.fixture
 def python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs `python ARGUMENTS` in a process of its own that can import the package."""

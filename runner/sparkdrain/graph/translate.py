@@ -47,12 +47,13 @@ class Transform:
     level: int = 0
 
     @property
+    def inputs(self) -> list[tuple[str, PCollectionId]]:
+        """By tag: the order of a map in a proto is another one in every process."""
+        return [(tag, PCollectionId(name)) for tag, name in sorted(self.proto.inputs.items())]
+
+    @property
     def main_inputs(self) -> list[PCollectionId]:
-        return [
-            PCollectionId(pcollection)
-            for tag, pcollection in self.proto.inputs.items()
-            if tag not in self.side_tags
-        ]
+        return [pcollection for tag, pcollection in self.inputs if tag not in self.side_tags]
 
     @property
     def outputs(self) -> list[PCollectionId]:
@@ -136,9 +137,7 @@ def _topological(transforms: list[Transform]) -> list[Transform]:
             elif transform.id not in seen:
                 seen.add(transform.id)
                 stack.append((transform, True))
-                stack.extend(
-                    (producer[PCollectionId(p)], False) for p in transform.proto.inputs.values()
-                )
+                stack.extend((producer[pcollection], False) for _, pcollection in transform.inputs)
     return ordered
 
 
@@ -148,8 +147,8 @@ def _place(ordered: list[Transform]) -> None:
     nodes = []
     for transform in ordered:
         inputs: dict[str, int] = {}
-        for tag, pcollection in transform.proto.inputs.items():
-            source = producer[PCollectionId(pcollection)]
+        for tag, pcollection in transform.inputs:
+            source = producer[pcollection]
             barrier = int(
                 source.is_runner
                 or tag in transform.side_tags
@@ -237,8 +236,8 @@ class _Planner:
             for transform in part.transforms:
                 if transform.proto.spec.urn == urns.IMPULSE:
                     part.sources.append((transform.id, None))
-                for tag, name in transform.proto.inputs.items():
-                    self._cut_input(part_of, part, transform, tag, PCollectionId(name))
+                for tag, pcollection in transform.inputs:
+                    self._cut_input(part_of, part, transform, tag, pcollection)
 
     def _cut_input(
         self,

@@ -42,12 +42,12 @@ def separate_barriers(stages: Iterable[Any], context: Any) -> Iterator[Any]:
 
 def _barrier_tags(transform: beam_runner_api_pb2.PTransform) -> list[str]:
     if transform.spec.urn in urns.RUNNER:
-        return list(transform.inputs)
+        return sorted(transform.inputs)
     if transform.spec.urn not in urns.PAR_DO_LIKE:
         return []
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
     keyed = payload.state_specs or payload.timer_family_specs or payload.requires_time_sorted_input
-    return [tag for tag in transform.inputs if keyed or tag in payload.side_inputs]
+    return [tag for tag in sorted(transform.inputs) if keyed or tag in payload.side_inputs]
 
 
 def _identity(source: str, copy: str, consumer: Any, context: Any) -> Any:

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.graph.levels import Node, assign_levels
+
+
+@st.composite
+def graphs(draw):
+    """Nodes in topological order; each reads from some of those before it."""
+    nodes = []
+    for number in range(draw(st.integers(0, 12))):
+        producers = st.dictionaries(
+            st.sampled_from([node.name for node in nodes]), st.integers(0, 1), max_size=4
+        )
+        nodes.append(Node(f"n{number}", draw(producers) if nodes else {}))
+    return nodes
+
+
+def consumers_of(nodes, name):
+    return [(node.name, node.inputs[name]) for node in nodes if name in node.inputs]
+
+
+def depth(nodes):
+    """For each node, the largest number of barriers on any way to it, by trying all ways."""
+
+    def deepest(node):
+        by_name = {other.name: other for other in nodes}
+        ways = [deepest(by_name[p]) + barriers for p, barriers in node.inputs.items()]
+        return max(ways, default=0)
+
+    return {node.name: deepest(node) for node in nodes}
+
+
+@given(graphs())
+def test_every_edge_has_its_barrier(nodes):
+    levels = assign_levels(nodes)
+    for node in nodes:
+        for producer, barriers in node.inputs.items():
+            assert levels[node.name] >= levels[producer] + barriers
+
+
+@given(graphs())
+def test_every_node_gets_a_level_and_none_is_negative(nodes):
+    levels = assign_levels(nodes)
+    assert levels.keys() == {node.name for node in nodes}
+    assert all(level >= 0 for level in levels.values())
+
+
+@given(graphs())
+def test_no_job_gets_more_levels_than_its_longest_way_needs(nodes):
+    levels = assign_levels(nodes)
+    assert max(levels.values(), default=0) == max(depth(nodes).values(), default=0)
+
+
+@given(graphs())
+def test_a_node_is_as_late_as_its_consumers_allow(nodes):
+    levels = assign_levels(nodes)
+    for node in nodes:
+        allowed = [levels[name] - barriers for name, barriers in consumers_of(nodes, node.name)]
+        if allowed:
+            assert levels[node.name] == min(allowed)
+
+
+@given(graphs())
+def test_a_node_that_nobody_reads_is_as_early_as_its_inputs_allow(nodes):
+    levels, earliest = assign_levels(nodes), depth(nodes)
+    for node in nodes:
+        if not consumers_of(nodes, node.name):
+            assert levels[node.name] == earliest[node.name]
+
+
+@given(graphs(), st.randoms())
+def test_levels_depend_on_the_graph_alone(nodes, random):
+    """Any topological order gives the same."""
+    left, ordered = list(nodes), []
+    while left:
+        done = {node.name for node in ordered}
+        ready = [node for node in left if node.inputs.keys() <= done]
+        ordered.append(random.choice(ready))
+        left.remove(ordered[-1])
+    assert assign_levels(ordered) == assign_levels(nodes)

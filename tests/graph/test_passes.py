@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.pvalue import AsIter
+from pipelines import PIPELINES, Numbers, keyed, proto_of
+from written import stages_text
+
+from sparkdrain.graph import urns
+from sparkdrain.graph.beam import KNOWN_COMPOSITES, TransformContext, leaf_transform_stages
+from sparkdrain.graph.passes import PASSES
+
+
+class SumAndLargest(beam.PTransform):
+    """Beam packs combiners only in transforms that ask for it."""
+
+    def annotations(self):
+        return {python_urns.APPLY_COMBINER_PACKING: b""}
+
+    def expand(self, pairs):
+        return pairs | "Sum" >> beam.CombinePerKey(sum), pairs | "Largest" >> beam.CombinePerKey(
+            max
+        )
+
+
+def combined_twice(root):
+    _ = keyed(root, "Pairs") | "Both" >> SumAndLargest()
+
+
+def with_deprecated_read(pipeline):
+    """As SDKs make it that still have a primitive Read."""
+    for transform in pipeline.components.transforms.values():
+        if transform.unique_name == "Pairs/Impulse":
+            transform.spec.urn = urns.READ
+            transform.spec.payload = beam_runner_api_pb2.ReadPayload().SerializeToString()
+    return pipeline
+
+
+def splittable_with_side_input(root):
+    class NumbersBeside(Numbers):
+        def process(self, element, beside, tracker=beam.DoFn.RestrictionParam()):
+            del beside
+            yield from Numbers.process(self, element, tracker)
+
+    _ = root | beam.Impulse() | "Numbers" >> beam.ParDo(NumbersBeside(), AsIter(keyed(root, "S")))
+
+
+SHOWN = {
+    "read_from_impulse": lambda: with_deprecated_read(
+        proto_of(PIPELINES["group-by-key-is-a-barrier"])
+    ),
+    "pack_combiners": lambda: proto_of(combined_twice),
+    "lift_combiners": lambda: proto_of(PIPELINES["combine-is-lifted"]),
+    "expand_sdf": lambda: proto_of(PIPELINES["splittable-dofn-spreads-its-restrictions"]),
+    "drop_side_inputs_of_exchanges": lambda: proto_of(splittable_with_side_input),
+    "separate_barriers": lambda: proto_of(PIPELINES["barrier-after-barrier-gets-an-identity"]),
+}
+
+
+def test_every_pass_is_shown():
+    assert [rewrite.__name__ for rewrite in PASSES] == list(SHOWN)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_pass_rewrites_the_pipeline(name, golden):
+    pipeline = SHOWN[name]()
+    context = TransformContext(pipeline.components, known_runner_urns=urns.RUNNER)
+    stages = list(
+        leaf_transform_stages(
+            pipeline.root_transform_ids,
+            pipeline.components,
+            known_composites=KNOWN_COMPOSITES | urns.RUNNER,
+        )
+    )
+    for rewrite in PASSES:
+        before = stages_text(stages)
+        stages = list(rewrite(stages, context))
+        if rewrite.__name__ == name:
+            after = stages_text(stages)
+            break
+    assert before != after
+    golden(f"pass-{name.replace('_', '-')}", f"before\n{before}\n\nafter\n{after}")
