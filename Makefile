@@ -88,8 +88,8 @@ python:
 
 .cache/uv/bin/uv: | python
 	@echo "Fetching uv, which installs the Python packages ..."
-	@"$(PYTHON)" -m pip install --quiet --disable-pip-version-check --upgrade \
-		--target .cache/uv 'uv>=0.11,<1' \
+	@"$(PYTHON)" -m pip install --quiet --disable-pip-version-check \
+		--upgrade --root-user-action=ignore --target .cache/uv 'uv>=0.11,<1' \
 	|| { "$(PYTHON)" -m venv .cache/uv && .cache/uv/bin/python -m pip install --quiet 'uv>=0.11,<1'; } \
 	|| { echo "$(PYTHON) has neither pip nor venv; install one of them (on Debian: python3-venv)" \
 		"or uv itself." >&2; exit 1; }
