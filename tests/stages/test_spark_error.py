@@ -28,7 +28,7 @@ TASK = (
 
 
 def kind_of(text: str) -> type[SparkDrainError]:
-    return type(of_text(ABORTED.format(text)))
+    return type(of_text(ABORTED.format(text), "python9"))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_lost_shuffle_file_is_truncated_input_so_that_the_job_runs_again(text)
     ],
 )
 def test_a_worker_that_ended_is_told_with_what_may_have_ended_it(text):
-    error = of_text(ABORTED.format(text))
+    error = of_text(ABORTED.format(text), "python9")
     assert type(error) is WorkerLost
     assert "os._exit" in str(error)
     assert "org.apache.spark.api.python.A" not in str(error)
@@ -66,9 +66,9 @@ def test_a_different_python_on_the_executors_names_both():
         "worker has different version: 3.12 than that in driver: 3.11, PySpark cannot run with "
         "different minor versions.\nPlease check environment variables"
     )
-    error = of_text(ABORTED.format(text))
+    error = of_text(ABORTED.format(text), "python9")
     assert type(error) is BadSetup
-    assert "executors run Python 3.12, but this program runs Python 3.11" in str(error)
+    assert "executors run Python 3.12 (python9), but this program runs Python 3.11" in str(error)
     assert "PYSPARK_PYTHON" in str(error)
 
 
@@ -77,15 +77,16 @@ def test_a_python_that_lacks_a_package_is_told_with_what_it_needs():
         "org.apache.spark.SparkException: \nError from python worker:\n"
         "  /usr/bin/python3: No module named pyspark\nPYTHONPATH was:\n  x.zip\n"
     )
-    error = of_text(ABORTED.format(text))
+    error = of_text(ABORTED.format(text), "python9")
     assert type(error) is BadSetup
     assert "No module named pyspark" in str(error)
     assert "apache-beam" in str(error)
+    assert "with python9." in str(error)
     assert "x.zip" not in str(error)
 
 
 def test_a_python_that_is_not_there_is_a_bad_setup():
-    text = TASK.format('java.io.IOException: Cannot run program "python9": error=2, No such file')
+    text = TASK.format('java.io.IOException: Cannot run program "nowhere": error=2, No such file')
     assert kind_of(text) is BadSetup
 
 
@@ -94,7 +95,7 @@ def test_a_job_that_was_cancelled_in_sparks_own_interface_is_cancelled():
 
 
 def test_anything_else_is_told_without_stack_traces():
-    error = of_text(ABORTED.format("something new"))
+    error = of_text(ABORTED.format("something new"), "python9")
     assert type(error) is SparkDrainError
     assert "something new" in str(error)
     assert "\tat " not in str(error)
@@ -104,7 +105,7 @@ def test_an_exception_of_user_code_wins_over_what_spark_says_around_it():
     user_error = ValueError("ExecutorLost FetchFailed cancelled")
     with pytest.raises(TaskFailed) as failed, guarded(1, 0):
         raise user_error
-    error = of_text(ABORTED.format(TASK.format(failed.value)))
+    error = of_text(ABORTED.format(TASK.format(failed.value)), "python9")
     assert type(error) is UserCodeError
     assert str(error).startswith("ValueError: ExecutorLost FetchFailed cancelled\n")
 
@@ -112,6 +113,6 @@ def test_an_exception_of_user_code_wins_over_what_spark_says_around_it():
 def test_our_own_errors_come_out_as_themselves():
     with pytest.raises(TaskFailed) as failed, guarded(1, 0):
         Completeness(frozenset({(0, 0)})).verify()
-    error = of_text(ABORTED.format(TASK.format(failed.value)))
+    error = of_text(ABORTED.format(TASK.format(failed.value)), "python9")
     assert type(error) is TruncatedInput
     assert str(error).startswith("input is not complete")

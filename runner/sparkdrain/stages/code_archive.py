@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import sparkdrain
+import sparkdrain_hook
 import timers_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PACKAGES: Final = (sparkdrain, timers_state)
+_MODULES: Final = (sparkdrain_hook,)
 
 
 def code_archive(directory: Path) -> Path:
@@ -28,6 +30,9 @@ def code_archive(directory: Path) -> Path:
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
+    for module in _MODULES:
+        file = Path(str(module.__file__))
+        yield file.name, file.read_bytes()
     for package in _PACKAGES:
         root = Path(str(package.__file__)).parent
         for file in sorted(root.rglob("*")):

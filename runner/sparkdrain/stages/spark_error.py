@@ -37,24 +37,29 @@ _CAUSE = re.compile(r"most recent failure: (.*?)(?:\n\tat |\nDriver stacktrace|\
 _DAEMON = re.compile(r"Error from python worker:\s*(.*?)(?:PYTHONPATH was:|\n\tat |\Z)", re.DOTALL)
 
 
-def as_error(error: Exception) -> SparkDrainError:
-    """The error to raise for what PySpark raised when it ran a job."""
+def as_error(error: Exception, python: str = "python3") -> SparkDrainError:
+    """The error to raise for what PySpark raised when it ran a job.
+
+    Args:
+        error: a ``Py4JError``, ``CapturedException`` or ``ConnectionError``.
+        python: the interpreter that executors were to use.
+    """
     if isinstance(error, (Py4JJavaError, CapturedException)):
-        return of_text(str(error))
+        return of_text(str(error), python)
     return WorkerLost(
         "Spark's own process has ended, or was stopped, while the job ran. If memory was short, "
         f"give it more with --spark_conf=spark.driver.memory=4g. ({error})"
     )
 
 
-def of_text(text: str) -> SparkDrainError:
+def of_text(text: str, python: str) -> SparkDrainError:
     """The error to raise for a failed Spark job, given all that Spark says of it."""
     failure = failure_in(text)
     if failure is not None:
         return _of_task(failure)
     if any(sign in text for sign in _LOST_DATA):
         return TruncatedInput(f"The cluster lost data between two stages: {_gist(text)}")
-    bad_setup = _bad_setup(text)
+    bad_setup = _bad_setup(text, python)
     if bad_setup is not None:
         return bad_setup
     if any(sign in text for sign in _LOST_WORKER):
@@ -83,28 +88,29 @@ def _of_task(failure: Failure) -> SparkDrainError:
     return error(f"{head}\n\n{where}\n\n{failure.trace}")
 
 
-def _bad_setup(text: str) -> BadSetup | None:
+def _bad_setup(text: str, python: str) -> BadSetup | None:
     if "PYTHON_VERSION_MISMATCH" in text:
-        return _version_mismatch(text)
+        return _version_mismatch(text, python)
     daemon = _DAEMON.search(text)
     if daemon is not None or "Cannot run program" in text:
-        return _no_worker(daemon[1].strip() if daemon else _gist(text))
+        return _no_worker(daemon[1].strip() if daemon else _gist(text), python)
     return None
 
 
-def _version_mismatch(text: str) -> BadSetup:
+def _version_mismatch(text: str, python: str) -> BadSetup:
     found = _VERSIONS.search(text)
     theirs, ours = (found[1], found[2]) if found else ("another version", "this program's version")
     return BadSetup(
-        f"The executors run Python {theirs}, but this program runs Python {ours}. Set "
-        f"PYSPARK_PYTHON to the path that Python {ours} has on the executors."
+        f"The executors run Python {theirs} ({python}), but this program runs Python {ours}. "
+        f"Set PYSPARK_PYTHON to the path that Python {ours} has on the executors."
     )
 
 
-def _no_worker(said: str) -> BadSetup:
+def _no_worker(said: str, python: str) -> BadSetup:
     return BadSetup(
-        "Executors cannot start a Python worker. They need Python at PYSPARK_PYTHON (else python3 "
-        f"on their PATH) with pyspark, apache-beam and rocksdict. It said:\n{said}"
+        f"Executors cannot start a Python worker with {python}. It must be a Python with pyspark, "
+        "apache-beam and rocksdict in the versions of this program; set PYSPARK_PYTHON to its path "
+        f"on the executors. It said:\n{said}"
     )
 
 

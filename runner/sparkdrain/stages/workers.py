@@ -69,8 +69,9 @@ def job_context(
         return JobContext(context, sys.executable, environment, []), preparation
     code = files.send_code()
     # In the environment too: the daemon imports this package before Spark names any archive.
-    path = filter(None, [files.seen_by_executors(code), environment.get("PYTHONPATH")])
-    environment["PYTHONPATH"] = os.pathsep.join(path)
+    # The same for every job, or Spark would start new workers.
+    path = [files.seen_by_executors(code), *environment.get("PYTHONPATH", "").split(os.pathsep)]
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, path)))
     if is_ours(context):
         # Whoever else runs tasks on our session gets our daemon, which must then be importable.
         context.environment.setdefault("PYTHONPATH", environment["PYTHONPATH"])

@@ -1,0 +1,175 @@
+"""A Spark standalone cluster on this machine, from the PySpark that is installed.
+
+Its workers have loopback addresses of their own (127.0.0.2, 127.0.0.3, ...), which Spark takes
+for different hosts::
+
+    with SparkCluster() as cluster:
+        ... f"--spark_master_url={cluster.url}" ...
+
+or, until Ctrl-C, ``python integration/spark_cluster.py --workers 2 --cores 2``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+HOME = Path(pyspark.__file__).parent
+START_SECONDS = 90.0
+
+# Owns one service: ends it when the other end of its standard input is closed, be it on purpose
+# or because the owner was killed. The service and what it starts are one process group.
+GUARD = """
+import os, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+service = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+sys.stdin.buffer.read()
+for number in (signal.SIGTERM, signal.SIGKILL):
+    try:
+        os.killpg(service.pid, number)
+        service.wait(10)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        pass
+"""
+
+
+class Service:
+    """A program in the background that does not outlive this process."""
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("wb") as output:
+            self._guard = subprocess.Popen(
+                [sys.executable, "-c", GUARD, *command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env={**environ},
+                start_new_session=True,
+            )
+
+    def stop(self) -> None:
+        self._guard.communicate()
+
+
+class SparkCluster:
+    """A master on 127.0.0.1 and workers with ``cores`` each; use it as a context manager.
+
+    Executors run the ``python`` given, else the one that runs this.
+    """
+
+    def __init__(self, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
+        self.hosts = [f"127.0.0.{number + 2}" for number in range(workers)]
+        self.url = f"spark://127.0.0.1:{free_port()}"
+        self._page = free_port()
+        self._cores = cores
+        self._memory = memory
+        self._services: list[Service] = []
+
+    def __enter__(self) -> SparkCluster:
+        self._directory = Path(tempfile.mkdtemp(prefix="spark-cluster-"))
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for service in reversed(self._services):
+            service.stop()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _start(self) -> None:
+        port = self.url.rpartition(":")[2]
+        self._run("master", "127.0.0.1", "--port", port, "--webui-port", str(self._page))
+        for number, host in enumerate(self.hosts):
+            directory = self._directory / f"work{number}"
+            size = ["--cores", str(self._cores), "--memory", self._memory]
+            places = ["--work-dir", str(directory), "--webui-port", "0"]
+            self._run("worker", host, *size, *places, self.url)
+        end = time.monotonic() + START_SECONDS
+        while len(self.workers()) < len(self.hosts):
+            if time.monotonic() > end:
+                raise TimeoutError("the workers did not register:\n" + self.logs())
+            time.sleep(0.1)
+
+    def _run(self, kind: str, host: str, *arguments: str) -> None:
+        environ = {
+            **os.environ,
+            "SPARK_HOME": str(HOME),
+            "SPARK_LOCAL_IP": host,
+            "SPARK_LOCAL_HOSTNAME": host,
+            "SPARK_PUBLIC_DNS": host,
+            "SPARK_LOCAL_DIRS": str(self._directory / f"local-{host}"),
+            # Clean: executors must not find the package because this process does.
+            "PYTHONPATH": "",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        main = f"org.apache.spark.deploy.{kind}.{kind.capitalize()}"
+        command = [str(HOME / "bin" / "spark-class"), main, "--host", host, *arguments]
+        log = self._directory / f"{kind}-{host}.log"
+        self._services.append(Service(command, environ, log))
+
+    def state(self) -> dict[str, Any]:
+        """What the master says of itself; nothing while it is starting."""
+        try:
+            page = f"http://127.0.0.1:{self._page}/json/"
+            with urllib.request.urlopen(page, timeout=5) as answer:
+                state: dict[str, Any] = json.load(answer)
+                return state
+        except (OSError, ValueError):
+            return {}
+
+    def workers(self) -> list[dict[str, Any]]:
+        """The workers that are alive."""
+        return [one for one in self.state().get("workers", ()) if one["state"] == "ALIVE"]
+
+    def logs(self) -> str:
+        """The end of the log of every service and executor."""
+        return "\n".join(self._ends())
+
+    def _ends(self) -> Iterator[str]:
+        executors = self._directory.glob("work*/*/*/stderr")
+        for log in [*(service.log for service in self._services), *executors]:
+            yield f"--- {log.relative_to(self._directory)}\n{log.read_text(errors='replace')[-3000:]}"
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run a Spark standalone cluster until Ctrl-C.")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1, help="of each worker")
+    parser.add_argument("--memory", default="1g", help="of each worker")
+    given = parser.parse_args()
+    with SparkCluster(given.workers, given.cores, given.memory) as cluster:
+        print(f"--spark_master_url={cluster.url}", flush=True)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            pass
+
+
+if __name__ == "__main__":
+    main()
