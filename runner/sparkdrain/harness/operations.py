@@ -66,6 +66,16 @@ class SourceOperation(operations.Operation):  # type: ignore[misc]
     def process(self, windowed_value: Any) -> None:
         self.output(windowed_value)
 
+    def split(self, keep: float) -> list[Any]:
+        """Split the restriction being processed, keeping that part of what remains of it.
+
+        Returns:
+            What is no longer to be processed here, as windowed values to feed to a source like
+            this; nothing if it cannot be split now. May be called from any thread.
+        """
+        split = self.receivers[0].try_split(keep)
+        return [residual.residual_value for _, residual in split[1]] if split else []
+
 
 class SinkOperation(operations.Operation):  # type: ignore[misc]
     """Hands the elements of a PCollection to the writer of an edge."""

@@ -151,6 +151,12 @@ class ElementWriter:
             self._send(buffer)
 
 
+def mixed_run(elements: list[Any], coding: ElementCoding) -> bytes:
+    """A block of one run with ``elements``, which are windowed values."""
+    encoded = coding.windowed_values.encode(elements)[_COUNT.size :]
+    return _RUN.pack(_MIXED, len(elements), 0, len(encoded)) + encoded
+
+
 def read_runs(payload: memoryview, coding: ElementCoding) -> Iterator[tuple[Any, list[Any]]]:
     """The runs of a block: ``(context, values)`` with shared metadata, or ``(None, elements)``.
 

@@ -20,6 +20,7 @@ from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, Wi
 from sparkdrain.shuffle.keys import key_codec, slots_of
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Outbox, Partition
+from sparkdrain.stages.restrictions import RestrictionReader
 from sparkdrain.stages.residuals import Residuals
 
 # Elements fed at one go; between two goes, deferred work is looked after.
@@ -47,6 +48,10 @@ class Source:
         for start in range(0, len(elements), _FEED):
             self.operation.feed_windowed(elements[start : start + _FEED])
             self.residuals.resume_due()
+
+    def split(self, keep: float) -> list[Any]:
+        """See ``SourceOperation.split``."""
+        return self.operation.split(keep)
 
 
 class Codings:
@@ -105,7 +110,8 @@ def writer_for(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -
     layout, slot = outbox.layout, outbox.slot
     match edge.kind:
         case EdgeKind.FORWARD | EdgeKind.SPREAD:
-            slots = range(layout.slots) if edge.kind is EdgeKind.SPREAD else [slot]
+            # Slots beyond the layout's help with restrictions of others.
+            slots = range(layout.slots) if edge.kind is EdgeKind.SPREAD else [slot % layout.slots]
             targets = [layout.shard(edge.consumer, s) for s in slots]
             coding = codings.elements(edge)
             return ElementWriter(edge.id, coding, outbox, targets, block_bytes)
@@ -146,10 +152,17 @@ def writer_for(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -
 
 
 def reader_for(
-    edge: Edge, codings: Codings, memory_bytes: int, scratch: Callable[[], Path]
+    edge: Edge,
+    codings: Codings,
+    memory_bytes: int,
+    scratch: Callable[[], Path],
+    *,
+    restrictions: bool,
 ) -> Any:
     """What takes the blocks of ``edge`` and feeds its elements into a stage."""
     match edge.kind:
+        case EdgeKind.SPREAD if restrictions:
+            return RestrictionReader(codings.elements(edge))
         case EdgeKind.FORWARD | EdgeKind.SPREAD:
             return ElementReader(codings.elements(edge))
         case _:

@@ -6,6 +6,8 @@ import contextlib
 import pickle
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,10 @@ from sparkdrain.shuffle.complete import Completeness, agree
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.side_inputs.file import write_side_file
+from sparkdrain.stages.balanced_run import BalancedRun
 from sparkdrain.stages.preparation import Preparation
 from sparkdrain.stages.report import SlotReport
+from sparkdrain.stages.restrictions import restriction_edges
 from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
 from sparkdrain.stages.spark_error import as_error
 from sparkdrain.stages.task import LevelTask, TaskOptions
@@ -58,7 +62,9 @@ class LevelRunner:
             context, self._layout.partitions, hash(run_id) & 0x7FFFFFFF
         )
         self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
-        self._exchanges: dict[int, Exchange] = {}
+        # Of each level that has run: what was sent, and the slots that sent it.
+        self._exchanges: dict[int, list[Exchange]] = {}
+        self._slots: dict[int, list[int]] = {}
         self._attempts: list[dict[tuple[int, int], int]] = []
         self._side_inputs: dict[int, FileBroadcast] = {}
         self._options = TaskOptions(
@@ -75,21 +81,25 @@ class LevelRunner:
         Raises:
             SparkDrainError: see ``execute``.
         """
-        context = self._context
         for level in range(len(self._plan.levels)):
             if self._cancel.is_cancelled():
                 raise Cancelled(self._run_id)
-            names = ", ".join(stage.name for stage in self._plan.levels[level])
-            context.setJobGroup(self._run_id, f"{self._job_name}: {names}", interruptOnCancel=True)
+            self._set_job_group(level)
             try:
                 yield from self._run_level(level)
             except (Py4JError, CapturedException, ConnectionError) as error:
                 if self._cancel.is_cancelled():
                     raise Cancelled(self._run_id) from None
-                raise as_error(error) from None
+                raise as_error(error, self._context.pythonExec) from None
+
+    def _set_job_group(self, level: int) -> None:
+        """Name this thread's Spark jobs; one name for all of a run, to cancel them by."""
+        names = ", ".join(stage.name for stage in self._plan.levels[level])
+        self._context.setJobGroup(
+            self._run_id, f"{self._job_name}: {names}", interruptOnCancel=True
+        )
 
     def _run_level(self, level: int) -> list[SlotReport]:
-        layout = self._layout
         inputs = sorted(
             {e.producer for e in self._plan.edges_into(level) if e.kind is not EdgeKind.SIDE}
         )
@@ -97,8 +107,8 @@ class LevelRunner:
             self._run_id,
             self._plan_file,
             level,
-            tuple(inputs),
-            layout,
+            frozenset((producer, slot) for producer in inputs for slot in self._slots[producer]),
+            self._layout,
             self._options,
             self._preparation,
             {
@@ -108,21 +118,53 @@ class LevelRunner:
                 if side.edge in self._side_inputs
             },
         )
-        exchange = Exchange(
-            self._context,
-            task,
-            [self._exchanges[producer] for producer in inputs],
-            layout.partitions,
-            [layout.shard(level, slot) for slot in range(layout.slots)],
-            self._partitioner,
-        )
-        self._exchanges[level] = exchange
-        reports = _reports(exchange.read([layout.reports]))
+        sources = [exchange for producer in inputs for exchange in self._exchanges[producer]]
+        if any(restriction_edges(stage) for stage in self._plan.levels[level]):
+            reports = self._run_balanced(task, sources)
+        else:
+            exchange = self._exchange(task, sources, self._layout.slots)
+            self._exchanges[level] = [exchange]
+            reports = self._reports(exchange)
+        self._slots[level] = [report.slot for report in reports]
         self._attempts.extend(report.inputs for report in reports)
         # What was reported counts (metrics, side inputs): it must be what is read later.
         self._attempts.append({(level, report.slot): report.attempt for report in reports})
         agree(self._attempts)
         self._publish_side_inputs(level, reports)
+        return reports
+
+    def _exchange(self, task: LevelTask, sources: list[Exchange], slots: int) -> Exchange:
+        layout = self._layout
+        return Exchange(
+            self._context,
+            task,
+            sources,
+            layout.partitions,
+            [layout.shard(task.level, slot) for slot in range(slots)],
+            self._partitioner,
+        )
+
+    def _reports(self, exchange: Exchange) -> list[SlotReport]:
+        """Run an exchange's tasks; what they report."""
+        return _reports(exchange.read([self._layout.reports]))
+
+    def _run_balanced(self, task: LevelTask, sources: list[Exchange]) -> list[SlotReport]:
+        """Run a level in which slots may give restrictions to tasks beside them."""
+        run = BalancedRun(
+            self._context,
+            self._layout.slots,
+            lambda helper: self._exchange(
+                replace(task, producers=frozenset(), balancer=run.address, helper=helper), [], 1
+            ),
+            self._reports,
+            lambda: self._set_job_group(task.level),
+        )
+        with run:
+            main = self._exchange(
+                replace(task, balancer=run.address), sources, self._layout.slots
+            )
+            reports = run.wait(self._reports(main))
+        self._exchanges[task.level] = [main, *run.exchanges]
         return reports
 
     def _publish_side_inputs(self, level: int, reports: list[SlotReport]) -> None:
@@ -154,7 +196,8 @@ class LevelRunner:
         complete: Completeness,
         mergers: dict[Any, GroupMerger],
     ) -> None:
-        for record in self._exchanges[level].read([partition]):
+        sent = self._exchanges[level]
+        for record in chain.from_iterable(exchange.read([partition]) for exchange in sent):
             message = decode(record)
             if isinstance(message, EndMessage):
                 complete.saw_end(message)
@@ -171,8 +214,9 @@ class LevelRunner:
         """Give shuffle files and broadcasts back."""
         # Without a JVM there are none.
         with contextlib.suppress(Py4JError, ConnectionError):
-            for exchange in self._exchanges.values():
-                exchange.drop()
+            for exchanges in self._exchanges.values():
+                for exchange in exchanges:
+                    exchange.drop()
             for side_input in self._side_inputs.values():
                 side_input.drop()
             self._plan_file.drop()

@@ -22,6 +22,8 @@ class SlotReport:
     elements: int = 0
     bytes: int = 0
     spilled: int = 0
+    gifts: int = 0
+    """How many times restrictions were given away to other slots."""
 
     def encode(self) -> bytes:
         """For the wire."""

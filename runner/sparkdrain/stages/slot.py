@@ -18,8 +18,10 @@ from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
 from sparkdrain.shuffle.outbox import Outbox
 from sparkdrain.side_inputs.state import SideInputState
+from sparkdrain.stages.balance import Address, Gift, Lending
 from sparkdrain.stages.edges import Codings, Source, reader_for, writer_for
 from sparkdrain.stages.report import SlotReport
+from sparkdrain.stages.restrictions import RestrictionReader, restriction_edges
 from sparkdrain.stages.residuals import Residuals
 from timers_state import Overlay, ScratchStore
 
@@ -40,6 +42,7 @@ class Slot:
         options: Any,
         open_side_input: Callable[[int], Any],
         scratch: Callable[[], Path],
+        balancer: Address | None = None,
     ) -> None:
         self._plan = plan
         self._level = level
@@ -49,6 +52,8 @@ class Slot:
         self._open_side_input = open_side_input
         self._scratch = scratch
         self._states: list[Overlay] = []
+        self._balancer = balancer
+        self._gifts = 0
         self._complete = Completeness(expected)
         components = beam_runner_api_pb2.Components()
         components.ParseFromString(plan.components)
@@ -58,8 +63,17 @@ class Slot:
             edge.id: writer_for(edge, codings, outbox, options.block_bytes)
             for edge in plan.edges_out_of(level)
         }
+        restrictions = {
+            edge for stage in plan.levels[level] for edge in restriction_edges(stage)
+        }
         self._readers = {
-            edge.id: reader_for(edge, codings, options.memory_bytes, scratch)
+            edge.id: reader_for(
+                edge,
+                codings,
+                options.memory_bytes,
+                scratch,
+                restrictions=edge.id in restrictions,
+            )
             for edge in plan.edges_into(level)
             if edge.kind is not EdgeKind.SIDE
         }
@@ -80,15 +94,61 @@ class Slot:
             for record in records:
                 self._take(record)
             inputs = self._complete.verify()
-            for edge, reader in self._readers.items():
-                reader.drain(self._sources[edge])
+            self._drain()
             self._finish(inputs)
             failed = False
         finally:
             self._close(failed=failed)
 
-    def _open(self) -> None:
+    def help(self, gift: Gift) -> None:
+        """Process restrictions that another slot gave away; see ``run``."""
+        failed = True
+        edge = EdgeId(gift.edge)
+        try:
+            self._open(only=edge)
+            self._readers = {edge: self._readers[edge]}
+            self._readers[edge].take(memoryview(gift.payload), self._sources[edge])
+            self._drain()
+            # Should the giver be run again, what it gave must not count.
+            self._finish({(self._level, gift.slot): gift.attempt})
+            failed = False
+        finally:
+            self._close(failed=failed)
+
+    def _drain(self) -> None:
+        """Hand out what was collected: grouped values, and restrictions."""
+        lending = self._lend()
+        try:
+            for edge, reader in self._readers.items():
+                reader.drain(self._sources[edge])
+        finally:
+            if lending is not None:
+                lending.close()
+                self._gifts = lending.gifts
+
+    def _lend(self) -> Lending | None:
+        """Let the balancer take restrictions away while the slot works."""
+        readers = [
+            (edge, reader)
+            for edge, reader in self._readers.items()
+            if isinstance(reader, RestrictionReader)
+        ]
+        if self._balancer is None or not readers:
+            return None
+
+        def give(fraction: float) -> tuple[int, bytes] | None:
+            for edge, reader in readers:
+                payload = reader.give(fraction)
+                if payload is not None:
+                    return edge, payload
+            return None
+
+        return Lending(self._balancer, self._slot, self._outbox.attempt, give)
+
+    def _open(self, only: EdgeId | None = None) -> None:
         for stage in self._plan.levels[self._level]:
+            if only is not None and all(edge != only for _, edge in stage.sources):
+                continue
             edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
             bundle = StageBundle(
                 stage,
@@ -162,6 +222,7 @@ class Slot:
             sum(writer.elements for writer in self._writers.values()),
             self._outbox.bytes,
             sum(reader.spilled for reader in self._readers.values()),
+            self._gifts,
         ).encode()
 
     def _close(self, *, failed: bool) -> None:

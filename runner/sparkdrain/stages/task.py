@@ -11,7 +11,9 @@ from typing import Any
 
 from pyspark.core.broadcast import Broadcast
 
+from sparkdrain.shuffle.complete import Producer
 from sparkdrain.shuffle.outbox import Layout, Outbox
+from sparkdrain.stages.balance import Address, Gift
 from sparkdrain.stages.failure import guarded
 from sparkdrain.stages.preparation import Preparation
 from sparkdrain.stages.pump import Pump
@@ -30,50 +32,62 @@ class TaskOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Helper:
+    """A slot beyond the layout's, and what it is to process."""
+
+    slot: int
+    gift: Gift
+
+
+@dataclass(frozen=True, slots=True)
 class LevelTask:
     """The function that Spark runs in every slot of a level."""
 
     job: str
     plan: Broadcast[Any]
     level: int
-    read_levels: tuple[int, ...]
+    producers: frozenset[Producer]
     layout: Layout
     options: TaskOptions
     preparation: Preparation
     side_inputs: dict[int, Broadcast[Any]] = field(default_factory=dict)
+    balancer: Address | None = None
+    """Whom to offer restrictions, if the level has any."""
+    helper: Helper | None = None
+    """Set for a task beside the level's slots, which processes what one of them gave away."""
 
-    def __call__(self, slot: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    def __call__(self, index: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
         """Run the slot: records in, (partition, block) pairs out.
 
         Raises:
             TaskFailed: with what the driver needs to tell the user.
         """
+        slot = index if self.helper is None else self.helper.slot
         with guarded(self.level, slot):
             worker().prepare(self.preparation)
             # Random, so that two executions of this task can be told apart.
             attempt = random.SystemRandom().getrandbits(63)
-            producers = frozenset(
-                (level, producer)
-                for level in self.read_levels
-                for producer in range(self.layout.slots)
-            )
-
             def work(push: Callable[[tuple[int, bytes]], None]) -> None:
                 def send(partition: int, record: bytes) -> None:
                     push((partition, record))
 
                 outbox = Outbox(self.layout, self.level, slot, attempt, send)
                 plan = worker().plan(self.job, broadcast_path(self.plan))
-                Slot(
+                run = Slot(
                     plan,
                     self.level,
                     slot,
-                    producers,
+                    self.producers,
                     outbox,
                     self.options,
                     self._open_side_input,
                     _scratch,
-                ).run(records if self.read_levels else iter(()))
+                    self.balancer,
+                )
+                if self.helper is not None:
+                    run.help(self.helper.gift)
+                else:
+                    run.run(records if self.producers else iter(()))
 
             yield from Pump[tuple[int, bytes]](work)
 
