@@ -1,0 +1,46 @@
+"""Fixtures for tests on a Spark cluster with two hosts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from pyspark import SparkContext
+from spark_cluster import SparkCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[SparkCluster]:
+    """Two hosts with one executor each; executors run this Python, without this package."""
+    before = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    with SparkCluster(workers=2, cores=1) as running:
+        yield running
+        stop_session()
+    if before is None:
+        del os.environ["PYSPARK_PYTHON"]
+
+
+def stop_session() -> None:
+    """Stop the session that the runner has started in this process, if it has."""
+    active = SparkContext._active_spark_context
+    if active is not None:
+        active.stop()
+
+
+@pytest.fixture
+def on() -> Callable[..., beam.Pipeline]:
+    """Makes a pipeline for a Spark master; takes further flags."""
+
+    def make(master: str, *flags: str) -> beam.Pipeline:
+        own = ["--runner=SparkDrainRunner", f"--spark_master_url={master}", "--progress=off"]
+        return beam.Pipeline(options=PipelineOptions([*own, *flags]))
+
+    return make

@@ -1,0 +1,150 @@
+"""A pipeline does the same on a cluster as in this process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import apache_beam as beam
+import pytest
+from apache_beam import coders
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.util import Reshuffle
+from apache_beam.transforms.window import Sessions, TimestampedValue
+
+from sparkdrain.errors import BadSetup, UserCodeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.spark
+
+# As in a main program: executors cannot import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Numbered(beam.DoFn):
+    """Numbers the values of each key; how many there are does not depend on their order."""
+
+    SEEN = ReadModifyWriteStateSpec("seen", coders.VarIntCoder())
+
+    def process(self, element, seen=beam.DoFn.StateParam(SEEN)):
+        number = (seen.read() or 0) + 1
+        seen.write(number)
+        yield element[0], number
+
+
+def everything(p: beam.Pipeline, output: str) -> None:
+    """Grouping, combining, side inputs, state, windows and joins in one pipeline."""
+    numbers = p | beam.Create(range(2000)) | Reshuffle()
+    keyed = numbers | beam.Map(lambda n: (f"key{n % 37}", n))
+    sums = keyed | "Sum" >> beam.CombinePerKey(sum)
+    names = p | "Names" >> beam.Create([(f"key{n}", f"name{n}") for n in range(40)])
+    named = sums | "Name" >> beam.Map(
+        lambda pair, names: (names[pair[0]], pair[1]), beam.pvalue.AsDict(names)
+    )
+    counted = keyed | beam.ParDo(Numbered()) | "Highest" >> beam.CombinePerKey(max)
+    sessions = (
+        numbers
+        | beam.Map(lambda n: TimestampedValue((n % 3, 1), n * 7 % 500 * 10))
+        | beam.WindowInto(Sessions(25))
+        | "Per session" >> beam.CombinePerKey(sum)
+        | "All" >> beam.WindowInto(beam.window.GlobalWindows())
+    )
+    joined = {"sums": sums, "counted": counted} | beam.CoGroupByKey()
+    _ = (
+        (named, sessions, joined | beam.Map(lambda pair: (pair[0], sorted(map(str, pair[1]))))
+        )
+        | beam.Flatten()
+        | beam.Map(repr)
+        | beam.io.WriteToText(output)
+    )
+
+
+def lines(directory: Path, name: str) -> list[str]:
+    return sorted(
+        line for file in directory.glob(f"{name}*") for line in file.read_text().splitlines()
+    )
+
+
+def test_a_pipeline_gives_the_same_results_on_a_cluster_as_on_this_machine(on, cluster, tmp_path):
+    with on("local[2]") as p:
+        everything(p, str(tmp_path / "here"))
+    with on(cluster.url) as p:
+        everything(p, str(tmp_path / "there"))
+    here = lines(tmp_path, "here")
+    assert len(here) == 37 + 37 + len([line for line in here if line.startswith("(0,")]) * 3
+    assert lines(tmp_path, "there") == here
+
+
+def test_both_hosts_work_with_the_package_that_was_sent(on, cluster, tmp_path):
+    def where(_):
+        import sparkdrain
+
+        return f"{os.environ['SPARK_LOCAL_IP']} {sparkdrain.__file__}"
+
+    with on(cluster.url, "--slots=4") as p:
+        places = p | beam.Create(range(100)) | Reshuffle() | beam.Map(where)
+        _ = places | beam.io.WriteToText(str(tmp_path / "out"))
+    found = {tuple(line.split()) for line in lines(tmp_path, "out")}
+    assert {host for host, _ in found} == set(cluster.hosts)
+    assert all(".zip/" in file for _, file in found)
+
+
+def test_the_users_exception_comes_first_and_names_the_host(on, cluster):
+    def boom(_):
+        raise ValueError("far away")
+
+    with pytest.raises(UserCodeError) as failed, on(cluster.url) as p:
+        _ = p | beam.Create([1]) | "Boom" >> beam.Map(boom)
+    text = str(failed.value)
+    assert text.startswith("ValueError: far away [while running 'Boom']\n")
+    assert f"on {socket.gethostname()}" in text
+
+
+FAKE = """#!{python}
+import runpy, sys
+import sparkdrain.stages.task
+class Version(tuple):
+    major, minor, micro = 3, 99, 0
+sys.version_info = Version((3, 99, 0, "final", 0))
+sys.argv = sys.argv[2:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=False)
+"""
+
+
+@pytest.fixture
+def executors_python(monkeypatch):
+    """Sets which Python executors run, for sessions that are started in the test."""
+    from conftest import stop_session
+
+    def use(path: Path | str) -> None:
+        stop_session()
+        monkeypatch.setenv("PYSPARK_PYTHON", str(path))
+
+    yield use
+    stop_session()
+
+
+def test_another_python_on_the_executors_is_a_bad_setup_that_names_both(
+    on, cluster, tmp_path, executors_python
+):
+    other = tmp_path / "python3.99"
+    other.write_text(FAKE.format(python=sys.executable))
+    other.chmod(0o755)
+    executors_python(other)
+    ours = "{}.{}".format(*sys.version_info[:2])
+    with pytest.raises(BadSetup) as failed, on(cluster.url) as p:
+        _ = p | beam.Create([1])
+    assert f"run Python 3.99 ({other}), but this program runs Python {ours}." in str(failed.value)
+
+
+def test_a_python_that_is_not_on_the_executors_is_a_bad_setup(
+    on, cluster, tmp_path, executors_python
+):
+    executors_python(tmp_path / "nowhere")
+    with pytest.raises(BadSetup, match=f"worker with {tmp_path}/nowhere"), on(cluster.url) as p:
+        _ = p | beam.Create([1])
