@@ -34,7 +34,7 @@ def erase_key(store: Store, batch: Batch, state_id: int, group: int, key: bytes)
             case TagRow(domain=domain, window=window, family=family, tag=tag):
                 place = window_prefix(owner, window)
                 name = timer_name(family, tag)
-                batch.delete(time_row(state_id, domain, decode_i64(time), place, name))
+                batch.delete(time_row(state_id, domain, decode_i64(time), place + name))
     delete_rows(store, batch, tags, prefix_end(tags))
     cells = owner_prefix(Family.CELLS, state_id, group, key)
     delete_rows(store, batch, cells, prefix_end(cells))

@@ -278,9 +278,12 @@ def timer_name(family: bytes, tag: bytes) -> bytes:
     return escape(family) + tag
 
 
-def time_row(state_id: int, domain: Domain, time: int, place: bytes, name: bytes) -> bytes:
-    """A row of the time index; ``place`` is the ``window_prefix`` of an ``owner_in_time``."""
-    return _TIME.pack(Family.TIMES, state_id, domain, time + _SIGN) + place + name
+def time_row(state_id: int, domain: Domain, time: int, place_and_name: bytes) -> bytes:
+    """A row of the time index, which ends like all of the same timer.
+
+    ``place_and_name`` is the ``window_prefix`` of an ``owner_in_time``, then a ``timer_name``.
+    """
+    return _TIME.pack(Family.TIMES, state_id, domain, time + _SIGN) + place_and_name
 
 
 def tag_prefix(owner: bytes, window: bytes, domain: Domain) -> bytes:

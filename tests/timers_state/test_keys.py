@@ -40,7 +40,7 @@ def cell_row(cell):
 def time_row(timer):
     state_id, domain, time, group, key, window, family, tag = timer
     place = keys.window_prefix(keys.owner_in_time(group, key), window)
-    return keys.time_row(state_id, domain, time, place, keys.timer_name(family, tag))
+    return keys.time_row(state_id, domain, time, place + keys.timer_name(family, tag))
 
 
 def tag_row(timer):

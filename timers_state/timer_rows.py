@@ -1,0 +1,174 @@
+"""The timers of a key in the store: read in time order, and changed in both indexes at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from timers_state.keys import (
+    I64_MIN,
+    OWNER_OFFSET_IN_TIME,
+    Domain,
+    decode_i64,
+    encode_i64,
+    owner_in_time,
+    prefix_end,
+    tag_prefix,
+    time_bound,
+    time_domain_end,
+    time_row,
+    timer_name,
+    timer_of_tag_row,
+    timer_of_time_row,
+    window_prefix,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from timers_state.store import Batch, Store
+
+Ident = tuple[bytes, bytes]
+"""Family and dynamic tag."""
+
+Entry = tuple[int, bytes, bytes, bytes, bytes]
+"""A timer: time, window, family, dynamic tag, payload."""
+
+Change = Entry | int | None
+"""What becomes of a timer in the store: it is set; or it goes, from the time given if known."""
+
+Changes = dict[bytes, dict[Ident, Change]]
+"""Changes by window."""
+
+
+class Holder(Protocol):
+    """What timers need of the scope that they belong to; ``room`` and ``lease`` as for cells."""
+
+    room: int
+    state_id: int
+    key: bytes
+
+    @property
+    def group(self) -> int:
+        """The key group of the key."""
+
+    def lease(self) -> None:
+        """Finds room, if need be by writing out."""
+
+    def reach(self) -> Store:
+        """The store."""
+
+    def tag_owner(self) -> bytes:
+        """Prefix of the tag rows of the key."""
+
+
+class TimerRows:
+    """The rows of the timers of one key that follow one clock.
+
+    Reading goes on where it stopped, so a timer that fired is not passed again; ``_start`` is a row
+    at or below the first that counts.
+    """
+
+    __slots__ = ("_domain", "_exhausted", "_head", "_owner", "_rows", "_scope", "_start")
+
+    def __init__(self, scope: Holder, domain: Domain) -> None:
+        self._scope = scope
+        self._domain = domain
+        self._owner = owner_in_time(scope.group, scope.key)
+        self._start = time_bound(scope.state_id, domain, I64_MIN)
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Closes the iterator; to be called when the store has changed."""
+        self._rows: Iterator[tuple[bytes, bytes]] | None = None
+        self._head: Entry | None = None
+        self._exhausted = False
+
+    def first(self, changes: Changes) -> Entry | None:
+        """The first timer in the store of which ``changes`` says nothing."""
+        while True:
+            head = self._head
+            if head is None:
+                head = self._head = self._next()
+                if head is None:
+                    return None
+            changed = changes.get(head[1])
+            if changed is None or (head[2], head[3]) not in changed:
+                return head
+            self._head = None
+
+    def time_of(self, window: bytes, ident: Ident) -> int | None:
+        """When a timer fires that the store has."""
+        row = self._tag_prefix(window) + timer_name(*ident)
+        time = self._scope.reach().get(row)
+        return None if time is None else decode_i64(time)
+
+    def of_window(self, window: bytes) -> Iterator[tuple[Ident, int]]:
+        """The timers of a window that the store has, and their times."""
+        prefix = self._tag_prefix(window)
+        for row, time in self._scope.reach().iterate(prefix, prefix_end(prefix)):
+            yield timer_of_tag_row(row, len(prefix)), decode_i64(time)
+
+    def write(self, batch: Batch, store: Store, changes: Changes, stored: bool) -> None:
+        """Adds changes to ``batch``; ``stored`` says whether ``store`` may have timers of the key.
+
+        Reads the tag rows of the timers whose time in the store is not known, in key order.
+        """
+        for window, changed in changes.items():
+            prefix = self._tag_prefix(window)
+            place = window_prefix(self._owner, window)
+            named = sorted((timer_name(*ident), change) for ident, change in changed.items())
+            if stored:
+                self._remove(batch, store, prefix, place, named)
+            for name, change in named:
+                if isinstance(change, tuple):
+                    self._put(batch, prefix + name, place + name, change)
+        self.rewind()
+
+    def _remove(
+        self,
+        batch: Batch,
+        store: Store,
+        prefix: bytes,
+        place: bytes,
+        named: list[tuple[bytes, Change]],
+    ) -> None:
+        """Removes what the store has of timers that were set again or go."""
+        unknown = [name for name, change in named if not isinstance(change, int)]
+        times = iter(store.multi_get([prefix + name for name in unknown]))
+        for name, change in named:
+            if isinstance(change, int):
+                time = change
+            else:
+                found = next(times)
+                if found is None:
+                    continue
+                time = decode_i64(found)
+            batch.delete(time_row(self._scope.state_id, self._domain, time, place + name))
+            if not isinstance(change, tuple):
+                batch.delete(prefix + name)
+
+    def _put(self, batch: Batch, tag_row: bytes, place_and_name: bytes, entry: Entry) -> None:
+        row = time_row(self._scope.state_id, self._domain, entry[0], place_and_name)
+        batch.put(tag_row, encode_i64(entry[0]))
+        batch.put(row, entry[4])
+        self._start = min(self._start, row)
+
+    def _next(self) -> Entry | None:
+        if self._exhausted:
+            return None
+        rows = self._rows
+        if rows is None:
+            end = time_domain_end(self._scope.state_id, self._domain)
+            rows = self._rows = self._scope.reach().iterate(self._start, end)
+        owner = self._owner
+        for row, payload in rows:
+            self._start = row
+            if row.startswith(owner, OWNER_OFFSET_IN_TIME):
+                time, window, family, tag = timer_of_time_row(row, len(owner))
+                return time, window, family, tag, payload
+        self._exhausted = True
+        self._rows = None
+        return None
+
+    def _tag_prefix(self, window: bytes) -> bytes:
+        return tag_prefix(self._scope.tag_owner(), window, self._domain)
