@@ -1,0 +1,34 @@
+"""Small pipelines, each feature of Beam's model: in memory, compiled and not, and on Spark."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from engines import ENGINES
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("compiled"),
+        pytest.param("not compiled"),
+        pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow]),
+    ]
+)
+def pipeline(request: pytest.FixtureRequest) -> beam.Pipeline:
+    """A pipeline that runs on one of our engines."""
+    return ENGINES[request.param]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Beam warns a lot while it builds pipelines."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore"))
