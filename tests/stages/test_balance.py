@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -126,7 +127,7 @@ class Slow(beam.DoFn):
         number = tracker.current_restriction().start
         while tracker.try_claim(number):
             time.sleep(0.01)
-            yield element, number, threading.get_ident()
+            yield element, number, os.getpid()
             number += 1
 
 
@@ -140,7 +141,7 @@ def test_a_straggler_is_helped_and_every_position_is_processed_once(tmp_path) ->
             pipeline
             | beam.Create([800, 3])
             | beam.ParDo(Slow())
-            | beam.MapTuple(lambda element, number, thread: f"{element} {number} {thread}")
+            | beam.MapTuple(lambda element, number, worker: f"{element} {number} {worker}")
             | beam.io.WriteToText(str(tmp_path / "out"))
         )
     lines = [
@@ -149,4 +150,4 @@ def test_a_straggler_is_helped_and_every_position_is_processed_once(tmp_path) ->
     assert sorted((int(e), int(n)) for e, n, _ in lines) == sorted(
         (e, n) for e in (800, 3) for n in range(e)
     )
-    assert len({thread for e, _, thread in lines if e == "800"}) > 1
+    assert len({worker for e, _, worker in lines if e == "800"}) > 1
