@@ -98,5 +98,5 @@ class Ratio:
         if self.later is not None and self.value >= self.later:
             return "reaches later"
         if self.now is None:
-            return "no bar now" if self.later is not None else "no bar"
+            return "below later" if self.later is not None else "no bar"
         return "reaches now" if self.value >= self.now else "BELOW NOW"
