@@ -43,10 +43,10 @@ class Ledger(beam.DoFn):
     def process(
         self,
         element: tuple[str, int],
-        total: Any = beam.DoFn.StateParam(SUM),  # noqa: B008
-        values: Any = beam.DoFn.StateParam(VALUES),  # noqa: B008
-        count: Any = beam.DoFn.StateParam(COUNT),  # noqa: B008
-        close: Any = beam.DoFn.TimerParam(CLOSE),  # noqa: B008
+        total: Any = beam.DoFn.StateParam(SUM),
+        values: Any = beam.DoFn.StateParam(VALUES),
+        count: Any = beam.DoFn.StateParam(COUNT),
+        close: Any = beam.DoFn.TimerParam(CLOSE),
     ) -> None:
         value = element[1]
         total.write((total.read() or 0) + value)
@@ -58,9 +58,9 @@ class Ledger(beam.DoFn):
     def on_close(
         self,
         key: Any = beam.DoFn.KeyParam,
-        total: Any = beam.DoFn.StateParam(SUM),  # noqa: B008
-        values: Any = beam.DoFn.StateParam(VALUES),  # noqa: B008
-        count: Any = beam.DoFn.StateParam(COUNT),  # noqa: B008
+        total: Any = beam.DoFn.StateParam(SUM),
+        values: Any = beam.DoFn.StateParam(VALUES),
+        count: Any = beam.DoFn.StateParam(COUNT),
     ) -> Iterator[tuple[str, int, int, int]]:
         yield key, total.read(), sum(values.read()), count.read()
         total.clear()
