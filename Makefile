@@ -14,8 +14,9 @@ UV := $(or $(shell uv venv --help 2>/dev/null | grep -q -e --clear && command -v
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/ready
-# What `make test` passes to pytest as well: make test ARGS='-k side_inputs'
+# For pytest or the benchmarks: make test ARGS='-k side_inputs', make test-slow TESTS=integration
 ARGS ?=
+TESTS ?= tests integration
 
 export UV_PYTHON_DOWNLOADS := never
 
@@ -33,7 +34,7 @@ test: java $(READY) ## Set up, then run the tests
 
 .PHONY: test-slow
 test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, killed executors
-	@$(RUN) -m pytest -m 'slow or not slow' $(ARGS)
+	@$(RUN) -m pytest -m 'slow or not slow' $(TESTS) $(ARGS)
 
 .PHONY: bench
 bench: java $(READY) ## Compare speed with Beam's Spark runner, FnApiRunner and PySpark

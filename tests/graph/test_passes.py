@@ -5,7 +5,7 @@ import pytest
 from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import AsIter
-from pipelines import PIPELINES, Numbers, keyed, proto_of
+from planning_rules import PIPELINES, Numbers, keyed, proto_of
 from written import stages_text
 
 from sparkdrain.graph import urns

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pipelines import PIPELINES, proto_of
+from planning_rules import PIPELINES, proto_of
 from written import plan_text
 
 from sparkdrain.graph.check import check

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import capabilities  # noqa: E402 - needs the path
+import generate  # noqa: E402
+
+GENERATED = generate.generated()
+TESTS = [test for group in capabilities.GROUPS for row in group.rows for test in row.tests]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+SUITES = (
+    "apache_beam.runners.portability.portable_runner_test",
+    "apache_beam.runners.portability.fn_api_runner.fn_runner_test",
+)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+
+
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
+def test_what_is_generated_is_up_to_date(path):
+    assert path.read_text(encoding="utf-8") == GENERATED[path], "make docs writes it anew"
+
+
+@pytest.mark.parametrize("test", [test for test in TESTS if "::" in test])
+def test_a_test_of_ours_that_shows_a_capability_is_there(test):
+    path, _, name = test.partition("::")
+    assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_tests_of_beams_that_show_a_capability_are_run_by_the_conformance_suites():
+    suites = "\n".join(path.read_text() for path in (ROOT / "tests/conformance").glob("test_*.py"))
+    modules = {*re.findall(r'"(apache_beam\.\S+_test)"', suites), *SUITES}
+    sources = [Path(find_spec(module).origin).read_text(encoding="utf-8") for module in modules]
+    known = {name for source in sources for name in re.findall(r"def (test_\w+)", source)}
+    assert {test for test in TESTS if "::" not in test} <= known
+
+
+def test_every_test_that_does_not_pass_stands_in_the_capability_table():
+    assert capabilities.unsupported().keys() <= set(TESTS)
+
+
+def test_a_row_is_supported_exactly_if_all_its_tests_pass():
+    row = capabilities.Capability("row", ("a", "b"))
+    assert row.state({}) == row.state({"c"}) == "yes"
+    assert row.state({"a"}) == "partly"
+    assert row.state({"a", "b"}) == "no"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_somewhere(page):
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
