@@ -167,9 +167,12 @@ class Slot:
                     self._sources.setdefault(edge, []).append(source)
 
     def _open_state(self) -> Overlay:
-        """State for one stateful DoFn: in memory up to the slot's budget, then on its disk."""
+        """State for one stateful DoFn: in memory up to the slot's budget, then on its disk.
+
+        Writing state out takes about three times the memory that it holds.
+        """
         directory = self._scratch() / f"state-{uuid.uuid4().hex}"
-        overlay = Overlay(ScratchStore(directory), self._options.memory_bytes)
+        overlay = Overlay(ScratchStore(directory), self._options.memory_bytes // 3)
         self._states.append(overlay)
         return overlay
 
