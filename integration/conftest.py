@@ -40,7 +40,11 @@ def on() -> Callable[..., beam.Pipeline]:
     """Makes a pipeline for a Spark master; takes further flags."""
 
     def make(master: str, *flags: str) -> beam.Pipeline:
-        own = ["--runner=SparkDrainRunner", f"--spark_master_url={master}", "--progress=off"]
+        own = [
+            "--runner=sparkdrain.SparkDrainRunner",
+            f"--spark_master_url={master}",
+            "--progress=off",
+        ]
         return beam.Pipeline(options=PipelineOptions([*own, *flags]))
 
     return make

@@ -140,6 +140,11 @@ class SparkCluster:
         """The workers that are alive."""
         return [one for one in self.state().get("workers", ()) if one["state"] == "ALIVE"]
 
+    def executors(self) -> set[str]:
+        """The hosts that have an executor now."""
+        busy = [one for one in self.workers() if one["coresused"] > 0]
+        return {one["host"] for one in busy}
+
     def logs(self) -> str:
         """The end of the log of every service and executor."""
         return "\n".join(self._ends())
@@ -147,7 +152,8 @@ class SparkCluster:
     def _ends(self) -> Iterator[str]:
         executors = self._directory.glob("work*/*/*/stderr")
         for log in [*(service.log for service in self._services), *executors]:
-            yield f"--- {log.relative_to(self._directory)}\n{log.read_text(errors='replace')[-3000:]}"
+            end = log.read_text(errors="replace")[-3000:]
+            yield f"--- {log.relative_to(self._directory)}\n{end}"
 
 
 def free_port() -> int:

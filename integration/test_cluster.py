@@ -56,8 +56,7 @@ def everything(p: beam.Pipeline, output: str) -> None:
     )
     joined = {"sums": sums, "counted": counted} | beam.CoGroupByKey()
     _ = (
-        (named, sessions, joined | beam.Map(lambda pair: (pair[0], sorted(map(str, pair[1]))))
-        )
+        (named, sessions, joined | beam.Map(lambda pair: (pair[0], sorted(map(str, pair[1])))))
         | beam.Flatten()
         | beam.Map(repr)
         | beam.io.WriteToText(output)
@@ -82,7 +81,7 @@ def test_a_pipeline_gives_the_same_results_on_a_cluster_as_on_this_machine(on, c
 
 def test_both_hosts_work_with_the_package_that_was_sent(on, cluster, tmp_path):
     def where(_):
-        import sparkdrain
+        import sparkdrain  # noqa: PLC0415 - on the executor
 
         return f"{os.environ['SPARK_LOCAL_IP']} {sparkdrain.__file__}"
 
@@ -96,7 +95,8 @@ def test_both_hosts_work_with_the_package_that_was_sent(on, cluster, tmp_path):
 
 def test_the_users_exception_comes_first_and_names_the_host(on, cluster):
     def boom(_):
-        raise ValueError("far away")
+        msg = "far away"
+        raise ValueError(msg)
 
     with pytest.raises(UserCodeError) as failed, on(cluster.url) as p:
         _ = p | beam.Create([1]) | "Boom" >> beam.Map(boom)
@@ -119,7 +119,7 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=False)
 @pytest.fixture
 def executors_python(monkeypatch):
     """Sets which Python executors run, for sessions that are started in the test."""
-    from conftest import stop_session
+    from conftest import stop_session  # noqa: PLC0415 - of this directory
 
     def use(path: Path | str) -> None:
         stop_session()

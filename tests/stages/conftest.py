@@ -19,7 +19,7 @@ def pipeline() -> Callable[..., beam.Pipeline]:
     """Makes a pipeline that will run on two local slots; takes further flags."""
 
     def make(*flags: str) -> beam.Pipeline:
-        own = ["--runner=SparkDrainRunner", MASTER, "--progress=off"]
+        own = ["--runner=sparkdrain.SparkDrainRunner", MASTER, "--progress=off"]
         return beam.Pipeline(options=PipelineOptions([*own, *flags]))
 
     return make
