@@ -29,7 +29,8 @@ class WindowAssigner:
 
     def __call__(self, context: Any, value: Any) -> Any:
         """The context of ``value`` in its new windows; its timestamp stays."""
-        if self._step is None:
+        # An element in several windows counts once for each, also in its new ones.
+        if self._step is None or len(context.windows) != 1:
             return self._assigned(context, value)
         micros = context.timestamp_micros
         if micros == self._micros:
