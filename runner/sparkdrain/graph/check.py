@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, proto_utils
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _REQUIREMENTS = frozenset(
     {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
@@ -31,6 +31,9 @@ from sparkdrain.graph.plan import (
     TransformId,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 _SIDE_MULTIMAP = "beam:side_input:multimap:v1"
 
 
@@ -53,14 +56,17 @@ class Transform:
 
     @property
     def main_inputs(self) -> list[PCollectionId]:
+        """What is not a side input."""
         return [pcollection for tag, pcollection in self.inputs if tag not in self.side_tags]
 
     @property
     def outputs(self) -> list[PCollectionId]:
+        """What it makes."""
         return [PCollectionId(pcollection) for pcollection in self.proto.outputs.values()]
 
     @property
     def is_runner(self) -> bool:
+        """Whether the runner carries it out itself, between two levels."""
         return self.proto.spec.urn in urns.RUNNER
 
 

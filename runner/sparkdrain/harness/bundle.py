@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, metrics_pb2
 
 from sparkdrain.graph import urns
-from sparkdrain.graph.plan import EdgeId, Stage, TransformId
 from sparkdrain.harness.beam import (
     BundleProcessor,
     ExecutionContext,
@@ -21,10 +19,15 @@ from sparkdrain.harness.beam import (
 from sparkdrain.harness.compiled.operation import compile_from
 from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.factory import StageFactory
-from sparkdrain.harness.operations import SourceOperation, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sparkdrain.graph.plan import EdgeId, Stage, TransformId
+    from sparkdrain.harness.operations import SourceOperation, Writer
 
 
-class StageBundle(BundleProcessor):  # type: ignore[misc]
+class StageBundle(BundleProcessor):
     """Runs the transforms of a stage over the elements that are fed into its sources.
 
     Order of calls: ``start``, feeds to the sources, ``finish``; ``teardown`` in every case.

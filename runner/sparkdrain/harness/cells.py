@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import bisect
 import copy
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from apache_beam.coders import coder_impl
 from apache_beam.transforms import userstate
 from apache_beam.utils.timestamp import Timestamp
 
-from timers_state import KeyScope
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from timers_state import KeyScope
 
 T = TypeVar("T")
 
@@ -23,8 +25,13 @@ T = TypeVar("T")
 class Place(Protocol):
     """Where a cell lives: its key's account of memory, and its place in the store."""
 
-    tag: bytes
-    window: bytes
+    @property
+    def tag(self) -> bytes:
+        """The name of the state."""
+
+    @property
+    def window(self) -> bytes:
+        """The encoded window."""
 
     def scope(self) -> KeyScope:
         """The key's scope in the store."""
@@ -55,7 +62,7 @@ class Again(Generic[T]):
 coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(Again)
 
 
-class ValueCell(userstate.ReadModifyWriteRuntimeState):  # type: ignore[misc]
+class ValueCell(userstate.ReadModifyWriteRuntimeState):
     """A single value; None if it was never written."""
 
     def __init__(self, spec: Any, place: Place) -> None:
@@ -94,7 +101,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):  # type: ignore[misc]
         """Nothing to give back."""
 
 
-class BagCell(userstate.BagRuntimeState):  # type: ignore[misc]
+class BagCell(userstate.BagRuntimeState):
     """Values in the order of adding."""
 
     def __init__(self, spec: Any, place: Place) -> None:
@@ -135,7 +142,7 @@ class BagCell(userstate.BagRuntimeState):  # type: ignore[misc]
         """Nothing to give back."""
 
 
-class CombiningCell(userstate.CombiningValueRuntimeState):  # type: ignore[misc]
+class CombiningCell(userstate.CombiningValueRuntimeState):
     """An accumulator of a CombineFn; reads give its extracted output."""
 
     def __init__(self, spec: Any, place: Place) -> None:
@@ -187,7 +194,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):  # type: ignore[misc]
         self._fn.teardown()
 
 
-class SetCell(userstate.SetRuntimeState):  # type: ignore[misc]
+class SetCell(userstate.SetRuntimeState):
     """Distinct values; equal if their encodings are."""
 
     def __init__(self, spec: Any, place: Place) -> None:
@@ -230,7 +237,7 @@ class SetCell(userstate.SetRuntimeState):  # type: ignore[misc]
         """Nothing to give back."""
 
 
-class OrderedListCell(userstate.OrderedListRuntimeState):  # type: ignore[misc]
+class OrderedListCell(userstate.OrderedListRuntimeState):
     """Timestamped values in time order, ties in the order of adding."""
 
     def __init__(self, spec: Any, place: Place) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.internal import pickler
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import SideInputData
 from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.core import DoFnInfo
+
+if TYPE_CHECKING:
+    from apache_beam.portability.api import beam_runner_api_pb2
 
 # Beam's operations take a DoFn as bytes and load it three times. The bytes we give them name an
 # entry here, so that one instance serves the operation and the compiled stage alike.

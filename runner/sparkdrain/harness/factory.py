@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
-from apache_beam.coders import WindowedValueCoder
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operation_specs
 from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.graph import urns
+from sparkdrain.graph.plan import EdgeId
 from sparkdrain.harness.beam import BeamTransformFactory, common, operations
-from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 from sparkdrain.harness.operations import (
     CombinePhaseOperation,
@@ -23,18 +21,25 @@ from sparkdrain.harness.operations import (
 )
 from sparkdrain.harness.precombine import PrecombineOperation
 from sparkdrain.harness.user_state import KeyedStateContext
-from timers_state import Overlay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from apache_beam.coders import WindowedValueCoder
+
+    from sparkdrain.harness.compiled.tracker import StepTracker
+    from timers_state import Overlay
 
 Consumers = dict[str, list[Any]]
 
 
-class StageFactory(BeamTransformFactory):  # type: ignore[misc]
+class StageFactory(BeamTransformFactory):
     """Beam's operation factory with our ends, DoFns that are loaded once, and keyed state."""
 
     # A copy: what we register must not reach other runners in the same process.
     _known_urns = dict(BeamTransformFactory._known_urns)  # noqa: RUF012, SLF001
 
-    writers: Mapping[int, Writer]
+    writers: Mapping[EdgeId, Writer]
     states: dict[str, KeyedStateContext]
     dofns: dict[str, DoFnHandle]
     key_state: Callable[[], Overlay]
@@ -88,7 +93,7 @@ def create_sink(
         factory.name(transform_id, proto),
         factory.counter_factory,
         factory.state_sampler,
-        factory.writers[int(proto.spec.payload)],
+        factory.writers[EdgeId(int(proto.spec.payload))],
     )
 
 

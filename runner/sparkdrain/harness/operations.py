@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkdrain.harness.beam import common, operations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Writer(Protocol):
@@ -14,7 +16,7 @@ class Writer(Protocol):
     def write(self, value: Any, context: Any) -> None: ...
 
 
-class SourceOperation(operations.Operation):  # type: ignore[misc]
+class SourceOperation(operations.Operation):
     """Feeds the elements of an edge (or an impulse) into a stage."""
 
     def __init__(
@@ -77,7 +79,7 @@ class SourceOperation(operations.Operation):  # type: ignore[misc]
         return [residual.residual_value for _, residual in split[1]] if split else []
 
 
-class SinkOperation(operations.Operation):  # type: ignore[misc]
+class SinkOperation(operations.Operation):
     """Hands the elements of a PCollection to the writer of an edge."""
 
     def __init__(
@@ -90,7 +92,7 @@ class SinkOperation(operations.Operation):  # type: ignore[misc]
         self.writer.write(windowed_value.value, windowed_value)
 
 
-class CombinePhaseOperation(operations.Operation):  # type: ignore[misc]
+class CombinePhaseOperation(operations.Operation):
     """Applies one phase of a CombineFn to the value of each key-value pair."""
 
     def __init__(

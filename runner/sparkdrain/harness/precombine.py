@@ -24,7 +24,7 @@ _UNKNOWN = 100_000
 _CALLABLES = (CallableWrapperCombineFn, NoSideInputsCallableWrapperCombineFn)
 
 
-class PrecombineOperation(operations.Operation):  # type: ignore[misc]
+class PrecombineOperation(operations.Operation):
     """``beam:transform:combine_per_key_precombine:v1`` for windows with one pane at their end.
 
     Keys are equal if their encodings are. In a table a key of a plain type stands for itself;
@@ -43,7 +43,7 @@ class PrecombineOperation(operations.Operation):  # type: ignore[misc]
     ) -> None:
         super().__init__(name, spec, counter_factory, state_sampler)
         self.combine_fn = combine_fn
-        self._first, self._add_input, self._finished = _folding(combine_fn)
+        self._first, self.add_input, self._finished = _folding(combine_fn)
         self._encode_key = key_coder.get_impl().encode_nested
         self._encode_window = window_coder.get_impl().encode
         self._limit = _SMALL if _is_small(combine_fn) else _UNKNOWN
@@ -75,7 +75,7 @@ class PrecombineOperation(operations.Operation):  # type: ignore[misc]
         if type(key) in PLAIN_KEYS:
             for table in self._tables:
                 if key in table:
-                    table[key] = self._add_input(table[key], item)
+                    table[key] = self.add_input(table[key], item)
                 else:
                     table[key] = self._first(item)
                     self._keys += 1
@@ -92,7 +92,17 @@ class PrecombineOperation(operations.Operation):  # type: ignore[misc]
                 table[encoded] = [key, self._first(item)]
                 self._keys += 1
             else:
-                entry[1] = self._add_input(entry[1], item)
+                entry[1] = self.add_input(entry[1], item)
+
+    def table_of(self, context: Any) -> dict[Any, Any]:
+        """The table for elements of ``context``, empty if they are in several windows.
+
+        Accumulators of keys that stand for themselves may be replaced in it. It is in use until
+        the next ``add``.
+        """
+        if context.windows is not self._current:
+            self._enter(context.windows)
+        return self._tables[0] if len(self._tables) == 1 else {}
 
     def _enter(self, windows: Any) -> None:
         known = self._seen.get(id(windows))
@@ -162,6 +172,5 @@ def _as_it_is(accumulator: Any) -> Any:
 
 def _is_small(combine_fn: Any) -> bool:
     return isinstance(combine_fn, (CountCombineFn, MeanCombineFn)) or (
-        isinstance(combine_fn, CallableWrapperCombineFn)
-        and combine_fn._fn in (min, max, sum)  # noqa: SLF001
+        isinstance(combine_fn, CallableWrapperCombineFn) and combine_fn._fn in (min, max, sum)  # noqa: SLF001
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import struct
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.coders.coder_impl import PaneInfoCoderImpl
 from apache_beam.transforms import userstate
@@ -14,6 +13,9 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from timers_state import Domain, KeyScope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # More timers of one key than this go to the store.
 _IN_MEMORY = 10_000
@@ -24,7 +26,7 @@ Address = tuple[str, str, Any]
 """Family, dynamic tag, window."""
 
 
-class KeyTimer(userstate.BaseTimer):  # type: ignore[misc]
+class KeyTimer(userstate.BaseTimer):
     """Sets and clears timers of one family, key and window."""
 
     __slots__ = ("_event_time", "_family", "_key", "_pane", "_table", "_timestamp", "_window")

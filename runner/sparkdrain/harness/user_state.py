@@ -8,14 +8,16 @@ forgotten, which is free if it never went to the store.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms import userstate
 
 from sparkdrain.errors import Unsupported
 from sparkdrain.harness.cells import CELLS
 from sparkdrain.harness.timers import KeyTimer, TimerTable
-from timers_state import KeyScope, Overlay
+
+if TYPE_CHECKING:
+    from timers_state import KeyScope, Overlay
 
 # Cells of one key beyond these are accounted for; the first few do not pay for it.
 _FREE_CELLS = 64
@@ -25,7 +27,7 @@ _ITEM_BYTES = 100
 _EXPANSION = 3
 
 
-class KeyedStateContext(userstate.UserStateContext):  # type: ignore[misc]
+class KeyedStateContext(userstate.UserStateContext):
     """What one stateful DoFn sees of the state and timers of the present key.
 
     Args:
@@ -33,9 +35,7 @@ class KeyedStateContext(userstate.UserStateContext):  # type: ignore[misc]
         overlay: the slot's state.
     """
 
-    def __init__(
-        self, transform_id: str, number: int, window_coder: Any, overlay: Overlay
-    ) -> None:
+    def __init__(self, transform_id: str, number: int, window_coder: Any, overlay: Overlay) -> None:
         self._transform_id = transform_id
         self._number = number
         self._window_impl = window_coder.get_impl()

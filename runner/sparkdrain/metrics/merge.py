@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam import coders
 from apache_beam.metrics import monitoring_infos
 from apache_beam.metrics.cells import StringSetData
-from apache_beam.portability.api import metrics_pb2
+from apache_beam.portability.api.metrics_pb2 import MonitoringInfo as Info
 
-Info = metrics_pb2.MonitoringInfo
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Metrics:

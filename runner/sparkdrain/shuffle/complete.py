@@ -7,11 +7,14 @@ producer, and with the blocks that those messages count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.shuffle.blocks import EndMessage, chain_checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Producer = tuple[int, int]
 """Level and slot."""

@@ -8,11 +8,14 @@ timestamp, windows and pane; in a MIXED run each element carries its own.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.coding import ElementCoding, create_OutputStream
-from sparkdrain.shuffle.outbox import Outbox, Partition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparkdrain.shuffle.outbox import Outbox, Partition
 
 _RUN = struct.Struct(">BIII")
 _COUNT = struct.Struct(">i")

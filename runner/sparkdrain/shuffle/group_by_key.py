@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam import coders
 from apache_beam.transforms.trigger import create_trigger_driver
@@ -11,9 +10,13 @@ from apache_beam.transforms.window import WindowedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
-from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.keys import key_codec
 from sparkdrain.shuffle.merging import GroupMerger, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparkdrain.shuffle.coding import ElementCoding
 
 _BATCH = 1024
 # The one pane of a window whose input has ended.

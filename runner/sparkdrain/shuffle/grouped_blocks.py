@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _U32 = struct.Struct(">I")
 
@@ -41,6 +44,6 @@ def decode_groups(payload: bytes) -> tuple[bytes, Iterator[tuple[bytes, bytes]]]
     sizes = array("I")
     sizes.frombytes(payload[position : position + 8 * count])
     ends = list(accumulate(sizes, initial=position + 8 * count))
-    keys = (payload[a:b] for a, b in zip(ends[:count], ends[1 : count + 1], strict=True))
-    chunks = (payload[a:b] for a, b in zip(ends[count:-1], ends[count + 1 :], strict=True))
+    keys = (payload[a:b] for a, b in pairwise(ends[: count + 1]))
+    chunks = (payload[a:b] for a, b in pairwise(ends[count:]))
     return section, zip(keys, chunks, strict=True)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
 from sparkdrain.shuffle.grouped_blocks import encode_groups
-from sparkdrain.shuffle.keys import KeyEncode
 from sparkdrain.shuffle.outbox import Outbox, Partition
+
+if TYPE_CHECKING:
+    from sparkdrain.shuffle.keys import KeyEncode
 
 _COUNT = struct.Struct(">i")
 _ONE = _COUNT.pack(1)
@@ -93,12 +95,12 @@ class GroupWriter:
 
     def flush(self) -> None:
         """Send all that was collected."""
-        sent = self._outbox.bytes
+        sent = self._outbox.sent_bytes
         for section, table in self._tables.items():
             self._send(section, table)
         self._tables = {}
         self._some_encoded = False
-        sent = self._outbox.bytes - sent
+        sent = self._outbox.sent_bytes - sent
         self.elements += self._count
         if self._count:
             fitting = self._count * _FLUSH_BYTES // max(1, sent)
@@ -134,7 +136,7 @@ class GroupWriter:
                 limit = size + self._block_bytes
         if cuts[-1] != len(chunks):
             cuts.append(len(chunks))
-        return list(zip(cuts, cuts[1:], strict=False))
+        return list(pairwise(cuts))
 
     def _chunk(self, values: list[Any]) -> bytes:
         if not self._some_encoded:

@@ -7,6 +7,7 @@ from typing import Any
 from zlib import crc32
 
 from apache_beam import coders
+
 from timers_state.keys import key_group
 
 KEY_GROUPS = 1024

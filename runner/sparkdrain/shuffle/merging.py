@@ -12,13 +12,15 @@ import heapq
 import os
 import struct
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.coders import coder_impl
 
 from sparkdrain.shuffle.grouped_blocks import decode_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
 _ENTRY = struct.Struct(">IIQ")
 _SIZE = struct.Struct(">I")
@@ -44,6 +46,7 @@ class Extent:
         self._size = size
 
     def load(self) -> bytes:
+        """Read it."""
         return self._file.read(self._offset, self._size)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
 from sparkdrain.shuffle.blocks import EndMessage, chain_checksum, encode_block, encode_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Partition = NewType("Partition", int)
 
@@ -54,7 +56,7 @@ class Outbox:
     attempt: int
     send: Callable[[Partition, bytes], None]
     """Takes a record for a partition; may block until there is room."""
-    bytes: int = 0
+    sent_bytes: int = 0
     side_bytes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     _sequence: int = 0
     _blocks: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
@@ -68,7 +70,7 @@ class Outbox:
         self._checksums[partition] = chain_checksum(
             self._checksums[partition], edge, sequence, len(payload)
         )
-        self.bytes += len(payload)
+        self.sent_bytes += len(payload)
         if partition > self.layout.reports:
             self.side_bytes[partition] += len(payload)
         self.send(partition, encode_block(self.level, edge, self.slot, sequence, payload))

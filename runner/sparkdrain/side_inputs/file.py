@@ -10,11 +10,13 @@ from __future__ import annotations
 import mmap
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from sparkdrain.shuffle.merging import Extent
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from sparkdrain.shuffle.merging import Extent
 
 _ENTRY = struct.Struct(">HII")
 _SIZE = struct.Struct(">I")
@@ -52,7 +54,7 @@ class SideFile:
         self._index = len(self._map) - 8 - 8 * self._count
 
     def _offset(self, entry: int) -> int:
-        return _COUNT.unpack_from(self._map, self._index + 8 * entry)[0]  # type: ignore[no-any-return]
+        return _COUNT.unpack_from(self._map, self._index + 8 * entry)[0]
 
     def _key(self, entry: int) -> tuple[bytes, bytes]:
         position = self._offset(entry)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam import coders
 
 from sparkdrain.errors import TruncatedInput
-from sparkdrain.side_inputs.file import SideFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sparkdrain.graph.plan import EdgeId, TransformId
+    from sparkdrain.side_inputs.file import SideFile
 
 
 class SideInputState:
     """The state handler of a stage: finds the file of (transform, tag), reads what is asked."""
 
     def __init__(
-        self, edges: Mapping[tuple[str, str], int], open_file: Callable[[int], SideFile | None]
+        self,
+        edges: Mapping[tuple[TransformId, str], EdgeId],
+        open_file: Callable[[int], SideFile | None],
     ) -> None:
         self._edges = edges
         self._open = open_file

@@ -10,12 +10,14 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.connection import Client, Connection, Listener
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.errors import TruncatedInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 # A split costs a task, about a tenth of a second: what ends sooner is not worth it.
 _PATIENCE_SECONDS = 1.0
@@ -110,9 +112,7 @@ class Balancer:
             except Exception:  # noqa: BLE001, S112 - a stranger without the key
                 continue
             name = "balancer-slot"
-            threading.Thread(
-                target=self._serve, args=(connection,), name=name, daemon=True
-            ).start()
+            threading.Thread(target=self._serve, args=(connection,), name=name, daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
         try:
@@ -135,9 +135,7 @@ class Balancer:
             lender.asked = False
             lender.since = self._clock()
             lender.patience = (
-                _PATIENCE_SECONDS
-                if answer
-                else min(2 * lender.patience, _LONGEST_PATIENCE_SECONDS)
+                _PATIENCE_SECONDS if answer else min(2 * lender.patience, _LONGEST_PATIENCE_SECONDS)
             )
         if answer is not None:
             self._accept(Gift(lender.slot, lender.attempt, *answer))

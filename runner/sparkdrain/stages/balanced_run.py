@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.stages.balance import Address, Balancer, Gift
-from sparkdrain.stages.report import SlotReport
-from sparkdrain.stages.spark import Exchange
 from sparkdrain.stages.task import Helper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from sparkdrain.stages.report import SlotReport
+    from sparkdrain.stages.spark import Exchange
 
 _PATIENCE_SECONDS = 30.0
 
@@ -90,9 +93,7 @@ class BalancedRun:
 
     def _await(self, gifts: int) -> None:
         with self._arrived:
-            arrived = self._arrived.wait_for(
-                lambda: len(self._helpers) >= gifts, _PATIENCE_SECONDS
-            )
+            arrived = self._arrived.wait_for(lambda: len(self._helpers) >= gifts, _PATIENCE_SECONDS)
             if not arrived:
                 msg = f"{gifts - len(self._helpers)} of {gifts} gifts of restrictions were lost"
                 raise TruncatedInput(msg)

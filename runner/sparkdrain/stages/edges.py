@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam import coders
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.graph.plan import Edge, EdgeKind
 from sparkdrain.harness.beam import Always, DefaultTrigger, Never
-from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import ElementWriter, read_runs
 from sparkdrain.shuffle.group_by_key import PaneGroups, WindowGroups
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, WindowedWriter
 from sparkdrain.shuffle.keys import key_codec, slots_of
 from sparkdrain.shuffle.merging import GroupMerger
-from sparkdrain.shuffle.outbox import Outbox, Partition
 from sparkdrain.stages.restrictions import RestrictionReader
-from sparkdrain.stages.residuals import Residuals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from apache_beam.portability.api import beam_runner_api_pb2
+
+    from sparkdrain.harness.bundle import StageBundle
+    from sparkdrain.shuffle.outbox import Outbox, Partition
+    from sparkdrain.stages.residuals import Residuals
 
 # Elements fed at one go; between two goes, deferred work is looked after.
 _FEED = 4096
@@ -213,6 +217,7 @@ class GroupReader:
 
     @property
     def spilled(self) -> int:
+        """Bytes that went to disk."""
         return self._merger.spilled_bytes
 
     def take(self, payload: memoryview, sources: Sequence[Source]) -> None:
@@ -241,6 +246,7 @@ class KeyedReader:
 
     @property
     def spilled(self) -> int:
+        """Bytes that went to disk."""
         return self._merger.spilled_bytes
 
     def take(self, payload: memoryview, sources: Sequence[Source]) -> None:

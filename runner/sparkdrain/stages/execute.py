@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 import logging
-import pickle
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from apache_beam.portability.api import beam_job_api_pb2, beam_runner_api_pb2, metrics_pb2
 
 from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.graph.translate import translate
 from sparkdrain.metrics.merge import Metrics
-from sparkdrain.options import Settings
 from sparkdrain.stages.cluster import spark_context
 from sparkdrain.stages.levels import LevelRunner
 from sparkdrain.stages.workers import job_context
-from sparkdrain.types import Artifact, CancelToken
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sparkdrain.options import Settings
+    from sparkdrain.types import Artifact, CancelToken
 
 _LOGGER = logging.getLogger(__name__)
 _RUNS = itertools.count(1)
@@ -29,7 +31,8 @@ _WARNING = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
 class Observer(Protocol):
     """Who wants to hear how a job goes."""
 
-    def message(self, importance: int, text: str) -> None: ...
+    def message(self, importance: int, text: str) -> None:
+        """Take a message; ``importance`` is ``JobMessage.MessageImportance``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,32 +5,37 @@ from __future__ import annotations
 import contextlib
 import pickle
 import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 
 from sparkdrain.errors import Cancelled
 from sparkdrain.graph.plan import EdgeKind, Plan
-from sparkdrain.options import Settings
 from sparkdrain.shuffle.blocks import Block, EndMessage, Report, decode
 from sparkdrain.shuffle.complete import Completeness, agree
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.side_inputs.file import write_side_file
 from sparkdrain.stages.balanced_run import BalancedRun
-from sparkdrain.stages.preparation import Preparation
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.restrictions import restriction_edges
 from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
 from sparkdrain.stages.spark_error import as_error
 from sparkdrain.stages.task import LevelTask, TaskOptions
-from sparkdrain.types import CancelToken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark import SparkContext
+
+    from sparkdrain.options import Settings
+    from sparkdrain.stages.preparation import Preparation
+    from sparkdrain.types import CancelToken
 
 _SIDE_BUCKETS = 16
 
@@ -58,9 +63,7 @@ class LevelRunner:
         slots = settings.slots or context.defaultParallelism
         sides = _SIDE_BUCKETS if any(e.kind is EdgeKind.SIDE for e in plan.edges) else 0
         self._layout = Layout(slots, len(plan.levels), sides)
-        self._partitioner = partitioner(
-            context, self._layout.partitions, hash(run_id) & 0x7FFFFFFF
-        )
+        self._partitioner = partitioner(context, self._layout.partitions, hash(run_id) & 0x7FFFFFFF)
         self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
         # Of each level that has run: what was sent, and the slots that sent it.
         self._exchanges: dict[int, list[Exchange]] = {}
@@ -160,9 +163,7 @@ class LevelRunner:
             lambda: self._set_job_group(task.level),
         )
         with run:
-            main = self._exchange(
-                replace(task, balancer=run.address), sources, self._layout.slots
-            )
+            main = self._exchange(replace(task, balancer=run.address), sources, self._layout.slots)
             reports = run.wait(self._reports(main))
         self._exchanges[task.level] = [main, *run.exchanges]
         return reports
@@ -184,8 +185,7 @@ class LevelRunner:
         for edge in edges:
             merger = mergers[edge.id]
             self._side_inputs[edge.id] = FileBroadcast(
-                self._context,
-                lambda file, merger=merger: write_side_file(file, merger.sorted_groups()),
+                self._context, partial(_write_sorted, merger)
             )
             merger.close()
 
@@ -228,6 +228,10 @@ def _reports(records: Iterator[bytes]) -> list[SlotReport]:
         for message in map(decode, records)
         if isinstance(message, Report)
     ]
+
+
+def _write_sorted(merger: GroupMerger, file: IO[bytes]) -> None:
+    write_side_file(file, merger.sorted_groups())
 
 
 def _driver_scratch() -> Path:

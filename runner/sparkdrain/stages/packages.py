@@ -12,6 +12,7 @@ import shutil
 import site
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,7 +111,10 @@ def _site_packages(place: Path) -> str:
 
 def _see_installed(directory: Path) -> None:
     """Let pip in the new environment see what this Python has."""
-    lines = [path for path in sys.path if path and os.path.isdir(path)]
+    # But not the standard library: pip hides what stands here when it builds a package.
+    library = sysconfig.get_path("stdlib")
+    own = {library, os.path.join(library, "lib-dynload")}
+    lines = [path for path in sys.path if os.path.isdir(path) and path not in own]
     (directory / "workers.pth").write_text("\n".join(lines) + "\n", "utf-8")
 
 

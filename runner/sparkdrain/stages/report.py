@@ -20,7 +20,7 @@ class SlotReport:
     metrics: list[bytes] = field(default_factory=list)
     """Serialized ``MonitoringInfo`` protos."""
     elements: int = 0
-    bytes: int = 0
+    sent_bytes: int = 0
     spilled: int = 0
     gifts: int = 0
     """How many times restrictions were given away to other slots."""

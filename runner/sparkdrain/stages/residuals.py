@@ -5,10 +5,12 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sparkdrain.harness.bundle import StageBundle
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.harness.bundle import StageBundle
 
 
 class Residuals:

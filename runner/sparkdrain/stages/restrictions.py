@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph import urns
-from sparkdrain.graph.plan import EdgeId, Stage
-from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sparkdrain.graph.plan import EdgeId, Stage
+    from sparkdrain.shuffle.coding import ElementCoding
 
 
 def restriction_edges(stage: Stage) -> frozenset[EdgeId]:

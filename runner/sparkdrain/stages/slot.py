@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
@@ -16,14 +14,19 @@ from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
-from sparkdrain.shuffle.outbox import Outbox
 from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.balance import Address, Gift, Lending
 from sparkdrain.stages.edges import Codings, Source, reader_for, writer_for
 from sparkdrain.stages.report import SlotReport
-from sparkdrain.stages.restrictions import RestrictionReader, restriction_edges
 from sparkdrain.stages.residuals import Residuals
+from sparkdrain.stages.restrictions import RestrictionReader, restriction_edges
 from timers_state import Overlay, ScratchStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sparkdrain.shuffle.outbox import Outbox
 
 _LOGGER = logging.getLogger(__name__)
 _IMPULSE = GlobalWindows.windowed_value(b"")
@@ -63,9 +66,7 @@ class Slot:
             edge.id: writer_for(edge, codings, outbox, options.block_bytes)
             for edge in plan.edges_out_of(level)
         }
-        restrictions = {
-            edge for stage in plan.levels[level] for edge in restriction_edges(stage)
-        }
+        restrictions = {edge for stage in plan.levels[level] for edge in restriction_edges(stage)}
         self._readers = {
             edge.id: reader_for(
                 edge,
@@ -223,7 +224,7 @@ class Slot:
             dict(self._outbox.side_bytes),
             metrics,
             sum(writer.elements for writer in self._writers.values()),
-            self._outbox.bytes,
+            self._outbox.sent_bytes,
             sum(reader.spilled for reader in self._readers.values()),
             self._gifts,
         ).encode()

@@ -42,7 +42,7 @@ class Exchange:
         # Which workers run it; ``context`` may be one job's view of the SparkContext.
         sent.ctx = context
         pairs = context._jvm.PairwiseRDD(sent._jrdd.rdd()).asJavaPairRDD()
-        self.pairs = pairs.partitionBy(partitioner)
+        self.pairs: Any = pairs.partitionBy(partitioner)
         self._partitions = partitions
 
     def read(self, partitions: Sequence[int]) -> Iterator[bytes]:
@@ -114,7 +114,8 @@ class FileBroadcast(Broadcast[Any]):
     @property
     def value(self) -> Any:
         """Not there: a file has no value."""
-        raise AttributeError("value")
+        message = "value"
+        raise AttributeError(message)
 
     def drop(self) -> None:
         """Remove it everywhere."""

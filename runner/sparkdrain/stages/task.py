@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.core.broadcast import Broadcast
-
-from sparkdrain.shuffle.complete import Producer
 from sparkdrain.shuffle.outbox import Layout, Outbox
-from sparkdrain.stages.balance import Address, Gift
 from sparkdrain.stages.failure import guarded
-from sparkdrain.stages.preparation import Preparation
 from sparkdrain.stages.pump import Pump
 from sparkdrain.stages.slot import Slot
 from sparkdrain.stages.spark import broadcast_path, local_directories
 from sparkdrain.stages.worker import worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.core.broadcast import Broadcast
+
+    from sparkdrain.shuffle.complete import Producer
+    from sparkdrain.stages.balance import Address, Gift
+    from sparkdrain.stages.preparation import Preparation
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class LevelTask:
             worker().prepare(self.preparation)
             # Random, so that two executions of this task can be told apart.
             attempt = random.SystemRandom().getrandbits(63)
+
             def work(push: Callable[[tuple[int, bytes]], None]) -> None:
                 def send(partition: int, record: bytes) -> None:
                     push((partition, record))

@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import pickle
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sparkdrain.graph.plan import Plan
 from sparkdrain.side_inputs.file import SideFile
 from sparkdrain.stages.preparation import Preparation, prepare
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sparkdrain.graph.plan import Plan
 
 _PLANS_KEPT = 2
 _FILES_KEPT = 64

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.graph import urns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 def drop_side_inputs_of_exchanges(stages: Iterable[Any], context: Any) -> Iterator[Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import Stage, proto_utils
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 def separate_barriers(stages: Iterable[Any], context: Any) -> Iterator[Any]:
