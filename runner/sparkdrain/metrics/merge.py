@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from apache_beam import coders
 from apache_beam.metrics import monitoring_infos
 from apache_beam.metrics.cells import StringSetData
-from apache_beam.portability.api.metrics_pb2 import MonitoringInfo as Info
+from apache_beam.portability.api import metrics_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+Info: TypeAlias = metrics_pb2.MonitoringInfo
 
 
 class Metrics:
