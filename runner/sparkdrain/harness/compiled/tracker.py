@@ -7,10 +7,13 @@ line at which the chain stands tells the step. Asking costs a walk up the stack,
 from __future__ import annotations
 
 import sys
-from types import CodeType
-from typing import Any
+import threading
+from typing import TYPE_CHECKING, Any
 
-from sparkdrain.harness.compiled.generate import Chain
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from sparkdrain.harness.compiled.generate import Chain
 
 
 class StepTracker:
@@ -25,8 +28,8 @@ class StepTracker:
         self._chains[chain.code] = chain
 
     def current_state(self) -> Any:
-        """The state of the step that is at work in this thread."""
-        frame = sys._getframe(1)  # noqa: SLF001
+        """The state of the step that is at work."""
+        frame = self._frame()
         while frame is not None:
             chain = self._chains.get(frame.f_code)
             if chain is not None:
@@ -36,6 +39,13 @@ class StepTracker:
                 break
             frame = frame.f_back
         return self._sampler.current_state()
+
+    def _frame(self) -> FrameType | None:
+        """Where the stage's thread stands; also for a thread that user code has it wait for."""
+        thread = self._sampler.tracked_thread
+        if thread is None or thread.ident == threading.get_ident():
+            return sys._getframe(2)  # noqa: SLF001
+        return sys._current_frames().get(thread.ident)  # noqa: SLF001
 
     def update_metric(self, name: Any, value: Any) -> None:
         """What Beam's metric objects call."""
