@@ -128,6 +128,8 @@ class PrecombineOperation(operations.Operation):
             for key, entry in table.items():
                 plain, accumulator = entry if type(key) is tuple else (key, entry)
                 self.output(with_value((plain, finished(accumulator))))
+            # Who still has the table finds no key in it, and asks for another.
+            table.clear()
 
     def finish(self) -> None:
         with self.scoped_finish_state:

@@ -7,15 +7,18 @@ Which step is at work can be told from the line, which is how errors and metrics
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue, WindowedValue
 
 from sparkdrain.harness.compiled.steps import Step, StepKind
+from sparkdrain.shuffle.grouping import PLAIN_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType
 
 # CPython allows 20 nested blocks; what is deeper goes on in a function of its own.
 _DEEPEST = 12
@@ -42,13 +45,14 @@ class Emitter:
         step_of: the step that a transform is, or None.
         leave: what takes the elements of a transform that is no step: ``leave(windowed)``.
         counter: what counts the elements of a step's output: ``counter(n)``.
-        wrapped: what takes a tagged, timestamped or windowed result of a step.
+        unwrap: makes value and context of a tagged, timestamped or windowed result of a step; no
+            context if the result does not belong to the step's main output.
     """
 
     step_of: Callable[[str], Step | None]
     leave: Callable[[str], Callable[[Any], None]]
     counter: Callable[[Step], Callable[[int], None] | None]
-    wrapped: Callable[[Step], Callable[[Any, Any], None]]
+    unwrap: Callable[[Step], Callable[[Any, Any], tuple[Any, Any]]]
     names: dict[str, Any] = field(
         default_factory=lambda: {
             "WRAPPED": WRAPPED,
@@ -59,6 +63,8 @@ class Emitter:
     body: list[str] = field(default_factory=list)
     lines: dict[int, Step] = field(default_factory=dict)
     counters: list[tuple[str, Callable[[int], None]]] = field(default_factory=list)
+    starts: list[str] = field(default_factory=list)
+    """Statements to run before the first element."""
     numbers: Any = field(default_factory=itertools.count)
 
     def line(self, indent: int, text: str, step: Step | None = None) -> None:
@@ -74,7 +80,9 @@ class Emitter:
     def fresh(self, prefix: str) -> str:
         return f"{prefix}{next(self.numbers)}"
 
-    def subtree(self, ids: list[str], v: str, c: str, depth: int, blocks: int, *, last: bool) -> None:
+    def subtree(
+        self, ids: list[str], v: str, c: str, depth: int, blocks: int, *, last: bool
+    ) -> None:
         """Emit all consumers of a value; ``last``: nothing follows in the enclosing loop."""
         if not ids:
             self.line(depth, "pass")
@@ -89,8 +97,10 @@ class Emitter:
     def step(self, step: Step, v: str, c: str, depth: int, blocks: int, *, last: bool) -> None:
         f = "" if step.kind is StepKind.IDENTITY else self.name("f", step.function)
         match step.kind:
+            case StepKind.FOLD:
+                self.fold(step, f, v, c, depth)
             case StepKind.END:
-                self.line(depth, f"{f}({v}, {c})", step if step.calls_user else None)
+                self.line(depth, f"{f}({v}, {c})")
             case StepKind.IDENTITY:
                 self.after(step, v, c, depth, blocks, last=last, fresh=False)
             case StepKind.MAP | StepKind.MAP_TUPLE:
@@ -124,18 +134,43 @@ class Emitter:
                 self.line(depth, f"for {out} in {f}({v}):", step)
                 self.after(step, out, c, depth + 1, blocks + 1, last=True, fresh=True)
 
+    def fold(self, step: Step, f: str, v: str, c: str, depth: int) -> None:
+        """Emit a precombine: the accumulator of a known key in a single window is at hand.
+
+        The table is asked for again whenever the context changes and after every other add,
+        which may have flushed it.
+        """
+        key, item, table, known = (self.fresh(prefix) for prefix in "kxto")
+        self.starts += [f"{table} = {known} = None"]
+        table_of = self.name("table", step.operation.table_of)
+        plain = self.name("PLAIN", PLAIN_KEYS)
+        add_input = self.name("add", step.operation.add_input)
+        self.line(depth, f"{key}, {item} = {v}")
+        self.line(depth, f"if {c} is not {known}:")
+        self.line(depth + 1, f"{table} = {table_of}({c}); {known} = {c}")
+        self.line(depth, f"if type({key}) in {plain} and {key} in {table}:")
+        self.line(depth + 1, f"{table}[{key}] = {add_input}({table}[{key}], {item})", step)
+        self.line(depth, "else:")
+        self.line(depth + 1, f"{f}({v}, {c})", step)
+        self.line(depth + 1, f"{table} = {table_of}({c})")
+
     def after(
         self, step: Step, v: str, c: str, depth: int, blocks: int, *, last: bool, fresh: bool
     ) -> None:
         """Emit what becomes of a step's result ``v``."""
         if fresh and step.may_yield_wrapped:
+            # A timestamped value goes on in a context of its own; a tagged one goes elsewhere.
+            context = self.fresh("c")
+            self.line(depth, f"{context} = {c}")
             self.line(depth, f"if type({v}) in WRAPPED:")
-            self.line(depth + 1, f"{self.name('wrapped', self.wrapped(step))}({v}, {c})")
+            unwrap = self.name("unwrap", self.unwrap(step))
+            self.line(depth + 1, f"{v}, {context} = {unwrap}({v}, {c})")
             if last:
-                self.line(depth + 1, "continue")
+                self.line(depth + 1, f"if {context} is None: continue")
             else:
-                self.line(depth, "else:")
+                self.line(depth, f"if {context} is not None:")
                 depth += 1
+            c = context
         count = self.counter(step)
         if count is not None:
             counter = self.fresh("n")
@@ -156,14 +191,13 @@ def generate(root: Step, emitter: Emitter) -> Chain:
     """The function that runs everything behind ``root``, which included."""
     emitter.line(0, "def run(values, c):")
     start = len(emitter.body)
-    emitter.line(1, "pass")  # counters, once they are known
+    emitter.line(1, "pass")  # what is to be set first, once it is known
     emitter.line(1, "for v in values:")
     emitter.step(root, "v", "c", 2, 1, last=True)
     for counter, count in emitter.counters:
         emitter.line(1, f"{emitter.name('count', count)}({counter})")
-    if emitter.counters:
-        names = " = ".join(counter for counter, _ in emitter.counters)
-        emitter.body[start] = f"    {names} = 0"
+    starts = [*emitter.starts, *(f"{counter} = 0" for counter, _ in emitter.counters)]
+    emitter.body[start] = f"    {'; '.join(starts) or 'pass'}"
     source = "\n".join(emitter.body) + "\n"
     filename = f"<compiled chain {next(_NUMBERS)} from {root.transform}>"
     exec(compile(source, filename, "exec"), emitter.names)  # noqa: S102 - our own source

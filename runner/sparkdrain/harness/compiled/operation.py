@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import TimestampedValue, WindowedValue, WindowFn
+from apache_beam.transforms.window import TimestampedValue, WindowedValue
 
 from sparkdrain.harness.beam import operations
 from sparkdrain.harness.compiled.generate import Chain, Emitter, generate
+from sparkdrain.harness.compiled.windowing import WindowAssigner
 from sparkdrain.harness.compiled.steps import Step, StepKind, recognise
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Steps:
@@ -35,7 +37,7 @@ class Steps:
         proto = self._descriptor.transforms[transform_id]
         operation = self._operation(transform_id)
         step = recognise(transform_id, proto, operation, self._factory)
-        if step is None or step.kind is StepKind.END:
+        if step is None or step.is_last:
             return step
         tags = list(proto.outputs)
         main = tags[0] if len(tags) == 1 else "None"
@@ -62,12 +64,12 @@ def compile_from(
     if factory.steps is None:
         factory.steps = Steps(operation, consumers, factory, descriptor)
     step = factory.steps[transform_id]
-    if step is None or step.kind is StepKind.END:
+    if step is None or step.is_last:
         return None
     return CompiledOperation(step, factory)
 
 
-class CompiledOperation(operations.Operation):  # type: ignore[misc]
+class CompiledOperation(operations.Operation):
     """Does what the operation of its first step and all behind it would do.
 
     Only producers see it. Life cycle and metrics stay with the operations it stands for, which
@@ -136,7 +138,7 @@ class CompiledOperation(operations.Operation):  # type: ignore[misc]
             step_of=lambda id_: steps[id_],
             leave=lambda id_: self._factory.entry(id_).process,
             counter=_counter,
-            wrapped=_Unwrap,
+            unwrap=_Unwrap,
         )
         self._chain = generate(self._step, emitter)
         self._factory.tracker.add(self._chain)
@@ -154,7 +156,7 @@ class CompiledOperation(operations.Operation):  # type: ignore[misc]
         except Exception:  # noqa: BLE001 - user exceptions may be made in any way
             text = traceback.format_exception_only(type(error), error)[-1].strip()
             new = RuntimeError(text + annotation)  # type: ignore[assignment]
-            new._tagged_with_step = True  # type: ignore[attr-defined]  # noqa: SLF001
+            new._tagged_with_step = True  # noqa: SLF001
         raise new.with_traceback(sys.exc_info()[2])
 
     def _failed_step(self, error: Exception) -> Step | None:
@@ -184,38 +186,41 @@ def _main_index(step: Step) -> int | None:
 
 
 class _Unwrap:
-    """Sends a tagged, timestamped or windowed result the way that Beam's operations go."""
+    """Takes a tagged, timestamped or windowed result apart, as Beam's operations do."""
 
     def __init__(self, step: Step) -> None:
         operation = step.operation
-        self._windowfn = step.windowfn
+        self._assign = WindowAssigner(step.windowfn)
         tags = operation.spec.output_tags
         self._receivers = dict(zip(tags, operation.receivers, strict=False))
         index = _main_index(step)
-        if index is not None:
-            self._receivers[None] = operation.receivers[index]
+        self._main = None if index is None else tags[index]
 
-    def __call__(self, result: Any, context: Any) -> None:
-        tag = None
-        if type(result) is TaggedOutput:
-            tag, result = result.tag, result.value
-            if not isinstance(tag, str):
-                msg = f"In a TaggedOutput the tag must be a string, not {type(tag)}"
-                raise TypeError(msg)
-        receiver = self._receivers.get(tag)
+    def __call__(self, result: Any, context: Any) -> tuple[Any, Any]:
+        """Value and context for the main output, or no context: it went to another output."""
+        if type(result) is not TaggedOutput:
+            return self._windowed(result, context)
+        if not isinstance(result.tag, str):
+            msg = f"In a TaggedOutput the tag must be a string, not {type(result.tag)}"
+            raise TypeError(msg)
+        value, context = self._windowed(result.value, context)
+        if result.tag == self._main:
+            return value, context
+        receiver = self._receivers.get(result.tag)
         if receiver is not None:
-            receiver.receive(self._windowed(result, context))
+            receiver.receive(context.with_value(value))
+        return None, None
 
-    def _windowed(self, result: Any, context: Any) -> Any:
-        if isinstance(result, WindowedValue):
-            if len(context.windows) != 1:
-                result.windows *= len(context.windows)
-            return result
+    def _windowed(self, result: Any, context: Any) -> tuple[Any, Any]:
+        times = len(context.windows)
         if isinstance(result, TimestampedValue):
-            windows = self._windowfn.assign(
-                WindowFn.AssignContext(result.timestamp, result.value)
-            )
-            if len(context.windows) != 1:
-                windows = windows * len(context.windows)
-            return WindowedValue(result.value, result.timestamp, windows)
-        return context.with_value(result)
+            context = self._assign.at(result.timestamp, result.value)
+            result = result.value
+        elif isinstance(result, WindowedValue):
+            context, result = result, result.value
+        else:
+            return result, context
+        if times != 1:
+            windows = list(context.windows) * times
+            context = WindowedValue(None, context.timestamp, windows, context.pane_info)
+        return result, context

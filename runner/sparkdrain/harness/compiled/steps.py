@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.core import CallableWrapperDoFn, Windowing, _DoFnParam
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
@@ -14,6 +13,9 @@ from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 from sparkdrain.graph import urns
 from sparkdrain.harness.beam import common
 from sparkdrain.harness.compiled.windowing import WindowAssigner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class StepKind(enum.Enum):
@@ -35,6 +37,8 @@ class StepKind(enum.Enum):
     """``v`` in the context ``function(context, v)``"""
     IDENTITY = enum.auto()
     """``v``"""
+    FOLD = enum.auto()
+    """``function(v, context)`` adds it to the accumulator of its key; nothing comes out"""
     END = enum.auto()
     """``function(v, context)`` takes it; nothing comes out"""
 
@@ -61,9 +65,9 @@ class Step:
         return self.kind in (StepKind.FLAT_MAP, StepKind.GENERATOR)
 
     @property
-    def calls_user(self) -> bool:
-        """Whether metrics that are counted meanwhile are the step's own."""
-        return self.kind is not StepKind.END or hasattr(self.operation, "combine_fn")
+    def is_last(self) -> bool:
+        """Whether nothing comes out of it."""
+        return self.kind in (StepKind.FOLD, StepKind.END)
 
     @property
     def may_yield_wrapped(self) -> bool:
@@ -79,7 +83,7 @@ _LAMBDAS = {
 }
 
 
-def recognise(
+def recognise(  # noqa: PLR0911 - one for each kind
     transform_id: str, proto: Any, operation: Any, factory: Any
 ) -> Step | None:
     """The step that a transform is, or None if it is not simple."""
@@ -87,15 +91,13 @@ def recognise(
     if urn == urns.SINK:
         return Step(transform_id, StepKind.END, operation.writer.write, operation)
     if urn == urns.PRECOMBINE and hasattr(operation, "add"):
-        return Step(transform_id, StepKind.END, operation.add, operation)
+        return Step(transform_id, StepKind.FOLD, operation.add, operation)
     if urn in (urns.IDENTITY, urns.FLATTEN):
         return Step(transform_id, StepKind.IDENTITY, None, operation)
     if urn in (urns.MERGE_ACCUMULATORS, urns.EXTRACT_OUTPUTS):
         return Step(transform_id, StepKind.MAP_VALUE, operation.apply, operation)
     if urn == urns.ASSIGN_WINDOWS:
-        windowing = Windowing.from_runner_api(
-            _parse_windowing(proto.spec.payload), factory.context
-        )
+        windowing = Windowing.from_runner_api(_parse_windowing(proto.spec.payload), factory.context)
         assign = WindowAssigner(windowing.windowfn)
         return Step(transform_id, StepKind.ASSIGN_WINDOWS, assign, operation)
     if urn == urns.PAR_DO:
@@ -132,7 +134,7 @@ def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
 def _kind(dofn: Any, process: Callable[..., Any]) -> tuple[StepKind, Callable[..., Any]]:
     if isinstance(dofn, CallableWrapperDoFn):
         function = dofn._fn  # noqa: SLF001
-        code = getattr(function, "__code__", None)
+        code: Any = getattr(function, "__code__", None)
         kind = _LAMBDAS.get(getattr(code, "co_qualname", ""))
         if kind is not None and code.co_filename.replace("\\", "/").endswith(
             "apache_beam/transforms/core.py"

@@ -12,6 +12,7 @@ from apache_beam.transforms.window import (
     WindowedValue,
     WindowFn,
 )
+from apache_beam.utils.timestamp import Timestamp
 
 _REMEMBERED = 4096
 _GLOBAL = (GlobalWindow(),)
@@ -32,15 +33,26 @@ class WindowAssigner:
         # An element in several windows counts once for each, also in its new ones.
         if self._step is None or len(context.windows) != 1:
             return self._assigned(context, value)
-        micros = context.timestamp_micros
-        if micros == self._micros:
-            return self._context
-        self._micros = micros
-        self._context = WindowedValue(None, context.timestamp, self.windows_at(micros, context))
+        if context.timestamp_micros != self._micros:
+            self._move(context.timestamp)
         return self._context
 
-    def windows_at(self, micros: int, context: Any) -> Any:
+    def at(self, timestamp: Timestamp, value: Any) -> Any:
+        """The context of ``value`` with a new timestamp and the windows of that time."""
+        if self._step is None:
+            windows = self._windowfn.assign(WindowFn.AssignContext(timestamp, value))
+            return WindowedValue(None, timestamp, windows)
+        if timestamp.micros != self._micros:
+            self._move(timestamp)
+        return self._context
+
+    def _move(self, timestamp: Timestamp) -> None:
+        self._micros = timestamp.micros
+        self._context = WindowedValue(None, timestamp, self._windows_at(timestamp))
+
+    def _windows_at(self, timestamp: Timestamp) -> Any:
         """The windows of a time; only for window functions that look at nothing else."""
+        micros = timestamp.micros
         period, offset = self._step
         if not period:
             return _GLOBAL
@@ -50,7 +62,7 @@ class WindowAssigner:
             if len(self._windows) >= _REMEMBERED:
                 self._windows.clear()
             windows = tuple(
-                self._windowfn.assign(WindowFn.AssignContext(context.timestamp, element=None))
+                self._windowfn.assign(WindowFn.AssignContext(timestamp, element=None))
             )
             self._windows[number] = windows
         return windows
