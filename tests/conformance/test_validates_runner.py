@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import unittest
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from apache_beam.testing import test_pipeline
 from pipelines import flags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MODULES = (
     "apache_beam.metrics.metric_test",

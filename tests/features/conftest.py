@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import apache_beam as beam
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from typing import TYPE_CHECKING
+
 from engines import ENGINES
+
+if TYPE_CHECKING:
+    import apache_beam as beam
 
 HERE = Path(__file__).parent
 

@@ -291,7 +291,7 @@ def test_a_flattened_side_input(pipeline):
 
 
 def test_a_side_input_of_a_batched_dofn(pipeline):
-    import numpy as np
+    import numpy as np  # noqa: PLC0415 - only in the workers
 
     class Shift(beam.DoFn):
         def process_batch(self, batch: np.ndarray, by: int):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 import pytest
@@ -20,7 +20,11 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 from apache_beam.utils.timestamp import Timestamp
+
 from tests.support.in_memory import DEFAULTS, run_in_memory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SMALL = dataclasses.replace(DEFAULTS, memory_bytes=200_000)
 
@@ -145,12 +149,7 @@ class ManyTimers(beam.DoFn):
 def test_timers_fire_in_time_order_whether_few_or_many(tmp_path, timers) -> None:
     pipeline = beam.Pipeline()
     out = tmp_path / "out"
-    _ = (
-        pipeline
-        | beam.Create([("k", 1)])
-        | beam.ParDo(ManyTimers(timers))
-        | beam.ParDo(Save(out))
-    )
+    _ = pipeline | beam.Create([("k", 1)]) | beam.ParDo(ManyTimers(timers)) | beam.ParDo(Save(out))
     run_in_memory(pipeline, options=SMALL)
     fired = [json.loads(line) for line in out.read_text().splitlines()]
     times = [at for _, at in fired]

@@ -14,9 +14,9 @@ import apache_beam as beam
 from apache_beam.transforms import window
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.in_memory import run_in_memory
 
 from sparkdrain.stages.task import TaskOptions
+from tests.support.in_memory import run_in_memory
 
 
 class Twice(beam.DoFn):
@@ -81,8 +81,10 @@ def windowed(transform):
 
 def cogroup(p):
     return (
-        {"a": p | "KeyA" >> beam.Map(lambda v: (v % 4, v)),
-         "b": p | "KeyB" >> beam.Map(lambda v: (v % 4, 1))}
+        {
+            "a": p | "KeyA" >> beam.Map(lambda v: (v % 4, v)),
+            "b": p | "KeyB" >> beam.Map(lambda v: (v % 4, 1)),
+        }
         | beam.CoGroupByKey()
         | "Join" >> beam.MapTuple(lambda k, g: k + sum(g["a"]) + sum(g["b"]))
     )
@@ -104,43 +106,62 @@ OPERATIONS = {
     ),
     "reshuffle": (lambda p: p | beam.Reshuffle(), lambda vs: vs),
     "sum per key": (
-        lambda p: p | beam.Map(lambda v: (v % 7, v)) | beam.CombinePerKey(sum)
-        | "Flat" >> beam.MapTuple(lambda k, s: k + s),
+        lambda p: (
+            p
+            | beam.Map(lambda v: (v % 7, v))
+            | beam.CombinePerKey(sum)
+            | "Flat" >> beam.MapTuple(lambda k, s: k + s)
+        ),
         lambda vs: [k + s for k, s in group_sums(vs).items()],
     ),
     "group": (
-        lambda p: p | beam.Map(lambda v: (str(v % 7), v)) | beam.GroupByKey()
-        | "Flat" >> beam.MapTuple(lambda k, g: int(k) + sum(g)),
+        lambda p: (
+            p
+            | beam.Map(lambda v: (str(v % 7), v))
+            | beam.GroupByKey()
+            | "Flat" >> beam.MapTuple(lambda k, g: int(k) + sum(g))
+        ),
         lambda vs: [k + s for k, s in group_sums(vs).items()],
     ),
     "group by tuples": (
-        lambda p: p
-        | beam.Map(lambda v: ((v % 7, "x"), [v])).with_output_types(
-            tuple[tuple[int, str], list[int]]
-        )
-        | beam.GroupByKey()
-        | "Flat" >> beam.MapTuple(lambda k, g: k[0] + sum(sum(x) for x in g)),
+        lambda p: (
+            p
+            | beam.Map(lambda v: ((v % 7, "x"), [v])).with_output_types(
+                tuple[tuple[int, str], list[int]]
+            )
+            | beam.GroupByKey()
+            | "Flat" >> beam.MapTuple(lambda k, g: k[0] + sum(sum(x) for x in g))
+        ),
         lambda vs: [k + s for k, s in group_sums(vs).items()],
     ),
     "fixed windows": (
-        lambda p: windowed(beam.WindowInto(window.FixedWindows(10)))(p)
-        | "Key" >> beam.Map(lambda v: (v % 3, v)) | beam.CombinePerKey(sum)
-        | "Flat" >> beam.MapTuple(lambda k, s: k + s) | "Back" >> beam.WindowInto(window.GlobalWindows()),
+        lambda p: (
+            windowed(beam.WindowInto(window.FixedWindows(10)))(p)
+            | "Key" >> beam.Map(lambda v: (v % 3, v))
+            | beam.CombinePerKey(sum)
+            | "Flat" >> beam.MapTuple(lambda k, s: k + s)
+            | "Back" >> beam.WindowInto(window.GlobalWindows())
+        ),
         lambda vs: [k + s for (k, _), s in fixed_window_sums(vs).items()],
     ),
     "sliding windows": (
-        lambda p: windowed(beam.WindowInto(window.SlidingWindows(10, 5)))(p)
-        | "Key" >> beam.Map(lambda v: ("k", v)) | beam.GroupByKey()
-        | "Flat" >> beam.MapTuple(lambda k, g: len(list(g)))
-        | "Back" >> beam.WindowInto(window.GlobalWindows()),
+        lambda p: (
+            windowed(beam.WindowInto(window.SlidingWindows(10, 5)))(p)
+            | "Key" >> beam.Map(lambda v: ("k", v))
+            | beam.GroupByKey()
+            | "Flat" >> beam.MapTuple(lambda k, g: len(list(g)))
+            | "Back" >> beam.WindowInto(window.GlobalWindows())
+        ),
         lambda vs: list(sliding_counts(vs).values()),
     ),
     "tagged": (
-        lambda p: p
-        | beam.ParDo(
-            lambda v: [beam.pvalue.TaggedOutput("odd", v) if v % 2 else v]
-        ).with_outputs("odd", main="even")
-        | beam.Flatten(),
+        lambda p: (
+            p
+            | beam.ParDo(
+                lambda v: [beam.pvalue.TaggedOutput("odd", v) if v % 2 else v]
+            ).with_outputs("odd", main="even")
+            | beam.Flatten()
+        ),
         lambda vs: vs,
     ),
     "both ways": (
@@ -148,15 +169,17 @@ OPERATIONS = {
         lambda vs: vs + [v + 100 for v in vs] + vs,
     ),
     "side input": (
-        lambda p: p
-        | beam.Map(lambda v, other: v + len(other), other=beam.pvalue.AsList(p)),
+        lambda p: p | beam.Map(lambda v, other: v + len(other), other=beam.pvalue.AsList(p)),
         lambda vs: [v + len(vs) for v in vs],
     ),
     "side multimap": (
-        lambda p: p
-        | "Look" >> beam.Map(
-            lambda v, other: v + len(list(other[v % 3])),
-            other=beam.pvalue.AsMultiMap(p | "K" >> beam.Map(lambda v: (v % 3, v))),
+        lambda p: (
+            p
+            | "Look"
+            >> beam.Map(
+                lambda v, other: v + len(list(other[v % 3])),
+                other=beam.pvalue.AsMultiMap(p | "K" >> beam.Map(lambda v: (v % 3, v))),
+            )
         ),
         lambda vs: [v + sum(1 for w in vs if w % 3 == v % 3) for v in vs],
     ),

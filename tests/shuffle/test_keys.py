@@ -25,8 +25,10 @@ def test_the_slot_of_a_key_never_changes_between_releases() -> None:
         (coders.StrUtf8Coder(), st.text()),
         (coders.BytesCoder(), st.binary()),
         (coders.VarIntCoder(), st.integers(-(2**63), 2**63 - 1)),
-        (coders.TupleCoder([coders.StrUtf8Coder(), coders.VarIntCoder()]),
-         st.tuples(st.text(), st.integers(0, 100))),
+        (
+            coders.TupleCoder([coders.StrUtf8Coder(), coders.VarIntCoder()]),
+            st.tuples(st.text(), st.integers(0, 100)),
+        ),
     ],
 )
 def test_a_key_comes_back_as_it_was(coder, values) -> None:

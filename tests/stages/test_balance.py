@@ -123,7 +123,7 @@ class Numbers(RestrictionProvider):
 
 
 class Slow(beam.DoFn):
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(Numbers())):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Numbers())):  # noqa: B008
         number = tracker.current_restriction().start
         while tracker.try_claim(number):
             time.sleep(0.01)
@@ -144,9 +144,7 @@ def test_a_straggler_is_helped_and_every_position_is_processed_once(tmp_path) ->
             | beam.MapTuple(lambda element, number, worker: f"{element} {number} {worker}")
             | beam.io.WriteToText(str(tmp_path / "out"))
         )
-    lines = [
-        line.split() for f in tmp_path.glob("out-*") for line in f.read_text().splitlines()
-    ]
+    lines = [line.split() for f in tmp_path.glob("out-*") for line in f.read_text().splitlines()]
     assert sorted((int(e), int(n)) for e, n, _ in lines) == sorted(
         (e, n) for e in (800, 3) for n in range(e)
     )

@@ -6,9 +6,8 @@ import itertools
 import tempfile
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 from apache_beam.transforms import environments
 
 from sparkdrain.graph.plan import EdgeKind, Plan
@@ -21,6 +20,9 @@ from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.slot import Slot
 from sparkdrain.stages.task import TaskOptions
 
+if TYPE_CHECKING:
+    import apache_beam as beam
+
 DEFAULTS = TaskOptions(block_bytes=1 << 20, memory_bytes=256 << 20, compiled=True)
 
 
@@ -28,9 +30,7 @@ def run_in_memory(
     pipeline: beam.Pipeline, slots: int = 2, options: TaskOptions = DEFAULTS
 ) -> list[SlotReport]:
     """Run a pipeline to its end; the reports of all slots."""
-    proto = pipeline.to_runner_api(
-        default_environment=environments.EmbeddedPythonEnvironment()
-    )
+    proto = pipeline.to_runner_api(default_environment=environments.EmbeddedPythonEnvironment())
     return InMemoryRun(translate(proto), slots, options).run()
 
 
