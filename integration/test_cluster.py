@@ -16,6 +16,7 @@ from apache_beam.transforms.util import Reshuffle
 from apache_beam.transforms.window import Sessions, TimestampedValue
 
 from sparkdrain.errors import BadSetup, UserCodeError
+from tests.stages.source_distribution import source_distribution
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,3 +149,17 @@ def test_a_python_that_is_not_on_the_executors_is_a_bad_setup(
     executors_python(tmp_path / "nowhere")
     with pytest.raises(BadSetup, match=f"worker with {tmp_path}/nowhere"), on(cluster.url) as p:
         _ = p | beam.Create([1])
+
+
+def test_a_package_that_a_job_brings_reaches_both_hosts(on, cluster, tmp_path):
+    package = source_distribution(tmp_path, "brought", "1.0", "def answer():\n    return 41\n")
+
+    def ask(_):
+        import brought  # noqa: PLC0415 - on the executor
+
+        return f"{os.environ['SPARK_LOCAL_IP']} {brought.answer()}"
+
+    with on(cluster.url, "--slots=4", f"--extra_package={package}") as p:
+        answers = p | beam.Create(range(100)) | Reshuffle() | beam.Map(ask)
+        _ = answers | beam.io.WriteToText(str(tmp_path / "out"))
+    assert set(lines(tmp_path, "out")) == {f"{host} 41" for host in cluster.hosts}
