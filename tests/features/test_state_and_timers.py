@@ -14,7 +14,7 @@ class _EveryState(beam.DoFn):
     BAG = userstate.BagStateSpec("bag", VarIntCoder())
     SET = userstate.SetStateSpec("set", VarIntCoder())
     SUM = userstate.CombiningValueStateSpec("sum", sum)
-    MEAN = userstate.CombiningValueStateSpec("mean", beam.combiners.MeanCombineFn())
+    COUNT = userstate.CombiningValueStateSpec("count", beam.combiners.CountCombineFn())
 
     def process(
         self,
@@ -23,14 +23,14 @@ class _EveryState(beam.DoFn):
         bag=beam.DoFn.StateParam(BAG),
         distinct=beam.DoFn.StateParam(SET),
         total=beam.DoFn.StateParam(SUM),
-        mean=beam.DoFn.StateParam(MEAN),
+        count=beam.DoFn.StateParam(COUNT),
     ):
         key, number = element
         value.write(f"{value.read() or ''}.")
         bag.add(number)
         distinct.add(number % 3)
         total.add(number)
-        mean.add(number)
+        count.add(number)
         if len(value.read()) == 4:
             yield (
                 key,
@@ -38,9 +38,9 @@ class _EveryState(beam.DoFn):
                 sorted(bag.read()),
                 sorted(distinct.read()),
                 total.read(),
-                mean.read(),
+                count.read(),
             )
-            for state in (value, bag, distinct, total, mean):
+            for state in (value, bag, distinct, total, count):
                 state.clear()
             yield key, value.read(), list(bag.read()), list(distinct.read()), total.read()
 
@@ -355,8 +355,9 @@ class _Sorted(beam.DoFn):
 def test_a_stateful_dofn_after_a_grouping_and_before_one(pipeline):
     def build(p):
         pairs = p | beam.Create([("a", 1), ("a", 2), ("b", 3)])
-        grouped = pairs | beam.GroupByKey() | beam.MapTuple(lambda k, v: (k, len(list(v))))
-        counted = grouped | beam.ParDo(_Sorted())
-        return counted | beam.GroupByKey() | "listed" >> beam.MapTuple(lambda k, v: (k, list(v)))
+        grouped = pairs | "before" >> beam.GroupByKey()
+        sizes = grouped | "sizes" >> beam.MapTuple(lambda k, v: (k, len(list(v))))
+        counted = sizes | beam.ParDo(_Sorted())
+        return counted | "after" >> beam.GroupByKey() | "listed" >> beam.MapTuple(lambda k, v: (k, list(v)))
 
     gives(pipeline, build, [(2, [1]), (1, [1])])

@@ -10,6 +10,7 @@ from apache_beam.runners.worker.bundle_processor import (
     BeamTransformFactory,
     BundleProcessor,
     ExecutionContext,
+    _create_pardo_operation,
     memoize,
 )
 from apache_beam.transforms.trigger import (
@@ -22,6 +23,7 @@ from apache_beam.transforms.trigger import (
 from apache_beam.utils import proto_utils
 
 Never = _Never
+create_pardo_operation = _create_pardo_operation
 
 __all__ = [
     "Always",
@@ -35,6 +37,7 @@ __all__ = [
     "common",
     "create_InputStream",
     "create_OutputStream",
+    "create_pardo_operation",
     "create_trigger_driver",
     "memoize",
     "operations",

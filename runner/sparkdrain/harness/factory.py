@@ -5,16 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
+from apache_beam.io.iobase import BoundedSource
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operation_specs
+from apache_beam.transforms.core import DoFnInfo
 from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.graph import urns
 from sparkdrain.graph.plan import EdgeId
-from sparkdrain.harness.beam import BeamTransformFactory, common, operations
+from sparkdrain.harness.beam import (
+    BeamTransformFactory,
+    common,
+    create_pardo_operation,
+    operations,
+)
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 from sparkdrain.harness.operations import (
     CombinePhaseOperation,
+    ProcessRestrictions,
+    ReadFromImpulse,
     SinkOperation,
     SourceOperation,
     Writer,
@@ -132,6 +141,40 @@ def create_par_do(
         context,
     )
     return factory.augment_oldstyle_op(operation, proto.unique_name, consumers, tags)
+
+
+@StageFactory.register_urn(urns.PROCESS_RESTRICTIONS, beam_runner_api_pb2.ParDoPayload)
+def create_process_restrictions(
+    factory: StageFactory,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ParDoPayload,
+    consumers: Consumers,
+) -> Any:
+    """The part of a splittable DoFn that calls ``process``."""
+    fn = DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
+    return create_pardo_operation(
+        factory, transform_id, proto, consumers, fn, payload, operation_cls=ProcessRestrictions
+    )
+
+
+@StageFactory.register_urn(urns.IMPULSE_READ, beam_runner_api_pb2.ReadPayload)
+def create_read_from_impulse(
+    factory: StageFactory,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.ReadPayload,
+    consumers: Consumers,
+) -> Any:
+    """A bounded source that is read as a whole."""
+    return ReadFromImpulse(
+        factory.name(transform_id, proto),
+        factory.counter_factory,
+        factory.state_sampler,
+        consumers,
+        BoundedSource.from_runner_api(payload.source, factory.context),
+        factory.get_only_output_coder(proto),
+    )
 
 
 @StageFactory.register_urn(urns.PRECOMBINE, beam_runner_api_pb2.CombinePayload)

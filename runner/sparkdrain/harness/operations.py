@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkdrain.harness.beam import common, operations
+from sparkdrain.harness.sampling import Schedule, size_sampler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,8 @@ class SourceOperation(operations.Operation):
         self._targets = list(consumers)
         self._coder = coder
         self._compiled: Any = None
+        self._size: Any = None
+        self._due = Schedule()
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
@@ -45,6 +48,7 @@ class SourceOperation(operations.Operation):
                 None,
             )
         ]
+        self._size = size_sampler(self.receivers[0])
         if len(self._targets) == 1:
             self._compiled = getattr(self._targets[0], "process_values", None)
 
@@ -52,6 +56,8 @@ class SourceOperation(operations.Operation):
         """Process ``values``, which all have the metadata of ``context``."""
         if self._compiled is not None:
             self.receivers[0].opcounter.element_counter.update(len(values))
+            if values and self._size is not None and self._due():
+                self._size(values[0], context)
             self._compiled(values, context)
             return
         receive = self.receivers[0].receive
@@ -125,3 +131,17 @@ class CombinePhaseOperation(operations.Operation):
         with self.scoped_finish_state:
             super().teardown()
             self.combine_fn.teardown()
+
+
+class ProcessRestrictions(operations.SdfProcessSizedElements):
+    """Beam's; its frame on the stack tells the step in an error, which Beam does not do here."""
+
+    def process(self, windowed_value: Any) -> None:
+        super().process(windowed_value)
+
+
+class ReadFromImpulse(operations.ImpulseReadOperation):
+    """Beam's; its frame on the stack tells the step in an error, which Beam does not do here."""
+
+    def process(self, windowed_value: Any) -> None:
+        super().process(windowed_value)
