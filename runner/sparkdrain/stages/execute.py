@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,10 +15,12 @@ from sparkdrain.graph.translate import translate
 from sparkdrain.metrics.merge import Metrics
 from sparkdrain.stages.cluster import spark_context
 from sparkdrain.stages.levels import LevelRunner
+from sparkdrain.stages.progress import Progress, steps_of
+from sparkdrain.stages.progress_display import shown
 from sparkdrain.stages.workers import job_context
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sparkdrain.options import Settings
     from sparkdrain.types import Artifact, CancelToken
@@ -66,20 +69,35 @@ def execute(
         Cancelled: ``cancel`` was called.
         BadSetup: Spark could not be used.
     """
-    context, preparation = job_context(spark_context(settings), pipeline_options, artifacts)
     plan = translate(pipeline)
+    context, preparation = job_context(spark_context(settings), pipeline_options, artifacts)
+    progress = Progress(job_id, steps_of(plan), time.monotonic)
+
+    def start(run_id: str) -> LevelRunner:
+        return LevelRunner(context, plan, settings, run_id, job_name, cancel, preparation, progress)
+
+    with shown(progress, settings.progress, context):
+        return _run(start, job_id, settings.job_attempts, observer, cancel)
+
+
+def _run(
+    start: Callable[[str], LevelRunner],
+    job_id: str,
+    attempts: int,
+    observer: Observer,
+    cancel: CancelToken,
+) -> Outcome:
     metrics = Metrics()
-    for attempt in range(1, settings.job_attempts + 1):
+    for attempt in range(1, attempts + 1):
         if cancel.is_cancelled():
             raise Cancelled(job_id)
-        run_id = f"{job_id}/{next(_RUNS)}"
-        runner = LevelRunner(context, plan, settings, run_id, job_name, cancel, preparation)
+        runner = start(f"{job_id}/{next(_RUNS)}")
         metrics.begin_attempt()
         try:
             for report in runner.run():
                 metrics.add(report)
         except TruncatedInput as loss:
-            if attempt == settings.job_attempts:
+            if attempt == attempts:
                 raise
             observer.message(_WARNING, f"{loss}; the job is run again (attempt {attempt + 1})")
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import codecs
 import contextlib
+import logging
 import os
 import select
 import sys
@@ -49,6 +50,10 @@ def start_jvm(properties: Sequence[tuple[str, str]]) -> None:
     finally:
         os.close(writing)
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+    bridge = logging.getLogger("py4j")
+    if bridge.level == logging.NOTSET:
+        # At INFO it tells of each thread that has ended.
+        bridge.setLevel(logging.WARNING)
     _pass_on(reading)
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.options import Settings
     from sparkdrain.stages.preparation import Preparation
+    from sparkdrain.stages.progress import Progress
     from sparkdrain.types import CancelToken
 
 _SIDE_BUCKETS = 16
@@ -52,6 +53,7 @@ class LevelRunner:
         job_name: str,
         cancel: CancelToken,
         preparation: Preparation,
+        progress: Progress,
     ) -> None:
         self._context = context
         self._plan = plan
@@ -60,6 +62,7 @@ class LevelRunner:
         self._job_name = job_name
         self._cancel = cancel
         self._preparation = preparation
+        self._progress = progress
         slots = settings.slots or context.defaultParallelism
         sides = _SIDE_BUCKETS if any(e.kind is EdgeKind.SIDE for e in plan.edges) else 0
         self._layout = Layout(slots, len(plan.levels), sides)
@@ -88,18 +91,21 @@ class LevelRunner:
             if self._cancel.is_cancelled():
                 raise Cancelled(self._run_id)
             self._set_job_group(level)
+            self._progress.begin(level)
             try:
-                yield from self._run_level(level)
+                reports = self._run_level(level)
             except (Py4JError, CapturedException, ConnectionError) as error:
                 if self._cancel.is_cancelled():
                     raise Cancelled(self._run_id) from None
                 raise as_error(error, self._context.pythonExec) from None
+            self._progress.end(level, reports)
+            yield from reports
 
     def _set_job_group(self, level: int) -> None:
         """Name this thread's Spark jobs; one name for all of a run, to cancel them by."""
-        names = ", ".join(stage.name for stage in self._plan.levels[level])
+        steps = self._progress.levels[level].steps
         self._context.setJobGroup(
-            self._run_id, f"{self._job_name}: {names}", interruptOnCancel=True
+            self._run_id, f"{self._job_name}: {steps}", interruptOnCancel=True
         )
 
     def _run_level(self, level: int) -> list[SlotReport]:
@@ -120,6 +126,7 @@ class LevelRunner:
                 for side in stage.side_inputs
                 if side.edge in self._side_inputs
             },
+            self._progress.address,
         )
         sources = [exchange for producer in inputs for exchange in self._exchanges[producer]]
         if any(restriction_edges(stage) for stage in self._plan.levels[level]):

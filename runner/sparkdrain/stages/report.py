@@ -24,6 +24,8 @@ class SlotReport:
     spilled: int = 0
     gifts: int = 0
     """How many times restrictions were given away to other slots."""
+    handled: int = 0
+    """Elements of each stage's busiest PCollection."""
 
     def encode(self) -> bytes:
         """For the wire."""

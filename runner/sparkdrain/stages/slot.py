@@ -227,7 +227,12 @@ class Slot:
             self._outbox.sent_bytes,
             sum(reader.spilled for reader in self._readers.values()),
             self._gifts,
+            self.handled(),
         ).encode()
+
+    def handled(self) -> int:
+        """How many elements the busiest PCollection of each stage has had; from any thread."""
+        return sum(_busiest(bundle) for _, bundle, _ in list(self._bundles))
 
     def _close(self, *, failed: bool) -> None:
         """Tear all bundles down. An error from there counts unless there was one before."""
@@ -244,3 +249,8 @@ class Slot:
                 errors.append(error)
         if errors and not failed:
             raise errors[0]
+
+
+def _busiest(bundle: StageBundle) -> int:
+    receivers = (receiver for op in bundle.ops.values() for receiver in op.receivers)
+    return max((receiver.opcounter.element_counter.value() for receiver in receivers), default=0)

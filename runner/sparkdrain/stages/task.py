@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.outbox import Layout, Outbox
 from sparkdrain.stages.failure import guarded
+from sparkdrain.stages.progress_channel import ProgressAddress, ticking
 from sparkdrain.stages.pump import Pump
 from sparkdrain.stages.slot import Slot
 from sparkdrain.stages.spark import broadcast_path, local_directories
@@ -54,6 +55,8 @@ class LevelTask:
     options: TaskOptions
     preparation: Preparation
     side_inputs: dict[int, Broadcast[Any]] = field(default_factory=dict)
+    progress: ProgressAddress | None = None
+    """Whom to tell how far the task is, if anybody."""
     balancer: Address | None = None
     """Whom to offer restrictions, if the level has any."""
     helper: Helper | None = None
@@ -88,10 +91,11 @@ class LevelTask:
                     _scratch,
                     self.balancer,
                 )
-                if self.helper is not None:
-                    run.help(self.helper.gift)
-                else:
-                    run.run(records if self.producers else iter(()))
+                with ticking(self.progress, self.level, slot, run.handled):
+                    if self.helper is not None:
+                        run.help(self.helper.gift)
+                    else:
+                        run.run(records if self.producers else iter(()))
 
             yield from Pump[tuple[int, bytes]](work)
 

@@ -1,0 +1,110 @@
+"""Slots tell the driver how far they are, and nothing that happens there reaches a task."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+
+import pytest
+
+from sparkdrain.stages.progress_channel import ProgressAddress, ProgressListener, ticking
+
+PATIENCE = 20
+
+
+@pytest.fixture
+def ticks():
+    return queue.Queue()
+
+
+@pytest.fixture
+def listener(ticks):
+    running = ProgressListener("127.0.0.1", "127.0.0.1", lambda *tick: ticks.put(tick))
+    yield running
+    running.close()
+
+
+def test_what_slots_have_handled_arrives_while_they_work(listener, ticks):
+    counts = iter(range(100, 10**9))
+    with ticking(listener.address, 3, 1, lambda: next(counts), seconds=0.001):
+        assert [ticks.get(timeout=PATIENCE) for _ in range(3)] == [
+            (3, 1, 100),
+            (3, 1, 101),
+            (3, 1, 102),
+        ]
+
+
+def test_many_slots_share_a_listener(listener, ticks):
+    seen = set()
+    entered = [ticking(listener.address, 0, n, lambda: 5, seconds=0.001) for n in range(20)]
+    for one in entered:
+        one.__enter__()
+    while len(seen) < 20:
+        seen.add(ticks.get(timeout=PATIENCE)[1])
+    for one in entered:
+        one.__exit__(None, None, None)
+
+
+def test_a_task_that_is_over_soon_says_nothing(listener, ticks):
+    with ticking(listener.address, 0, 0, lambda: 1, seconds=60):
+        before = [thread for thread in threading.enumerate() if "progress" in thread.name]
+    for thread in before:
+        if thread.name == "sparkdrain-progress":
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+    assert ticks.empty()
+
+
+def test_without_an_address_there_is_no_thread():
+    before = threading.active_count()
+    with ticking(None, 0, 0, lambda: 1, seconds=0.001):
+        assert threading.active_count() == before
+
+
+def test_a_driver_that_is_not_there_does_not_reach_the_task():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    failing = threading.Event()
+
+    def handled() -> int:
+        failing.set()
+        msg = "never asked"
+        raise AssertionError(msg)
+
+    with ticking(ProgressAddress("127.0.0.1", port, bytes(16)), 0, 0, handled, seconds=0.001):
+        names = [thread for thread in threading.enumerate() if thread.name == "sparkdrain-progress"]
+        for thread in names:
+            thread.join(PATIENCE)
+    assert not failing.is_set()
+
+
+def test_a_count_that_fails_does_not_reach_the_task(listener, ticks):
+    asked = threading.Event()
+
+    def handled() -> int:
+        asked.set()
+        msg = "changed while it was read"
+        raise KeyError(msg)
+
+    with ticking(listener.address, 0, 0, handled, seconds=0.001):
+        assert asked.wait(PATIENCE)
+    assert ticks.empty()
+
+
+def test_a_stranger_without_the_token_is_not_heard(listener, ticks):
+    address = ("127.0.0.1", listener.address.port)
+    with socket.create_connection(address) as stranger:
+        stranger.sendall(bytes(16) + bytes(160))
+        stranger.settimeout(PATIENCE)
+        assert stranger.recv(1) == b""  # it hangs up
+    assert ticks.empty()
+
+
+def test_frames_may_come_in_pieces(listener, ticks):
+    address = ("127.0.0.1", listener.address.port)
+    frames = listener.address.token + bytes([0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0])
+    with socket.create_connection(address) as slot:
+        for byte in frames:
+            slot.sendall(bytes([byte]))
+        assert ticks.get(timeout=PATIENCE) == (2, 1, 256)
