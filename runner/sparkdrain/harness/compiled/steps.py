@@ -118,9 +118,7 @@ def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
     if isinstance(dofn, AbstractDoFnWrapper) or hasattr(dofn, "_runtime_output_constraints"):
         return None
     signature = common.DoFnSignature(dofn)
-    if signature.is_stateful_dofn() or any(
-        isinstance(default, _DoFnParam) for default in signature.process_method.defaults
-    ):
+    if signature.is_stateful_dofn() or any(map(_is_asked_for, signature.process_method.defaults)):
         return None
     process = signature.process_method.method_value
     if dofn._process_batch_defined or getattr(process, "_beam_yields_batches", False):  # noqa: SLF001
@@ -129,6 +127,12 @@ def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
     checks = kind is StepKind.FLAT_MAP and not isinstance(dofn, CallableWrapperDoFn)
     windowfn = handle.windowing.windowfn
     return Step(transform_id, kind, function, operation, checks, windowfn)
+
+
+def _is_asked_for(default: Any) -> bool:
+    """Whether a default tells Beam to pass something: a marker, or the class of one."""
+    kind = default if isinstance(default, type) else type(default)
+    return issubclass(kind, _DoFnParam)
 
 
 def _kind(dofn: Any, process: Callable[..., Any]) -> tuple[StepKind, Callable[..., Any]]:
