@@ -29,8 +29,6 @@ UNSUPPORTED: dict[str, str] = {
     "FnApiRunnerSuite.test_sdf_default_truncate_when_bounded": _DRAIN,
     "FnApiRunnerSuite.test_sdf_default_truncate_when_unbounded": _DRAIN,
     "FnApiRunnerSuite.test_sdf_with_truncate": _DRAIN,
-    "FnApiRunnerMetricsSuiteCompiled.test_element_count_metrics": _OPEN,
-    "FnApiRunnerMetricsSuiteCompiled.test_progress_metrics": _OPEN,
     "StateBackedCoderSuite.test_gbk_many_values": _OPEN,
     "DeduplicateTest.test_deduplication_in_different_windows": _TEST_STREAM,
     "SideInputsTest.test_multi_triggered_gbk_side_input": _TEST_STREAM,

@@ -17,6 +17,7 @@ from sparkdrain.harness.beam import (
     statesampler,
 )
 from sparkdrain.harness.compiled.operation import compile_from
+from sparkdrain.harness.compiled.times import StepTimes
 from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.factory import StageFactory
 
@@ -50,6 +51,7 @@ class StageBundle(BundleProcessor):
         self.states: dict[str, Any] = {}
         self.dofns: dict[str, Any] = {}
         self._context: Any = None
+        self._times = StepTimes(lambda: None)
         super().__init__(frozenset(), _descriptor(stage, components), state_handler, None)
 
     def create_execution_tree(
@@ -99,6 +101,9 @@ class StageBundle(BundleProcessor):
     def start(self) -> None:
         """Start the bundle: ``start_bundle`` of every DoFn."""
         self.state_sampler.start()
+        self._times = StepTimes(self.factory.tracker.look)
+        if self._compile:
+            self._times.start()
         self._start_operations()
 
     def _start_operations(self) -> None:
@@ -152,7 +157,7 @@ class StageBundle(BundleProcessor):
 
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
         """All metrics of the bundle."""
-        return self.monitoring_infos()
+        return self._times.shared_out(self.monitoring_infos())
 
     def finalize(self) -> None:
         """Run the callbacks that wait for the bundle to be committed."""
@@ -164,6 +169,7 @@ class StageBundle(BundleProcessor):
     def teardown(self) -> None:
         """Tear all DoFns down; errors of one do not keep the others from it."""
         self.state_sampler.stop_if_still_running()
+        self._times.stop()
         error: Exception | None = None
         for op in self.ops.values():
             try:

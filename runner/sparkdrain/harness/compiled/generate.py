@@ -14,6 +14,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue, WindowedValue
 
 from sparkdrain.harness.compiled.steps import Step, StepKind
+from sparkdrain.harness.sampling import Schedule
 from sparkdrain.shuffle.grouping import PLAIN_KEYS
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Chain:
     lines: dict[int, Step]
     """The step whose user code a line runs; other lines leave the chain."""
     source: str
+    first: str
+    """Id of the transform that it starts with."""
 
 
 @dataclass(slots=True)
@@ -45,6 +48,7 @@ class Emitter:
         step_of: the step that a transform is, or None.
         leave: what takes the elements of a transform that is no step: ``leave(windowed)``.
         counter: what counts the elements of a step's output: ``counter(n)``.
+        sizer: what samples the size of a value of a step's output: ``sizer(value, context)``.
         unwrap: makes value and context of a tagged, timestamped or windowed result of a step; no
             context if the result does not belong to the step's main output.
     """
@@ -52,6 +56,7 @@ class Emitter:
     step_of: Callable[[str], Step | None]
     leave: Callable[[str], Callable[[Any], None]]
     counter: Callable[[Step], Callable[[int], None] | None]
+    sizer: Callable[[Step], Callable[[Any, Any], None] | None]
     unwrap: Callable[[Step], Callable[[Any, Any], tuple[Any, Any]]]
     names: dict[str, Any] = field(
         default_factory=lambda: {
@@ -63,6 +68,8 @@ class Emitter:
     body: list[str] = field(default_factory=list)
     lines: dict[int, Step] = field(default_factory=dict)
     counters: list[tuple[str, Callable[[int], None]]] = field(default_factory=list)
+    samples: list[str] = field(default_factory=list)
+    """Statements that sample sizes."""
     starts: list[str] = field(default_factory=list)
     """Statements to run before the first element."""
     numbers: Any = field(default_factory=itertools.count)
@@ -117,8 +124,10 @@ class Emitter:
                 self.line(depth, f"{context} = {f}({c}, {v})", step)
                 self.after(step, v, context, depth, blocks, last=last, fresh=False)
             case StepKind.FILTER:
+                out = self.fresh("v")
                 self.line(depth, f"if {f}({v}):", step)
-                self.after(step, v, c, depth + 1, blocks, last=last, fresh=False)
+                self.line(depth + 1, f"{out} = {v}")
+                self.after(step, out, c, depth + 1, blocks, last=last, fresh=False)
             case StepKind.FLAT_MAP:
                 results = self.fresh("r")
                 out = self.fresh("v")
@@ -171,11 +180,21 @@ class Emitter:
                 self.line(depth, f"if {context} is not None:")
                 depth += 1
             c = context
+            if step.has_tags:
+                # Names that hold to the last value of the main output.
+                kept, c = self.fresh("v"), self.fresh("c")
+                self.line(depth, f"{kept}, {c} = {v}, {context}")
+                v = kept
         count = self.counter(step)
         if count is not None:
             counter = self.fresh("n")
             self.counters.append((counter, count))
             self.line(depth, f"{counter} += 1")
+            sizer = self.sizer(step)
+            if sizer is not None:
+                # Sampled once a run: the last value stands in its variable still.
+                size = self.name("size", sizer)
+                self.samples.append(f"if {counter} and {c} is not None: {size}({v}, {c})")
         self.subtree(step.consumers, v, c, depth, blocks, last=last)
 
 
@@ -196,10 +215,14 @@ def generate(root: Step, emitter: Emitter) -> Chain:
     emitter.step(root, "v", "c", 2, 1, last=True)
     for counter, count in emitter.counters:
         emitter.line(1, f"{emitter.name('count', count)}({counter})")
+    if emitter.samples:
+        emitter.line(1, f"if {emitter.name('due', Schedule())}():")
+        for sample in emitter.samples:
+            emitter.line(2, sample)
     starts = [*emitter.starts, *(f"{counter} = 0" for counter, _ in emitter.counters)]
     emitter.body[start] = f"    {'; '.join(starts) or 'pass'}"
     source = "\n".join(emitter.body) + "\n"
     filename = f"<compiled chain {next(_NUMBERS)} from {root.transform}>"
     exec(compile(source, filename, "exec"), emitter.names)  # noqa: S102 - our own source
     run = emitter.names["run"]
-    return Chain(run, run.__code__, emitter.lines, source)
+    return Chain(run, run.__code__, emitter.lines, source, root.transform)

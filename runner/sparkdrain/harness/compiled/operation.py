@@ -12,6 +12,7 @@ from apache_beam.transforms.window import TimestampedValue, WindowedValue
 from sparkdrain.harness.beam import operations
 from sparkdrain.harness.compiled.generate import Chain, Emitter, generate
 from sparkdrain.harness.compiled.windowing import WindowAssigner
+from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.harness.compiled.steps import Step, StepKind, recognise
 
 if TYPE_CHECKING:
@@ -73,8 +74,7 @@ class CompiledOperation(operations.Operation):
     """Does what the operation of its first step and all behind it would do.
 
     Only producers see it. Life cycle and metrics stay with the operations it stands for, which
-    also run what a chain does not: the first element of a bundle (so that sizes are sampled),
-    results with tags or timestamps of their own, and what DoFns yield when a bundle ends.
+    also run what a chain does not: tagged results, and what DoFns yield when a bundle ends.
     """
 
     def __init__(self, step: Step, factory: Any) -> None:
@@ -88,47 +88,30 @@ class CompiledOperation(operations.Operation):
         self._run: Callable[[Any, Any], None] | None = None
         self._state = operation.scoped_process_state
         self._context: Any = None
-        # The first element goes the slow way; not if that may be the way of a million.
-        self._seen = step.makes_many
 
     def process(self, windowed_value: Any) -> None:
         """Process one element."""
-        run = self._run
-        if run is None or not self._seen:
-            self._first(windowed_value)
-            return
         context = self._context
         if (
-            context.timestamp_micros != windowed_value.timestamp_micros
+            context is None
+            or context.timestamp_micros != windowed_value.timestamp_micros
             or context.windows is not windowed_value.windows
             or context.pane_info is not windowed_value.pane_info
         ):
             self._context = context = windowed_value
+        run = self._run or self._compile()
         try:
             with self._state:
                 run((windowed_value.value,), context)
         except Exception as error:  # noqa: BLE001 - raised again, with the step's name
             self._reraise(error)
 
-    def _first(self, windowed_value: Any) -> None:
-        self._context = windowed_value
-        self._run = self._run or self._compile()
-        if self._seen:
-            self.process(windowed_value)
-        else:
-            self._seen = True
-            self._step.operation.process(windowed_value)
-
     def process_values(self, values: Any, context: Any) -> None:
         """Process elements that share a context."""
-        if not self._seen and values:
-            self._first(context.with_value(values[0]))
-            values = values[1:]
-        if self._run is None:
-            self._run = self._compile()
+        run = self._run or self._compile()
         try:
             with self._state:
-                self._run(values, context)
+                run(values, context)
         except Exception as error:  # noqa: BLE001 - raised again, with the step's name
             self._reraise(error)
 
@@ -138,11 +121,13 @@ class CompiledOperation(operations.Operation):
             step_of=lambda id_: steps[id_],
             leave=lambda id_: self._factory.entry(id_).process,
             counter=_counter,
+            sizer=_sizer,
             unwrap=_Unwrap,
         )
         self._chain = generate(self._step, emitter)
         self._factory.tracker.add(self._chain)
-        return self._chain.run
+        self._run = self._chain.run
+        return self._run
 
     def _reraise(self, error: Exception) -> None:
         """Name the step in the error as Beam does, once."""
@@ -176,6 +161,11 @@ def _counter(step: Step) -> Callable[[int], None] | None:
         return None
     index = _main_index(step)
     return None if index is None else receivers[index].opcounter.element_counter.update
+
+
+def _sizer(step: Step) -> Callable[[Any, Any], None] | None:
+    index = _main_index(step)
+    return None if index is None else size_sampler(step.operation.receivers[index])
 
 
 def _main_index(step: Step) -> int | None:

@@ -60,14 +60,14 @@ class Step:
     consumers: list[str] = field(default_factory=list)
 
     @property
-    def makes_many(self) -> bool:
-        """Whether one element may become any number."""
-        return self.kind in (StepKind.FLAT_MAP, StepKind.GENERATOR)
-
-    @property
     def is_last(self) -> bool:
         """Whether nothing comes out of it."""
         return self.kind in (StepKind.FOLD, StepKind.END)
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether there are outputs beside the main one."""
+        return len(self.operation.spec.output_tags) > 1
 
     @property
     def may_yield_wrapped(self) -> bool:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from sparkdrain.harness.compiled.generate import Chain
+    from sparkdrain.harness.compiled.steps import Step
 
 
 class StepTracker:
@@ -29,16 +30,27 @@ class StepTracker:
 
     def current_state(self) -> Any:
         """The state of the step that is at work."""
-        frame = self._frame()
+        found = self._find(self._frame())
+        if found is None:
+            return self._sampler.current_state()
+        return found[1].operation.scoped_process_state
+
+    def look(self) -> tuple[str, str] | None:
+        """First step and present step of the chain that the stage's thread is in, if it is."""
+        thread = self._sampler.tracked_thread
+        if thread is None:
+            return None
+        found = self._find(sys._current_frames().get(thread.ident))  # noqa: SLF001
+        return None if found is None else (found[0].first, found[1].transform)
+
+    def _find(self, frame: FrameType | None) -> tuple[Chain, Step] | None:
         while frame is not None:
             chain = self._chains.get(frame.f_code)
             if chain is not None:
                 step = chain.lines.get(frame.f_lineno)
-                if step is not None:
-                    return step.operation.scoped_process_state
-                break
+                return None if step is None else (chain, step)
             frame = frame.f_back
-        return self._sampler.current_state()
+        return None
 
     def _frame(self) -> FrameType | None:
         """Where the stage's thread stands; also for a thread that user code has it wait for."""
