@@ -49,6 +49,7 @@ def test_an_extra_package_is_there_for_its_job_and_not_for_the_next(pipeline, tm
         ask(p, "brought", tmp_path / "second")
 
 
+@pytest.mark.slow
 def test_another_version_of_a_package_is_used_by_the_job_that_brings_it(pipeline, tmp_path):
     for version in ("1.0", "2.0"):
         package = wheel(tmp_path, "versioned", version, f"def answer():\n    return {version}\n")
@@ -57,6 +58,7 @@ def test_another_version_of_a_package_is_used_by_the_job_that_brings_it(pipeline
         assert lines(tmp_path, version) == [version, version]
 
 
+@pytest.mark.slow
 def test_a_package_may_need_another_that_is_staged(pipeline, tmp_path):
     base = wheel(tmp_path, "needed", "1.0", "def answer():\n    return 7\n")
     top = wheel(tmp_path, "needing", "1.0", "from needed import answer\n", needs="needed")
@@ -65,6 +67,7 @@ def test_a_package_may_need_another_that_is_staged(pipeline, tmp_path):
     assert lines(tmp_path, "out") == ["7", "7"]
 
 
+@pytest.mark.slow
 def test_a_requirements_file_may_name_local_packages(pipeline, tmp_path):
     package = wheel(tmp_path, "required", "1.0", "def answer():\n    return 8\n")
     requirements = tmp_path / "requirements.txt"

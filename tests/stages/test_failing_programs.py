@@ -97,7 +97,10 @@ def test_the_users_exception_is_the_first_thing_that_is_printed(program):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("to_all", [True, False], ids=["ctrl-c", "sigterm"])
+@pytest.mark.parametrize(
+    "to_all",
+    [pytest.param(True, id="ctrl-c"), pytest.param(False, id="sigterm", marks=pytest.mark.slow)],
+)
 def test_an_interrupted_program_leaves_no_process_and_fails(program, tmp_path, to_all):
     process = program(f"""
         def wait(x):
@@ -120,6 +123,7 @@ def test_an_interrupted_program_leaves_no_process_and_fails(program, tmp_path, t
     assert "Cancelling job" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_killed_program_takes_its_workers_with_it(program, tmp_path):
     process = program(f"""

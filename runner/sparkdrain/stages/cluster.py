@@ -83,12 +83,28 @@ def spark_context(settings: Settings) -> SparkContext:
             if not _alive(active):
                 _forget(active)
             elif not ours or asked == _Session.asked:
+                _warn_of_no_effect(active, settings, ours=ours)
                 return active
             else:
                 active.stop()
         _Session.context = _start(settings)
         _Session.asked = asked
         return _Session.context
+
+
+def _warn_of_no_effect(active: Any, settings: Settings, *, ours: bool) -> None:
+    if not ours and settings.spark_master_url not in {None, active.master}:
+        _LOGGER.warning(
+            "--spark_master_url=%s has no effect: the program has a Spark session already, for "
+            "%s. Stop that one first (SparkSession.stop) to have another.",
+            settings.spark_master_url,
+            active.master,
+        )
+    if not ours and settings.spark_conf:
+        _LOGGER.warning(
+            "--spark_conf has no effect on the Spark session that the program has already: %s.",
+            ", ".join(name for name, _ in settings.spark_conf),
+        )
 
 
 def is_ours(context: SparkContext) -> bool:
