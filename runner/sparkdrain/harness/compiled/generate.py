@@ -128,20 +128,23 @@ class Emitter:
                 self.line(depth, f"if {f}({v}):", step)
                 self.line(depth + 1, f"{out} = {v}")
                 self.after(step, out, c, depth + 1, blocks, last=last, fresh=False)
-            case StepKind.FLAT_MAP:
-                results = self.fresh("r")
-                out = self.fresh("v")
-                self.line(depth, f"{results} = {f}({v})", step)
-                if step.checks_results:
-                    self.line(depth, f"if type({results}) in NOT_RESULTS:")
-                    self.line(depth + 1, f"refuse({results})", step)
-                self.line(depth, f"if {results} is not None:")
-                self.line(depth + 1, f"for {out} in {results}:", step)
-                self.after(step, out, c, depth + 2, blocks + 1, last=True, fresh=True)
-            case StepKind.GENERATOR:
-                out = self.fresh("v")
-                self.line(depth, f"for {out} in {f}({v}):", step)
-                self.after(step, out, c, depth + 1, blocks + 1, last=True, fresh=True)
+            case StepKind.FLAT_MAP | StepKind.GENERATOR:
+                self.results(step, f, v, c, depth, blocks)
+
+    def results(self, step: Step, f: str, v: str, c: str, depth: int, blocks: int) -> None:
+        """Emit the loop over what a step makes of one value."""
+        out = self.fresh("v")
+        results = f"{f}({v})"
+        if step.kind is StepKind.FLAT_MAP:
+            results = self.fresh("r")
+            self.line(depth, f"{results} = {f}({v})", step)
+            if step.checks_results:
+                self.line(depth, f"if type({results}) in NOT_RESULTS:")
+                self.line(depth + 1, f"refuse({results})", step)
+            self.line(depth, f"if {results} is not None:")
+            depth += 1
+        self.line(depth, f"for {out} in {results}:", step)
+        self.after(step, out, c, depth + 1, blocks + 1, last=True, fresh=True)
 
     def fold(self, step: Step, f: str, v: str, c: str, depth: int) -> None:
         """Emit a precombine: the accumulator of a known key in a single window is at hand.

@@ -11,9 +11,9 @@ from apache_beam.transforms.window import TimestampedValue, WindowedValue
 
 from sparkdrain.harness.beam import operations
 from sparkdrain.harness.compiled.generate import Chain, Emitter, generate
+from sparkdrain.harness.compiled.steps import Step, recognise
 from sparkdrain.harness.compiled.windowing import WindowAssigner
 from sparkdrain.harness.sampling import size_sampler
-from sparkdrain.harness.compiled.steps import Step, StepKind, recognise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,11 +136,11 @@ class CompiledOperation(operations.Operation):
             raise error
         annotation = f" [while running '{step.operation.name_context.logging_name()}']"
         try:
-            new = type(error)(error.args[0] + annotation, *error.args[1:])
-            new._tagged_with_step = True  # type: ignore[attr-defined]  # noqa: SLF001
+            new: Any = type(error)(error.args[0] + annotation, *error.args[1:])
+            new._tagged_with_step = True  # noqa: SLF001
         except Exception:  # noqa: BLE001 - user exceptions may be made in any way
             text = traceback.format_exception_only(type(error), error)[-1].strip()
-            new = RuntimeError(text + annotation)  # type: ignore[assignment]
+            new = RuntimeError(text + annotation)
             new._tagged_with_step = True  # noqa: SLF001
         raise new.with_traceback(sys.exc_info()[2])
 

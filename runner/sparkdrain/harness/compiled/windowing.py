@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -12,7 +12,9 @@ from apache_beam.transforms.window import (
     WindowedValue,
     WindowFn,
 )
-from apache_beam.utils.timestamp import Timestamp
+
+if TYPE_CHECKING:
+    from apache_beam.utils.timestamp import Timestamp
 
 _REMEMBERED = 4096
 _GLOBAL = (GlobalWindow(),)
@@ -53,6 +55,7 @@ class WindowAssigner:
     def _windows_at(self, timestamp: Timestamp) -> Any:
         """The windows of a time; only for window functions that look at nothing else."""
         micros = timestamp.micros
+        assert self._step is not None
         period, offset = self._step
         if not period:
             return _GLOBAL
@@ -61,9 +64,7 @@ class WindowAssigner:
         if windows is None:
             if len(self._windows) >= _REMEMBERED:
                 self._windows.clear()
-            windows = tuple(
-                self._windowfn.assign(WindowFn.AssignContext(timestamp, element=None))
-            )
+            windows = tuple(self._windowfn.assign(WindowFn.AssignContext(timestamp, element=None)))
             self._windows[number] = windows
         return windows
 
