@@ -1,0 +1,103 @@
+"""Spark's JVM is started quietly, and what it prints comes through."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.stages.cluster import spark_defaults
+from sparkdrain.stages.code_archive import code_archive
+from sparkdrain.stages.jvm import Pump, _quiet_options
+
+NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+
+
+def passed_on(chunks: list[bytes]) -> str:
+    """What comes out when ``chunks`` are printed one after the other."""
+    reading, writing = os.pipe()
+    taken: list[str] = []
+    pump = Pump(reading, taken.append)
+    thread = threading.Thread(target=pump.run)
+    thread.start()
+    for chunk in chunks:
+        os.write(writing, chunk)
+    os.close(writing)
+    thread.join(20)
+    os.close(reading)
+    return "".join(taken)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=20), max_size=8))
+def test_everything_that_is_printed_comes_through_in_order(chunks):
+    assert passed_on(chunks) == b"".join(chunks).decode(errors="replace")
+
+
+@given(text=st.text(max_size=40), cut=st.integers(0, 40))
+def test_characters_may_be_cut_in_two(text, cut):
+    data = text.encode(errors="surrogatepass")
+    chunks = [chunk for chunk in (data[:cut], data[cut:]) if chunk]
+    assert passed_on(chunks) == data.decode(errors="replace")
+
+
+@pytest.mark.parametrize("cut", range(1, len(NOISE), 7))
+def test_what_says_nothing_is_left_out(cut):
+    chunks = [b"before\n", NOISE[:cut], NOISE[cut:], b"WARNING: mine\nafter"]
+    assert passed_on(chunks) == "before\nWARNING: mine\nafter"
+
+
+def test_a_line_that_is_not_complete_does_not_wait_for_its_end():
+    reading, writing = os.pipe()
+    taken = threading.Event()
+    pump = Pump(reading, lambda text: taken.set() if text == "50 %" else None)
+    thread = threading.Thread(target=pump.run)
+    thread.start()
+    os.write(writing, b"50 %")
+    assert taken.wait(20)
+    os.close(writing)
+    thread.join(20)
+    os.close(reading)
+
+
+def test_sparks_log_is_left_to_a_user_who_configures_it(tmp_path):
+    def options(**environ: str) -> str:
+        with _quiet_options(environ):
+            return environ["SPARK_SUBMIT_OPTS"]
+
+    assert "log4j2.configurationFile" in options()
+    assert options(SPARK_SUBMIT_OPTS="-Dlog4j2.x=1") == "-Dlog4j2.x=1"
+    assert options(SPARK_SUBMIT_OPTS="-Xss4m").startswith("-Xss4m -Dlog4j2.configurationFile=")
+    (tmp_path / "log4j2.properties").touch()
+    assert options(SPARK_CONF_DIR=str(tmp_path)) == ""
+
+
+def test_the_environment_is_as_before_when_the_jvm_has_started():
+    environ = {"SPARK_SUBMIT_OPTS": "-Xss4m"}
+    with _quiet_options(environ):
+        pass
+    assert environ == {"SPARK_SUBMIT_OPTS": "-Xss4m"}
+    with _quiet_options(environ := {}):
+        pass
+    assert environ == {}
+
+
+def test_what_stands_in_spark_defaults_is_known(tmp_path):
+    text = "# spark.commented 1\nspark.driver.memory 3g\n\n  spark.master=local\n"
+    (tmp_path / "spark-defaults.conf").write_text(text)
+    assert spark_defaults({"SPARK_CONF_DIR": str(tmp_path)}) == {
+        "spark.driver.memory",
+        "spark.master",
+    }
+    assert spark_defaults({}) == set()
+    assert spark_defaults({"SPARK_HOME": str(tmp_path)}) == set()
+
+
+def test_the_archive_for_executors_is_importable_and_named_by_its_content(tmp_path, python):
+    archive = code_archive(tmp_path)
+    assert code_archive(tmp_path).name == archive.name
+    ask = "import sparkdrain.stages.packages as p, timers_state as t; print(p.__file__, t.__file__)"
+    done = python("-P", "-c", ask, PYTHONPATH=str(archive))
+    assert done.stdout.count(archive.name) == 2, done.stderr
