@@ -19,7 +19,7 @@ import pytest
 
 import sparkdrain_hook
 
-ROOT = Path(sparkdrain_hook.__file__).parents[1]
+ROOT = Path(__file__).parents[1]
 
 BUILD = "import sys, hatchling.build as b; print(b.build_{kind}(sys.argv[1]))"
 PIPELINE = """
