@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
 
 ROOT = Path(__file__).resolve().parents[1]
-STATE = "tests/harness/test_user_state.py"
-MEMORY = "tests/shuffle/test_memory.py"
-FLIGHTS = "tests/examples/test_flights.py"
-FAILURES = "tests/stages/test_failures_on_spark.py"
-PROGRAMS = "tests/stages/test_failing_programs.py"
+FEATURES = "tests/features/test_"
+STAGES = "tests/stages/test_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,176 +59,231 @@ class Group:
     rows: tuple[Capability, ...]
 
 
-def _beams(name: str, tests: str) -> Capability:
-    return Capability(name, tuple(f"test_{test}" for test in tests.split()))
+def _row(name: str, *tests: str) -> Capability:
+    """A row; each text lists tests of Beam's, or of the file that it begins with."""
+    found: list[str] = []
+    for text in tests:
+        path, colon, listed = text.partition(": ")
+        names = listed.split() if colon else text.split()
+        found += [f"{path}.py::test_{test}" if colon else f"test_{test}" for test in names]
+    return Capability(name, tuple(found))
 
+
+_TRANSFORMS = (
+    _row("Impulse, Create, Read", "impulse create read"),
+    _row(
+        "ParDo with tagged outputs",
+        "pardo pardo_side_outputs pardo_side_and_main_outputs undeclared_outputs "
+        "multiple_empty_outputs par_do_with_multiple_outputs_and_using_yield",
+        f"{FEATURES}transforms: undeclared_tags_are_dropped",
+    ),
+    _row(
+        "Life cycle of DoFns and CombineFns, teardown after a failure too",
+        "dofn_lifecycle combine",
+        f"{FEATURES}dofns: every_instance_lives_a_whole_life "
+        "the_failure_of_one_dofn_tears_down_all_others",
+    ),
+    _row(
+        "Batched DoFns",
+        "batch_pardo batch_to_element_pardo element_to_batch_pardo batch_pardo_fusion_break "
+        "batch_pardo_window_param batch_pardo_overlapping_windows",
+        f"{FEATURES}transforms: batched_dofns_and_plain_ones_in_a_row",
+    ),
+    _row(
+        "Warnings about batched DoFns in the program itself, not in a worker's log",
+        "batch_rebatch_pardos",
+    ),
+    _row(
+        "GroupByKey, CoGroupByKey",
+        "group_by_key group_by_key_with_empty_pcoll_elements flatten_and_gbk gbk_many_values",
+        f"{FEATURES}keys: keys_are_equal_if_their_encodings_are co_group_by_key large_elements",
+    ),
+    _row(
+        "Groups, and one key, larger than memory",
+        "tests/shuffle/test_memory: "
+        "data_several_times_larger_than_memory_is_grouped_within_a_cap "
+        "one_key_larger_than_memory_is_a_stream_that_can_be_read_twice",
+    ),
+    _row(
+        "Combine globally and per key: lifted, packed, windowed, without defaults",
+        "combine_per_key non_liftable_combine pack_combiners windowed_combine_per_key "
+        "run_packable_combine_per_key run_packable_combine_globally",
+        f"{FEATURES}combines: every_combiner_of_all_elements every_combiner_per_key "
+        "windows_without_elements_have_no_result combines_that_are_packed_into_one",
+    ),
+    _row(
+        "Flatten: of different coders, of nothing, of the same twice, nested",
+        "flatten flatten_same_pcollections flatten_one_single_pcollection "
+        "flatten_a_flattened_pcollection flatten_multiple_pcollections_having_multiple_consumers",
+        f"{FEATURES}flatten: inputs_with_different_coders no_input_at_all one_input_taken_twice "
+        "a_flatten_of_flattens_shares_inputs inputs_from_different_levels",
+    ),
+    _row(
+        "Reshuffle and Redistribute, as one exchange",
+        "reshuffle reshuffle_preserves_timestamps reshuffle_after_custom_window",
+        f"{FEATURES}transforms: exchanges",
+    ),
+    _row("Wait.on", f"{FEATURES}transforms: wait_on_holds_elements_back_until_the_other_is_done"),
+    _row(
+        "GroupIntoBatches, BatchElements",
+        f"{FEATURES}transforms: group_into_batches group_into_batches_with_sharded_keys "
+        "batch_elements",
+    ),
+    _row("Deduplicate, Distinct", f"{FEATURES}transforms: deduplicate"),
+    _row(
+        "Dead letters (with_exception_handling)",
+        f"{FEATURES}transforms: failing_elements_go_to_the_dead_letters "
+        "failing_elements_of_a_dofn_with_a_time_limit",
+    ),
+)
+
+_SIDE_INPUTS = (
+    _row(
+        "Iterable, list, dict, multimap",
+        "pardo_side_inputs iterable_side_input reiterable_side_input multimap_side_input "
+        "multimap_multiside_input as_list_and_as_dict_side_inputs flattened_side_input "
+        "gbk_side_input",
+        f"{FEATURES}side_inputs: every_view_of_pairs views_of_nothing",
+    ),
+    _row(
+        "Singleton, with and without default",
+        "empty_singleton_side_input default_value_singleton_side_input "
+        "multi_valued_singleton_side_input as_singleton_with_different_defaults",
+        f"{FEATURES}side_inputs: a_singleton",
+    ),
+    _row(
+        "In windows, with every mapping",
+        "pardo_windowed_side_inputs",
+        f"{FEATURES}side_inputs: fixed_windows_look_at_the_window_of_their_last_moment "
+        "sliding_side_windows all_windows_read_a_global_side_input windows_of_the_users_own",
+    ),
+    _row("Panes that replace each other while the job runs", "multi_triggered_gbk_side_input"),
+)
+
+_WINDOWS = (
+    _row(
+        "Fixed, sliding and session windows",
+        "windowing windowed_combine_per_key",
+        f"{FEATURES}windows: grouping_in_every_kind_of_window",
+    ),
+    _row(
+        "Windows of the user's own, merging ones too",
+        "custom_window_type custom_merging_window",
+        f"{FEATURES}windows: windows_of_the_users_own_type merging_windows_of_the_users_own",
+    ),
+    _row("Timestamp combiners", "combiner_earliest combiner_latest"),
+    _row(
+        "Triggers and panes of bounded input",
+        "first_pane",
+        f"{FEATURES}windows: a_repeated_count_trigger_fires_each_time_and_loses_nothing "
+        "the_default_trigger_gives_one_pane_on_time_and_last "
+        "early_firings_add_up_to_the_window",
+    ),
+    _row("TestStream", "multi_triggered_gbk_side_input deduplication_in_different_windows"),
+    _row(
+        "Unbounded input",
+        "unbounded_source_read sliding_windows pardo_et_timer_with_no_firing "
+        "pardo_et_timer_with_no_reset pardo_et_timer_with_no_reset_and_no_clear",
+    ),
+)
+
+_STATE = (
+    _row(
+        "Value, bag, combining, set, map, multimap and ordered list state",
+        "pardo_state_only combining_value_state pardo_state_with_custom_key_coder",
+        f"{FEATURES}state_and_timers: every_kind_of_state_is_kept_per_key "
+        "an_ordered_list_is_read_and_cleared_by_time state_is_kept_per_window",
+    ),
+    _row(
+        "State that outgrows memory",
+        "tests/harness/test_user_state: every_kind_of_state_keeps_what_was_put_there "
+        "a_key_with_thousands_of_windows_keeps_them_apart_beyond_memory",
+    ),
+    _row(
+        "Event-time timers, with dynamic tags too",
+        "pardo_timers pardo_timers_clear pardo_state_timers windowed_pardo_state_timers "
+        "pardo_dynamic_timer",
+        f"{FEATURES}state_and_timers: "
+        "event_time_timers_fire_in_time_order_after_the_input_of_their_key "
+        "a_timer_may_set_itself_again",
+    ),
+    _row(
+        "Processing-time timers, fired at the end of the input",
+        f"{FEATURES}state_and_timers: a_processing_time_timer_that_is_pending_fires_at_the_end",
+    ),
+)
+
+_SPLITTABLE = (
+    _row(
+        "Bounded, split at the start",
+        "sdf sdf_synthetic_source side_input_with_sdf sdf_with_dofn_as_restriction_provider",
+        f"{FEATURES}splittable: initial_parts_cover_the_whole_once side_inputs_and_windows",
+    ),
+    _row(
+        "That put work off, and resume it later",
+        "sdf_with_sdf_initiated_checkpointing",
+        f"{FEATURES}splittable: what_is_put_off_is_done_later",
+    ),
+    _row(
+        "Watermark estimators",
+        "sdf_with_watermark_tracking",
+        f"{FEATURES}splittable: watermarks_and_times",
+    ),
+    _row(
+        "A straggler's work is split and given to idle cores",
+        f"{STAGES}balance: a_straggler_is_helped_and_every_position_is_processed_once",
+    ),
+    _row(
+        "Truncate, drain",
+        "sdf_with_truncate sdf_default_truncate_when_bounded sdf_default_truncate_when_unbounded "
+        "draining_sdf_with_sdf_initiated_checkpointing",
+    ),
+)
+
+_AROUND = (
+    _row(
+        "Bundle finalization",
+        "register_finalizations callbacks_with_exception",
+        f"{FEATURES}dofns: finalizers_run_once_when_all_went_well",
+    ),
+    _row(
+        "Metrics: counter, distribution, gauge, string set, bounded trie; attempted and committed",
+        "metrics user_counter_using_pardo",
+    ),
+    _row(
+        "Beam's own metrics: element counts, sizes, times",
+        "non_user_metrics element_count_metrics progress_metrics",
+    ),
+    _row("Runtime values", "create_value_provider_pipeline_option"),
+    _row(
+        "The user's own exception first, with its step",
+        "error_message_includes_stage error_traceback_includes_user_code",
+        f"{STAGES}failures_on_spark: the_users_exception_comes_first_then_where_it_was_raised",
+        f"{STAGES}failing_programs: the_users_exception_is_the_first_thing_that_is_printed",
+    ),
+    _row(
+        "No output that looks complete after a failure",
+        f"{STAGES}failures_on_spark: "
+        "a_job_that_fails_while_it_writes_leaves_nothing_that_looks_complete",
+    ),
+    _row(
+        "Ctrl-C cancels the Spark job",
+        f"{STAGES}failing_programs: an_interrupted_program_leaves_no_process_and_fails",
+    ),
+    _row(
+        "Packages that the pipeline brings",
+        f"{STAGES}dependencies_on_spark: a_setup_file_sends_the_project_around_it "
+        "a_requirements_file_may_name_local_packages",
+    ),
+)
 
 GROUPS = (
-    Group(
-        "Transforms",
-        (
-            _beams("Impulse, Create, Read", "impulse create read"),
-            _beams(
-                "ParDo, tagged outputs",
-                "pardo pardo_side_outputs pardo_side_and_main_outputs undeclared_outputs "
-                "multiple_empty_outputs par_do_with_multiple_outputs_and_using_yield",
-            ),
-            _beams("Life cycle of DoFns and CombineFns", "dofn_lifecycle combine"),
-            _beams(
-                "Batched DoFns",
-                "batch_pardo batch_to_element_pardo element_to_batch_pardo batch_pardo_fusion_break"
-                " batch_pardo_window_param batch_pardo_overlapping_windows",
-            ),
-            _beams(
-                "Warnings about batched DoFns in the program, not in the log of a worker",
-                "batch_rebatch_pardos",
-            ),
-            _beams(
-                "GroupByKey",
-                "group_by_key group_by_key_with_empty_pcoll_elements flatten_and_gbk "
-                "gbk_many_values",
-            ),
-            Capability(
-                "GroupByKey larger than memory, and a key larger than memory",
-                (
-                    f"{MEMORY}::test_data_several_times_larger_than_memory_is_grouped_within_a_cap",
-                    f"{MEMORY}::test_one_key_larger_than_memory_is_a_stream_that_can_be_read_twice",
-                ),
-            ),
-            _beams(
-                "Combine globally and per key: lifted, packed, windowed",
-                "combine_per_key non_liftable_combine pack_combiners windowed_combine_per_key "
-                "run_packable_combine_per_key run_packable_combine_globally",
-            ),
-            _beams(
-                "Flatten: of one, of the same twice, of flattened",
-                "flatten flatten_same_pcollections flatten_one_single_pcollection "
-                "flatten_a_flattened_pcollection "
-                "flatten_multiple_pcollections_having_multiple_consumers",
-            ),
-            _beams(
-                "Reshuffle, keeping timestamps and windows",
-                "reshuffle reshuffle_preserves_timestamps reshuffle_after_custom_window",
-            ),
-            _beams("Large elements", "large_elements pardo_large_input"),
-        ),
-    ),
-    Group(
-        "Side inputs",
-        (
-            _beams(
-                "Iterable, list, dict, multimap",
-                "pardo_side_inputs iterable_side_input reiterable_side_input multimap_side_input "
-                "multimap_multiside_input as_list_and_as_dict_side_inputs flattened_side_input "
-                "gbk_side_input",
-            ),
-            _beams(
-                "Singleton, with and without default",
-                "empty_singleton_side_input default_value_singleton_side_input "
-                "multi_valued_singleton_side_input as_singleton_with_different_defaults",
-            ),
-            _beams("In windows", "pardo_windowed_side_inputs"),
-            _beams("That change while the job runs", "multi_triggered_gbk_side_input"),
-        ),
-    ),
-    Group(
-        "Windows and time",
-        (
-            Capability(
-                "Fixed, sliding and session windows",
-                (
-                    "test_windowing",
-                    "test_windowed_combine_per_key",
-                    f"{FLIGHTS}::test_the_whole_year_on_spark_is_what_pandas_computes",
-                ),
-            ),
-            _beams("Custom windows, merging ones too", "custom_window_type custom_merging_window"),
-            _beams("Timestamp combiners", "combiner_earliest combiner_latest"),
-            _beams("Panes of bounded input", "first_pane"),
-            _beams(
-                "TestStream", "multi_triggered_gbk_side_input deduplication_in_different_windows"
-            ),
-            _beams(
-                "Unbounded input",
-                "unbounded_source_read sliding_windows pardo_et_timer_with_no_firing "
-                "pardo_et_timer_with_no_reset pardo_et_timer_with_no_reset_and_no_clear",
-            ),
-        ),
-    ),
-    Group(
-        "State and timers",
-        (
-            _beams(
-                "Value, bag, combining state",
-                "pardo_state_only combining_value_state pardo_state_with_custom_key_coder",
-            ),
-            Capability(
-                "Set, map, multimap, ordered list state",
-                (f"{STATE}::test_every_kind_of_state_keeps_what_was_put_there",),
-            ),
-            _beams(
-                "Event-time timers",
-                "pardo_timers pardo_timers_clear pardo_state_timers windowed_pardo_state_timers "
-                "pardo_dynamic_timer",
-            ),
-            _beams(
-                "Deduplicate, in event and processing time",
-                "deduplication_with_event_time deduplication_with_processing_time",
-            ),
-        ),
-    ),
-    Group(
-        "Splittable DoFns",
-        (
-            _beams(
-                "Bounded, split at the start",
-                "sdf sdf_synthetic_source side_input_with_sdf "
-                "sdf_with_dofn_as_restriction_provider",
-            ),
-            _beams("That defer themselves", "sdf_with_sdf_initiated_checkpointing"),
-            _beams("Watermark estimators", "sdf_with_watermark_tracking"),
-            _beams(
-                "Truncate, drain",
-                "sdf_with_truncate sdf_default_truncate_when_bounded "
-                "sdf_default_truncate_when_unbounded "
-                "draining_sdf_with_sdf_initiated_checkpointing",
-            ),
-        ),
-    ),
-    Group(
-        "Around the data",
-        (
-            _beams("Bundle finalization", "register_finalizations callbacks_with_exception"),
-            _beams(
-                "Metrics: counter, distribution, gauge, string set, bounded trie",
-                "metrics user_counter_using_pardo",
-            ),
-            _beams(
-                "Metrics of Beam's own: element counts, progress",
-                "non_user_metrics element_count_metrics progress_metrics",
-            ),
-            _beams("Runtime values", "create_value_provider_pipeline_option"),
-            Capability(
-                "A failure shows the user's exception first, with its step",
-                (
-                    "test_error_message_includes_stage",
-                    "test_error_traceback_includes_user_code",
-                    f"{FAILURES}::test_the_users_exception_comes_first_then_where_it_was_raised",
-                    f"{PROGRAMS}::test_the_users_exception_is_the_first_thing_that_is_printed",
-                ),
-            ),
-            Capability(
-                "A failed job leaves no output that looks complete",
-                (
-                    f"{FAILURES}::test_a_job_that_fails_while_it_writes_leaves_nothing_that_looks_complete",
-                ),
-            ),
-            Capability(
-                "Ctrl-C cancels the Spark job",
-                (f"{PROGRAMS}::test_an_interrupted_program_leaves_no_process_and_fails",),
-            ),
-        ),
-    ),
+    Group("Transforms", _TRANSFORMS),
+    Group("Side inputs", _SIDE_INPUTS),
+    Group("Windows and time", _WINDOWS),
+    Group("State and timers", _STATE),
+    Group("Splittable DoFns", _SPLITTABLE),
+    Group("Around the data", _AROUND),
 )
 
 
