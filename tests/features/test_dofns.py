@@ -91,6 +91,22 @@ def test_the_failure_of_one_dofn_tears_down_all_others(pipeline, tmp_path):
     assert all(life[-1] == "teardown" for life in lives)
 
 
+def test_a_failure_in_setup_tears_down_those_that_were_set_up(pipeline, tmp_path):
+    with pytest.raises(Exception, match="fails in setup"), pipeline as p:
+        first = p | beam.Create([1]) | "first" >> beam.ParDo(_Diary(str(tmp_path), "setup"))
+        _ = first | "second" >> beam.ParDo(_Diary(str(tmp_path)))
+    lives = _lives(tmp_path)
+    assert lives
+    assert all(life == ["setup", "teardown"] for life in lives)
+
+
+def test_where_no_element_comes_nothing_is_set_up(pipeline, tmp_path):
+    with pipeline as p:
+        nothing = p | beam.Create([1]) | beam.Filter(lambda _: False) | beam.Reshuffle()
+        _ = nothing | beam.ParDo(_Diary(str(tmp_path)))
+    assert _lives(tmp_path) == []
+
+
 class _EmitsAtTheEnd(beam.DoFn):
     def process(self, element, w=beam.DoFn.WindowParam):
         self._window = w

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, metrics_pb2
@@ -52,7 +53,14 @@ class StageBundle(BundleProcessor):
         self.dofns: dict[str, Any] = {}
         self._context: Any = None
         self._times = StepTimes(lambda: None)
-        super().__init__(frozenset(), _descriptor(stage, components), state_handler, None)
+        self.ops: collections.OrderedDict[str, Any] = collections.OrderedDict()
+        try:
+            super().__init__(frozenset(), _descriptor(stage, components), state_handler, None)
+        except BaseException:
+            # A DoFn failed to be set up: those that were are torn down; the others fail to be.
+            with contextlib.suppress(Exception):
+                self.teardown()
+            raise
 
     def create_execution_tree(
         self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor
@@ -197,10 +205,13 @@ def _descriptor(
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(id=stage.name)
     for id_, serialized in stage.transforms:
         descriptor.transforms[id_].ParseFromString(serialized)
-    for name in ("pcollections", "windowing_strategies", "coders", "environments"):
+    for name in ("windowing_strategies", "coders", "environments"):
         target = getattr(descriptor, name)
         for key, value in getattr(components, name).items():
             target[key].CopyFrom(value)
+    for transform in list(descriptor.transforms.values()):
+        for pcollection in (*transform.inputs.values(), *transform.outputs.values()):
+            descriptor.pcollections[pcollection].CopyFrom(components.pcollections[pcollection])
     return descriptor
 
 

@@ -23,40 +23,8 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
-    from sparkdrain.harness.bundle import StageBundle
     from sparkdrain.shuffle.outbox import Outbox, Partition
-    from sparkdrain.stages.residuals import Residuals
-
-# Elements fed at one go; between two goes, deferred work is looked after.
-_FEED = 4096
-
-
-class Source:
-    """Where the elements of an edge enter a bundle."""
-
-    def __init__(self, bundle: StageBundle, operation: Any, residuals: Residuals) -> None:
-        self.bundle = bundle
-        self.operation = operation
-        self.residuals = residuals
-
-    def feed(self, values: list[Any], context: Any) -> None:
-        """Process values that share the metadata of ``context``."""
-        self.bundle.enter()
-        for start in range(0, len(values), _FEED):
-            self.operation.feed(values[start : start + _FEED], context)
-            self.residuals.resume_due()
-
-    def feed_windowed(self, elements: list[Any]) -> None:
-        """Process windowed values."""
-        self.bundle.enter()
-        for start in range(0, len(elements), _FEED):
-            self.operation.feed_windowed(elements[start : start + _FEED])
-            self.residuals.resume_due()
-
-    def split(self, keep: float) -> list[Any]:
-        """See ``SourceOperation.split``."""
-        return self.operation.split(keep)
-
+    from sparkdrain.stages.shard import Source
 
 class Codings:
     """The coders of PCollections, as the shuffle needs them."""
@@ -256,19 +224,17 @@ class KeyedReader:
     def drain(self, sources: Sequence[Source]) -> None:
         """Feed all keys."""
         decode_key = self._decode_key
-        for source in sources:
-            source.bundle.enter()
         for _, encoded, chunks in self._merger.groups():
             key = decode_key(encoded)
             for source in sources:
-                source.bundle.begin_key(encoded)
+                source.shard.open().begin_key(encoded)
             for elements in self._elements(chunks):
                 for element in elements:
                     element.value = (key, element.value)
                 for source in sources:
                     source.feed_windowed(elements)
             for source in sources:
-                source.bundle.end_key(key)
+                source.shard.open().end_key(key)
 
     def _elements(self, chunks: list[Any]) -> Iterator[list[Any]]:
         decode = self._coding.windowed_values.decode

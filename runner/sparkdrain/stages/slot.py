@@ -16,10 +16,10 @@ from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
 from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.balance import Address, Gift, Lending
-from sparkdrain.stages.edges import Codings, Source, reader_for, writer_for
+from sparkdrain.stages.edges import Codings, reader_for, writer_for
 from sparkdrain.stages.report import SlotReport
-from sparkdrain.stages.residuals import Residuals
 from sparkdrain.stages.restrictions import RestrictionReader, restriction_edges
+from sparkdrain.stages.shard import Shard, Source
 from timers_state import Overlay, ScratchStore
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Slot:
             for edge in plan.edges_into(level)
             if edge.kind is not EdgeKind.SIDE
         }
-        self._bundles: list[tuple[Stage, StageBundle, Residuals]] = []
+        self._shards: list[Shard] = []
         self._sources: dict[EdgeId, list[Source]] = {}
 
     def run(self, records: Iterator[bytes]) -> None:
@@ -150,22 +150,22 @@ class Slot:
         for stage in self._plan.levels[self._level]:
             if only is not None and all(edge != only for _, edge in stage.sources):
                 continue
-            edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
-            bundle = StageBundle(
-                stage,
-                self._components,
-                self._writers,
-                SideInputState(edges, self._open_side_input),
-                self._open_state,
-                compiled=self._options.compiled,
-            )
-            residuals = Residuals(bundle)
-            self._bundles.append((stage, bundle, residuals))
-            bundle.start()
+            shard = Shard(stage, self._make_bundle)
+            self._shards.append(shard)
             for transform, edge in stage.sources:
                 if edge is not None:
-                    source = Source(bundle, bundle.source(transform), residuals)
-                    self._sources.setdefault(edge, []).append(source)
+                    self._sources.setdefault(edge, []).append(Source(shard, transform))
+
+    def _make_bundle(self, stage: Stage) -> StageBundle:
+        edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
+        return StageBundle(
+            stage,
+            self._components,
+            self._writers,
+            SideInputState(edges, self._open_side_input),
+            self._open_state,
+            compiled=self._options.compiled,
+        )
 
     def _open_state(self) -> Overlay:
         """State for one stateful DoFn: in memory up to the slot's budget, then on its disk.
@@ -178,12 +178,15 @@ class Slot:
         return overlay
 
     def _impulses(self) -> None:
-        slots = self._outbox.layout.slots
-        for stage, bundle, residuals in self._bundles:
-            for number, (transform, edge) in enumerate(stage.sources):
-                if edge is None and number % slots == self._slot:
-                    source = Source(bundle, bundle.source(transform), residuals)
-                    source.feed([b""], _IMPULSE)
+        impulses = [
+            Source(shard, transform)
+            for shard in self._shards
+            for transform, edge in shard.stage.sources
+            if edge is None
+        ]
+        # Slots take turns, so that independent beginnings run beside each other.
+        for source in impulses[self._slot :: self._outbox.layout.slots]:
+            source.feed([b""], _IMPULSE)
 
     def _take(self, record: bytes) -> None:
         message = decode(record)
@@ -198,24 +201,20 @@ class Slot:
 
     def _finish(self, inputs: dict[Producer, int]) -> None:
         outbox = self._outbox
-        for _, bundle, residuals in self._bundles:
-            bundle.enter()
-            residuals.resume_all()
-            bundle.finish()
+        for shard in self._shards:
+            shard.finish()
         for writer in self._writers.values():
             writer.flush()
         outbox.end()
-        for _, bundle, _ in self._bundles:
-            bundle.finalize()
+        for shard in self._shards:
+            shard.finalize()
         outbox.send(
             outbox.layout.reports,
             encode_report(self._level, self._slot, self._report(inputs)),
         )
 
     def _report(self, inputs: dict[Producer, int]) -> bytes:
-        metrics = [
-            info.SerializeToString() for _, bundle, _ in self._bundles for info in bundle.infos()
-        ]
+        metrics = [info.SerializeToString() for shard in self._shards for info in shard.infos()]
         return SlotReport(
             self._level,
             self._slot,
@@ -232,21 +231,22 @@ class Slot:
 
     def handled(self) -> int:
         """How many elements the busiest PCollection of each stage has had; from any thread."""
-        return sum(_busiest(bundle) for _, bundle, _ in list(self._bundles))
+        bundles = [shard.opened for shard in list(self._shards)]
+        return sum(_busiest(bundle) for bundle in bundles if bundle is not None)
 
     def _close(self, *, failed: bool) -> None:
         """Tear all bundles down. An error from there counts unless there was one before."""
+        errors = []
+        for shard in self._shards:
+            try:
+                shard.teardown()
+            except Exception as error:
+                _LOGGER.exception("teardown failed")
+                errors.append(error)
         for reader in self._readers.values():
             reader.close()
         for state in self._states:
             state.close()
-        errors = []
-        for _, bundle, _ in self._bundles:
-            try:
-                bundle.teardown()
-            except Exception as error:
-                _LOGGER.exception("teardown failed")
-                errors.append(error)
         if errors and not failed:
             raise errors[0]
 
