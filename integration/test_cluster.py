@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
@@ -163,3 +165,19 @@ def test_a_package_that_a_job_brings_reaches_both_hosts(on, cluster, tmp_path):
         answers = p | beam.Create(range(100)) | Reshuffle() | beam.Map(ask)
         _ = answers | beam.io.WriteToText(str(tmp_path / "out"))
     assert set(lines(tmp_path, "out")) == {f"{host} 41" for host in cluster.hosts}
+
+
+def test_slots_on_other_hosts_tell_how_far_they_are(on, cluster, monkeypatch, capsys):
+    monkeypatch.setattr("sparkdrain.stages.progress_display._PLAIN_SECONDS", 0.2)
+
+    def slowly(number: int) -> int:
+        time.sleep(0.01)
+        return number
+
+    with on(cluster.url, "--progress=plain") as p:
+        _ = p | beam.Create(range(400)) | Reshuffle() | "Slow" >> beam.Map(slowly)
+    printed = capsys.readouterr().err
+    live = re.findall(r"^level \d of \d \(Slow\): (\d+) elements, \d+/s", printed, re.MULTILINE)
+    assert [int(count) for count in live if 0 < int(count) < 400]
+    assert "400 elements" not in live
+    assert " done in " in printed
