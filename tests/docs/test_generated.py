@@ -36,10 +36,10 @@ def test_a_test_of_ours_that_shows_a_capability_is_there(test):
 
 
 def test_tests_of_beams_that_show_a_capability_are_run_by_the_conformance_suites():
-    assert {test for test in TESTS if "::" not in test} <= set(tests_of_beams_that_are_run())
+    assert {test for test in TESTS if "::" not in test} <= set(beams_tests_that_are_run())
 
 
-def tests_of_beams_that_are_run():
+def beams_tests_that_are_run():
     suites = "\n".join(path.read_text() for path in (ROOT / "tests/conformance").glob("test_*.py"))
     for module in {*re.findall(r'"(apache_beam\.\S+_test)"', suites), *SUITES}:
         source = Path(find_spec(module).origin).read_text(encoding="utf-8")
