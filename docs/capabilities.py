@@ -95,9 +95,10 @@ _TRANSFORMS = (
     ),
     _row(
         "GroupByKey, CoGroupByKey",
-        "group_by_key group_by_key_with_empty_pcoll_elements flatten_and_gbk gbk_many_values",
+        "group_by_key group_by_key_with_empty_pcoll_elements flatten_and_gbk",
         f"{FEATURES}keys: keys_are_equal_if_their_encodings_are co_group_by_key large_elements",
     ),
+    _row("Values of a key decoded one at a time, not block by block", "gbk_many_values"),
     _row(
         "Groups, and one key, larger than memory",
         "tests/shuffle/test_memory: "
