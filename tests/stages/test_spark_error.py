@@ -90,6 +90,19 @@ def test_a_python_that_is_not_there_is_a_bad_setup():
     assert kind_of(text) is BadSetup
 
 
+def test_what_was_lost_is_told_without_the_jvms_frames():
+    text = (
+        "ShuffleMapStage 2 has failed the maximum allowable number of times: 1. Most recent "
+        "failure reason: org.apache.spark.shuffle.FetchFailedException\n\tat x.A.b(A.scala)\n"
+        "Caused by: org.apache.spark.ExecutorDeadException: executor 1 is dead\n\t... 3 more\n"
+    )
+    told = str(of_text(ABORTED.format(text), "python9"))
+    assert told.endswith(
+        ": org.apache.spark.shuffle.FetchFailedException\n"
+        "Caused by: org.apache.spark.ExecutorDeadException: executor 1 is dead"
+    )
+
+
 def test_a_job_that_was_cancelled_in_sparks_own_interface_is_cancelled():
     assert kind_of("Job 3 cancelled because stage 5 was cancelled") is Cancelled
 

@@ -60,6 +60,7 @@ _SILENT = (
     "org.apache.spark.api.python.BasePythonRunner",
     "org.apache.spark.util.SparkUncaughtExceptionHandler",
     "org.apache.spark.scheduler.TaskSchedulerImpl",
+    "org.apache.spark.network",
 )
 
 

@@ -32,8 +32,11 @@ _LOST_DATA = (
     "Failed to get broadcast",
 )
 _LOST_WORKER = ("Python worker exited unexpectedly", "ExecutorLost", "Python worker failed")
+_GIST_LINES = 8
 _VERSIONS = re.compile(r"different version: (\S+) than that in driver: ([0-9.]+)")
-_CAUSE = re.compile(r"most recent failure: (.*?)(?:\n\tat |\nDriver stacktrace|\Z)", re.DOTALL)
+_CAUSE = re.compile(
+    r"most recent failure(?: reason)?:\s*(.*?)(?:\nDriver stacktrace|\Z)", re.DOTALL | re.IGNORECASE
+)
 _DAEMON = re.compile(r"Error from python worker:\s*(.*?)(?:PYTHONPATH was:|\n\tat |\Z)", re.DOTALL)
 
 
@@ -119,4 +122,4 @@ def _gist(text: str) -> str:
     found = _CAUSE.search(text)
     lines = (found[1] if found else text).splitlines()
     kept = [line for line in lines if not line.lstrip().startswith(("at ", "... "))]
-    return "\n".join(kept[:12]).strip()
+    return "\n".join(kept[:_GIST_LINES]).strip()
