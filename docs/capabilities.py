@@ -190,7 +190,7 @@ _WINDOWS = (
 
 _STATE = (
     _row(
-        "Value, bag, combining, set, map, multimap and ordered list state",
+        "Value, bag, combining, set and ordered list state: all that the Python SDK has",
         "pardo_state_only combining_value_state pardo_state_with_custom_key_coder",
         f"{FEATURES}state_and_timers: every_kind_of_state_is_kept_per_key "
         "an_ordered_list_is_read_and_cleared_by_time state_is_kept_per_window",
