@@ -9,7 +9,6 @@ _UNBOUNDED = "needs an unbounded source"
 _TEST_STREAM = "needs TestStream"
 _DRAIN = "needs drain"
 _ELSEWHERE = "looks for warnings in this process; transforms run in Spark's workers"
-_OPEN = "not yet"
 
 # The portable suite has all tests of the other.
 _BOTH = {
@@ -29,7 +28,6 @@ UNSUPPORTED: dict[str, str] = {
     "FnApiRunnerSuite.test_sdf_default_truncate_when_bounded": _DRAIN,
     "FnApiRunnerSuite.test_sdf_default_truncate_when_unbounded": _DRAIN,
     "FnApiRunnerSuite.test_sdf_with_truncate": _DRAIN,
-    "StateBackedCoderSuite.test_gbk_many_values": _OPEN,
     "DeduplicateTest.test_deduplication_in_different_windows": _TEST_STREAM,
     "SideInputsTest.test_multi_triggered_gbk_side_input": _TEST_STREAM,
 }

@@ -11,7 +11,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 from sparkdrain.shuffle.keys import key_codec
-from sparkdrain.shuffle.merging import GroupMerger, values_of
+from sparkdrain.shuffle.merging import GroupMerger
+from sparkdrain.shuffle.values import ValueDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ class WindowGroups:
         self, key_coder: Any, value_coder: Any, window_coder: Any, merger: GroupMerger
     ) -> None:
         _, self._decode_key = key_codec(key_coder)
-        self._decode_values = coders.ListCoder(value_coder).get_impl().decode
+        self._values = ValueDecoder(value_coder).values
         self._decode_window = window_coder.get_impl().decode
         self._merger = merger
 
@@ -52,7 +53,7 @@ class WindowGroups:
         section: bytes | None = None
         context: Any = None
         pairs: list[Any] = []
-        decode_key, decode_values = self._decode_key, self._decode_values
+        decode_key, values = self._decode_key, self._values
         for found, key, chunks in self._merger.groups():
             if found != section or len(pairs) >= _BATCH:
                 if pairs:
@@ -63,7 +64,7 @@ class WindowGroups:
                     window = self._decode_window(found)
                     end = in_millis(window.max_timestamp())
                     context = WindowedValue(None, end, (window,), ONLY_PANE)
-            pairs.append((decode_key(key), values_of(chunks, decode_values)))
+            pairs.append((decode_key(key), values(chunks)))
         if pairs:
             yield context, pairs
 
@@ -75,14 +76,15 @@ class PaneGroups:
         self, key_coder: Any, coding: ElementCoding, windowing: Any, merger: GroupMerger
     ) -> None:
         _, self._decode_key = key_codec(key_coder)
-        self._decode = coding.windowed_values.decode
+        windowed = coders.WindowedValueCoder(coding.coder, coding.window)
+        self._values = ValueDecoder(windowed).values
         self._driver = create_trigger_driver(windowing, is_batch=True)
         self._merger = merger
 
     def batches(self) -> Iterator[tuple[Any, list[Any]]]:
         """One ``(key, values)`` pair per pane, with its context."""
         for _, encoded, chunks in self._merger.groups():
-            elements = values_of(chunks, self._decode)
+            elements = self._values(chunks)
             for pane in self._driver.process_entire_key(self._decode_key(encoded), elements):
                 time = in_millis(pane.timestamp)
                 context = WindowedValue(None, time, pane.windows, pane.pane_info)

@@ -14,8 +14,6 @@ import struct
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.coders import coder_impl
-
 from sparkdrain.shuffle.grouped_blocks import decode_groups
 
 if TYPE_CHECKING:
@@ -27,8 +25,6 @@ _SIZE = struct.Struct(">I")
 # What Python needs for a key and its first chunk beside their bytes.
 _ENTRY_OVERHEAD = 200
 _CHUNK_OVERHEAD = 60
-# A group below this is handed out as a list.
-_SMALL_GROUP = 4 << 20
 _INLINE_ENTRY = 1 << 20
 
 Key = tuple[bytes, bytes]
@@ -45,29 +41,9 @@ class Extent:
         self._offset = offset
         self._size = size
 
-    def load(self) -> bytes:
-        """Read it."""
-        return self._file.read(self._offset, self._size)
-
-
-class GroupValues:
-    """The values of one key: an iterable that can be iterated again, one chunk in memory."""
-
-    __slots__ = ("_chunks", "_decode")
-
-    def __init__(self, chunks: list[bytes | Extent], decode: Callable[[bytes], list[Any]]) -> None:
-        self._chunks = chunks
-        self._decode = decode
-
-    def __iter__(self) -> Iterator[Any]:
-        for chunk in self._chunks:
-            yield from self._decode(chunk if isinstance(chunk, bytes) else chunk.load())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return list, (list(self),)
-
-
-coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(GroupValues)
+    def load(self, size: int | None = None) -> bytes:
+        """Read it, or its first ``size`` bytes."""
+        return self._file.read(self._offset, self._size if size is None else size)
 
 
 class Run:
@@ -232,28 +208,3 @@ class GroupMerger:
 
 def _first(entry: tuple[Key, list[Any]]) -> Key:
     return entry[0]
-
-
-def values_of(chunks: list[Any], decode: Callable[[bytes], list[Any]]) -> Any:
-    """A list if the group is small, else a stream."""
-    if len(chunks) == 1:
-        chunk = chunks[0]
-        if type(chunk) is bytes and len(chunk) < _SMALL_GROUP:
-            return decode(chunk)
-    elif _size(chunks) < _SMALL_GROUP:
-        values = decode(chunks[0])
-        for chunk in chunks[1:]:
-            values += decode(chunk)
-        return values
-    return GroupValues(chunks, decode)
-
-
-def _size(chunks: list[Any]) -> int:
-    size = 0
-    for chunk in chunks:
-        if type(chunk) is not bytes:
-            return _SMALL_GROUP
-        size += len(chunk)
-        if size >= _SMALL_GROUP:
-            break
-    return size
