@@ -43,7 +43,8 @@ def test_every_combiner_of_all_elements(pipeline):
         results = []
         for name, make in GLOBALLY.items():
             result = numbers | name >> make()
-            results.append(result | f"{name} named" >> beam.Map(lambda v, n: (n, _comparable(v)), name))
+            named = beam.Map(lambda value, name: (name, _comparable(value)), name)
+            results.append(result | f"{name} named" >> named)
         return results | beam.Flatten()
 
     compare(pipeline, build)
@@ -83,8 +84,10 @@ def test_every_combiner_per_key(pipeline):
 
 def test_latest_goes_by_time(pipeline):
     def build(p):
-        timed = p | beam.Create([("a", 3), ("a", 9), ("b", 5), ("a", 1)]) | beam.Map(
-            lambda e: window.TimestampedValue(e, e[1])
+        timed = (
+            p
+            | beam.Create([("a", 3), ("a", 9), ("b", 5), ("a", 1)])
+            | beam.Map(lambda e: window.TimestampedValue(e, e[1]))
         )
         per_key = timed | combiners.Latest.PerKey()
         overall = timed | beam.Values() | combiners.Latest.Globally()
@@ -154,8 +157,7 @@ def test_an_accumulator_that_is_changed_in_place(pipeline, fanout):
         combine = beam.CombinePerKey(_Average())
         if fanout:
             combine = combine.with_hot_key_fanout(fanout)
-        sessions = _pairs(p) | combine
-        return sessions
+        return _pairs(p) | combine
 
     gives(pipeline, build, [("a", 3.0), ("b", 2.0), ("c", 7.0)])
 
@@ -175,8 +177,10 @@ def test_combines_that_are_packed_into_one(pipeline):
             "most": pairs | "m" >> beam.CombinePerKey(max),
             "count": pairs | "c" >> combiners.Count.PerKey(),
         }
-        return together | beam.CoGroupByKey() | beam.MapTuple(
-            lambda k, v: (k, v["sum"], v["most"], v["count"])
+        return (
+            together
+            | beam.CoGroupByKey()
+            | beam.MapTuple(lambda k, v: (k, v["sum"], v["most"], v["count"]))
         )
 
     gives(

@@ -93,8 +93,12 @@ def test_values_that_the_user_changes_after_handing_them_over(pipeline):
             yield "k", buffer
 
     def build(p):
-        return p | beam.Create([0]) | beam.FlatMap(reuse) | beam.GroupByKey() | beam.MapTuple(
-            lambda _, v: sorted(map(len, v))
+        return (
+            p
+            | beam.Create([0])
+            | beam.FlatMap(reuse)
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda _, v: sorted(map(len, v)))
         )
 
     gives(pipeline, build, [[1, 2, 3]])
@@ -124,8 +128,10 @@ def test_large_elements(pipeline):
 
 def test_more_keys_than_a_block_holds(pipeline):
     def build(p):
-        pairs = p | beam.Create(range(20)) | beam.FlatMap(
-            lambda n: ((f"key {k}", n) for k in range(500))
+        pairs = (
+            p
+            | beam.Create(range(20))
+            | beam.FlatMap(lambda n: ((f"key {k}", n) for k in range(500)))
         )
         sums = pairs | beam.GroupByKey() | beam.MapTuple(lambda _, v: sum(v))
         return sums | beam.combiners.Count.PerElement()

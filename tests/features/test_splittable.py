@@ -236,7 +236,7 @@ class _Fails(beam.DoFn):
 
 @pytest.mark.spark
 def test_an_error_names_the_step():
-    from engines import spark_pipeline
+    from engines import spark_pipeline  # noqa: PLC0415 - starts Spark
 
     with (
         pytest.raises(RuntimeError, match=r"ZeroDivisionError.*\[while running 'Divide"),

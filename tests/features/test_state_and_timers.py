@@ -92,8 +92,10 @@ class _Count(beam.DoFn):
 
 def test_state_is_kept_per_window(pipeline):
     def build(p):
-        timed = p | beam.Create([1, 2, 6, 7, 8]) | beam.Map(
-            lambda t: window.TimestampedValue(("k", t), t)
+        timed = (
+            p
+            | beam.Create([1, 2, 6, 7, 8])
+            | beam.Map(lambda t: window.TimestampedValue(("k", t), t))
         )
         return timed | beam.WindowInto(window.SlidingWindows(10, 5)) | beam.ParDo(_Count())
 
@@ -239,8 +241,10 @@ class _AtWindowEnd(beam.DoFn):
 
 def test_a_timer_at_the_end_of_each_window_sees_the_state_of_its_window(pipeline):
     def build(p):
-        timed = p | beam.Create([1, 2, 6, 11]) | beam.Map(
-            lambda t: window.TimestampedValue((t % 2, t), t)
+        timed = (
+            p
+            | beam.Create([1, 2, 6, 11])
+            | beam.Map(lambda t: window.TimestampedValue((t % 2, t), t))
         )
         return timed | beam.WindowInto(window.FixedWindows(5)) | beam.ParDo(_AtWindowEnd())
 
@@ -249,8 +253,10 @@ def test_a_timer_at_the_end_of_each_window_sees_the_state_of_its_window(pipeline
 
 def test_what_a_timer_emits_is_grouped_in_its_window(pipeline):
     def build(p):
-        timed = p | beam.Create([1, 2, 6, 11]) | beam.Map(
-            lambda t: window.TimestampedValue((t % 2, t), t)
+        timed = (
+            p
+            | beam.Create([1, 2, 6, 11])
+            | beam.Map(lambda t: window.TimestampedValue((t % 2, t), t))
         )
         ends = timed | beam.WindowInto(window.FixedWindows(5)) | beam.ParDo(_AtWindowEnd())
         keyed = ends | "key" >> beam.Map(lambda e: (e[1], e[3]))
@@ -320,7 +326,7 @@ def test_a_timer_at_the_end_of_time_fires(pipeline):
 
 
 def test_keys_need_a_pair(pipeline):
-    with pytest.raises(Exception, match=r"[Kk]ey"), pipeline as p:  # noqa: PT012 - one pipeline
+    with pytest.raises(Exception, match=r"[Kk]ey"), pipeline as p:
         _ = p | beam.Create([1]) | beam.ParDo(_Count())
 
 
@@ -358,6 +364,7 @@ def test_a_stateful_dofn_after_a_grouping_and_before_one(pipeline):
         grouped = pairs | "before" >> beam.GroupByKey()
         sizes = grouped | "sizes" >> beam.MapTuple(lambda k, v: (k, len(list(v))))
         counted = sizes | beam.ParDo(_Sorted())
-        return counted | "after" >> beam.GroupByKey() | "listed" >> beam.MapTuple(lambda k, v: (k, list(v)))
+        regrouped = counted | "after" >> beam.GroupByKey()
+        return regrouped | "listed" >> beam.MapTuple(lambda k, v: (k, list(v)))
 
     gives(pipeline, build, [(2, [1]), (1, [1])])

@@ -183,8 +183,10 @@ def test_failing_elements_of_a_dofn_with_a_time_limit(pipeline):
 
 def test_too_many_dead_letters_fail_the_pipeline(pipeline):
     with pytest.raises(Exception, match=r"0\.5"), pipeline as p:
-        _ = p | beam.Create([1, 0]) | beam.Map(lambda n: 1 / n).with_exception_handling(
-            threshold=0.2
+        _ = (
+            p
+            | beam.Create([1, 0])
+            | beam.Map(lambda n: 1 / n).with_exception_handling(threshold=0.2)
         )
 
 
@@ -194,9 +196,13 @@ def test_composites_that_do_nothing_and_unused_outputs(pipeline):
             return pcoll
 
     def build(p):
-        outputs = p | beam.Create([1, 2]) | beam.FlatMap(
-            lambda n: [n, beam.pvalue.TaggedOutput("unused", n)]
-        ).with_outputs("unused", main="main")
+        outputs = (
+            p
+            | beam.Create([1, 2])
+            | beam.FlatMap(lambda n: [n, beam.pvalue.TaggedOutput("unused", n)]).with_outputs(
+                "unused", main="main"
+            )
+        )
         _ = outputs.main | "ends here" >> beam.Map(lambda n: n)
         return outputs.main | Nothing()
 
@@ -205,8 +211,10 @@ def test_composites_that_do_nothing_and_unused_outputs(pipeline):
 
 def test_undeclared_tags_are_dropped(pipeline):
     def build(p):
-        return p | beam.Create([1, 2]) | beam.FlatMap(
-            lambda n: [n, beam.pvalue.TaggedOutput("nobody", n)]
+        return (
+            p
+            | beam.Create([1, 2])
+            | beam.FlatMap(lambda n: [n, beam.pvalue.TaggedOutput("nobody", n)])
         )
 
     gives(pipeline, build, [1, 2])
@@ -225,8 +233,10 @@ def test_regex_and_strings(pipeline):
 
 def test_elements_may_be_windowed_by_hand(pipeline):
     def build(p):
-        stamped = p | beam.Create([3, 8]) | beam.Map(
-            lambda t: window.WindowedValue(("k", t), t, [window.IntervalWindow(0, 10)])
+        stamped = (
+            p
+            | beam.Create([3, 8])
+            | beam.Map(lambda t: window.WindowedValue(("k", t), t, [window.IntervalWindow(0, 10)]))
         )
         stamped = stamped | beam.WindowInto(window.FixedWindows(5))
         return stamped | beam.GroupByKey() | beam.MapTuple(lambda k, v: sorted(v))

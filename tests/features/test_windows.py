@@ -14,8 +14,10 @@ TIMES = [0, 1, 3, 4, 5, 9, 10, 11, 12, 25]
 
 
 def _timed(p, times=TIMES):
-    return p | beam.Create(times) | beam.Map(
-        lambda t: window.TimestampedValue(("even" if t % 2 == 0 else "odd", t), t)
+    return (
+        p
+        | beam.Create(times)
+        | beam.Map(lambda t: window.TimestampedValue(("even" if t % 2 == 0 else "odd", t), t))
     )
 
 
@@ -185,9 +187,12 @@ def test_sessions_after_sessions(pipeline):
     def build(p):
         sessions = _timed(p) | "small" >> beam.WindowInto(window.Sessions(2))
         counts = sessions | beam.combiners.Count.PerKey()
-        return counts | "large" >> beam.WindowInto(window.Sessions(8)) | "sum" >> (
-            beam.CombinePerKey(sum)
-        ) | beam.Map(_told)
+        return (
+            counts
+            | "large" >> beam.WindowInto(window.Sessions(8))
+            | "sum" >> (beam.CombinePerKey(sum))
+            | beam.Map(_told)
+        )
 
     compare(pipeline, build)
 
@@ -281,11 +286,16 @@ def test_elements_out_of_order_are_never_late_in_a_bounded_job(pipeline):
 def test_times_at_both_ends(pipeline):
     def build(p):
         times = [MIN_TIMESTAMP, window.GlobalWindow().max_timestamp()]
-        timed = p | beam.Create([0, 1]) | beam.Map(
-            lambda n: window.TimestampedValue(("k", n), times[n])
+        timed = (
+            p
+            | beam.Create([0, 1])
+            | beam.Map(lambda n: window.TimestampedValue(("k", n), times[n]))
         )
-        return timed | beam.Reshuffle() | beam.GroupByKey() | beam.MapTuple(
-            lambda k, v: (k, sorted(v))
+        return (
+            timed
+            | beam.Reshuffle()
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda k, v: (k, sorted(v)))
         )
 
     gives(pipeline, build, [("k", [0, 1])])

@@ -123,7 +123,7 @@ class Numbers(RestrictionProvider):
 
 
 class Slow(beam.DoFn):
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(Numbers())):  # noqa: B008
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Numbers())):
         number = tracker.current_restriction().start
         while tracker.try_claim(number):
             time.sleep(0.01)
