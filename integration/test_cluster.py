@@ -145,6 +145,22 @@ def test_another_python_on_the_executors_is_a_bad_setup_that_names_both(
     assert f"run Python 3.99 ({other}), but this program runs Python {ours}." in str(failed.value)
 
 
+@pytest.mark.parametrize("daemon", ["sparkdrain.stages.daemon", "pyspark.daemon"])
+def test_a_python_without_beam_is_a_bad_setup_that_names_it(
+    on, cluster, tmp_path, executors_python, daemon
+):
+    bare = tmp_path / "bare"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # no site-packages
+    bare.chmod(0o755)
+    executors_python(bare)
+    p = on(cluster.url, f"--spark_conf=spark.python.daemon.module={daemon}")
+    _ = p | beam.Create([1])
+    with pytest.raises(BadSetup) as failed:
+        p.run().wait_until_finish()
+    assert f"with {bare}." in str(failed.value)
+    assert "No module named 'apache_beam'" in str(failed.value)
+
+
 def test_a_python_that_is_not_on_the_executors_is_a_bad_setup(
     on, cluster, tmp_path, executors_python
 ):

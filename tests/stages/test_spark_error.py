@@ -85,6 +85,17 @@ def test_a_python_that_lacks_a_package_is_told_with_what_it_needs():
     assert "x.zip" not in str(error)
 
 
+def test_a_python_without_beam_is_a_bad_setup_with_any_daemon():
+    text = TASK.format(
+        "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        '  File "x/pyspark/worker.py", line 1, in main\n'
+        "ModuleNotFoundError: No module named 'apache_beam'\n"
+    )
+    error = of_text(ABORTED.format(text), "python9")
+    assert type(error) is BadSetup
+    assert str(error).endswith("said:\nModuleNotFoundError: No module named 'apache_beam'")
+
+
 def test_a_python_that_is_not_there_is_a_bad_setup():
     text = TASK.format('java.io.IOException: Cannot run program "nowhere": error=2, No such file')
     assert kind_of(text) is BadSetup

@@ -32,6 +32,8 @@ _LOST_DATA = (
     "Failed to get broadcast",
 )
 _LOST_WORKER = ("Python worker exited unexpectedly", "ExecutorLost", "Python worker failed")
+# Before the task's own code runs, which would tell it as a failure of ours.
+_MISSING = re.compile(r"ModuleNotFoundError: No module named .*")
 _GIST_LINES = 8
 _VERSIONS = re.compile(r"different version: (\S+) than that in driver: ([0-9.]+)")
 _CAUSE = re.compile(
@@ -94,9 +96,11 @@ def _of_task(failure: Failure) -> SparkDrainError:
 def _bad_setup(text: str, python: str) -> BadSetup | None:
     if "PYTHON_VERSION_MISMATCH" in text:
         return _version_mismatch(text, python)
-    daemon = _DAEMON.search(text)
-    if daemon is not None or "Cannot run program" in text:
-        return _no_worker(daemon[1].strip() if daemon else _gist(text), python)
+    daemon, missing = _DAEMON.search(text), _MISSING.search(text)
+    if daemon is not None:
+        return _no_worker(daemon[1].strip(), python)
+    if missing is not None or "Cannot run program" in text:
+        return _no_worker(missing[0] if missing else _gist(text), python)
     return None
 
 
