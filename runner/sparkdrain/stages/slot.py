@@ -178,15 +178,15 @@ class Slot:
         return overlay
 
     def _impulses(self) -> None:
-        impulses = [
-            Source(shard, transform)
+        beginnings = [
+            sources
             for shard in self._shards
-            for transform, edge in shard.stage.sources
-            if edge is None
+            if (sources := [Source(shard, t) for t, edge in shard.stage.sources if edge is None])
         ]
         # Slots take turns, so that independent beginnings run beside each other.
-        for source in impulses[self._slot :: self._outbox.layout.slots]:
-            source.feed([b""], _IMPULSE)
+        for sources in beginnings[self._slot :: self._outbox.layout.slots]:
+            for source in sources:
+                source.feed([b""], _IMPULSE)
 
     def _take(self, record: bytes) -> None:
         message = decode(record)
