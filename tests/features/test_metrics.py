@@ -1,0 +1,152 @@
+"""Metrics of jobs that really ran in several workers."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.metrics.cells import DistributionData
+from apache_beam.metrics.metric import MetricResults
+from apache_beam.transforms import userstate, window
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.utils.timestamp import Timestamp
+from engines import spark_pipeline
+
+pytestmark = pytest.mark.spark
+
+
+class _Everything(beam.DoFn):
+    """Counts in every way that there is, at every moment of its life."""
+
+    def setup(self):
+        self.counter = Metrics.counter("ns", "elements")
+        self.distribution = Metrics.distribution("ns", "sizes")
+        self.gauge = Metrics.gauge("ns", "gauge")
+        self.strings = Metrics.string_set("ns", "strings")
+        self.trie = Metrics.bounded_trie("ns", "trie")
+        self.bundles = Metrics.counter("ns", "bundles")
+
+    def process(self, element):
+        self.counter.inc()
+        self.distribution.update(element)
+        self.gauge.set(7)
+        self.strings.add(f"s{element}")
+        self.trie.add(("a", str(element)))
+        yield element
+
+    def finish_bundle(self):
+        self.bundles.inc()
+
+
+def _committed(result, kind, name):
+    (found,) = result.metrics().query(MetricsFilter().with_name(name))[kind]
+    assert found.committed == found.attempted
+    return found.committed
+
+
+def test_every_kind_of_metric_is_put_together_from_all_slots():
+    with spark_pipeline() as p:
+        _ = p | beam.Create(range(100)) | beam.Reshuffle() | beam.ParDo(_Everything())
+    assert _committed(p.result, MetricResults.COUNTERS, "elements") == 100
+    sizes = _committed(p.result, MetricResults.DISTRIBUTIONS, "sizes")
+    assert sizes.data == DistributionData(sum(range(100)), 100, 0, 99)
+    assert _committed(p.result, MetricResults.GAUGES, "gauge").value == 7
+    strings = _committed(p.result, MetricResults.STRINGSETS, "strings")
+    assert strings == {f"s{n}" for n in range(100)}
+    trie = _committed(p.result, MetricResults.BOUNDED_TRIES, "trie")
+    assert trie.size() == 100
+    assert all(trie.contains(("a", str(n))) for n in range(100))
+    assert _committed(p.result, MetricResults.COUNTERS, "bundles") >= 2
+
+
+def _count(name):
+    Metrics.counter("ns", name).inc()
+
+
+class _Sum(beam.CombineFn):
+    def create_accumulator(self):
+        return 0
+
+    def add_input(self, accumulator, value):
+        _count("added")
+        return accumulator + value
+
+    def merge_accumulators(self, accumulators):
+        return sum(accumulators)
+
+    def extract_output(self, accumulator):
+        _count("extracted")
+        return accumulator
+
+
+class _Timer(beam.DoFn):
+    TIMER = userstate.TimerSpec("timer", TimeDomain.WATERMARK)
+
+    def process(self, element, timer=beam.DoFn.TimerParam(TIMER)):
+        timer.set(Timestamp(1))
+
+    @userstate.on_timer(TIMER)
+    def fire(self):
+        _count("fired")
+
+
+class _Step(beam.DoFn):
+    def __init__(self, name):
+        self._name = name
+
+    def process(self, element):
+        _count(self._name)
+        yield element
+
+
+def test_metrics_belong_to_the_step_that_counts_them():
+    with spark_pipeline() as p:
+        pairs = p | beam.Create([("k", 1), ("k", 2), ("l", 3)])
+        stepped = pairs | "One" >> beam.ParDo(_Step("c")) | "Two" >> beam.ParDo(_Step("c"))
+        filtered = stepped | "Three" >> beam.Filter(lambda e: _count("c") or e[1] > 1)
+        _ = filtered | "Sum" >> beam.CombinePerKey(_Sum())
+        _ = filtered | "Timer" >> beam.ParDo(_Timer())
+    found = p.result.metrics().query()[MetricResults.COUNTERS]
+    counted = {
+        (result.key.step.split("/")[0], result.key.metric.name): result.committed
+        for result in found
+        if result.key.metric.namespace == "ns"
+    }
+    assert counted == {
+        ("One", "c"): 3,
+        ("Two", "c"): 3,
+        ("Three", "c"): 3,
+        ("Sum", "added"): 2,
+        ("Sum", "extracted"): 2,
+        ("Timer", "fired"): 2,
+    }
+
+
+def test_metrics_can_be_asked_for_by_step_and_namespace():
+    with spark_pipeline() as p:
+        numbers = p | beam.Create([1])
+        _ = numbers | "Outer" >> _Inner()
+        _ = numbers | "Other" >> beam.ParDo(_Step("c"))
+
+    def counters(metrics_filter):
+        found = p.result.metrics().query(metrics_filter)[MetricResults.COUNTERS]
+        return sorted(result.key.step for result in found)
+
+    assert counters(MetricsFilter().with_step("Outer").with_name("c")) == ["Outer/Inner"]
+    assert counters(MetricsFilter().with_namespace("ns")) == ["Other", "Outer/Inner"]
+    assert counters(MetricsFilter().with_namespace("nobody")) == []
+
+
+class _Inner(beam.PTransform):
+    def expand(self, pcoll):
+        return pcoll | "Inner" >> beam.ParDo(_Step("c"))
+
+
+def test_elements_are_counted_where_windows_multiply_them():
+    with spark_pipeline() as p:
+        timed = p | beam.Create([1, 2]) | beam.Map(lambda t: window.TimestampedValue(t, t))
+        windowed = timed | beam.WindowInto(window.SlidingWindows(4, 2))
+        _ = windowed | "Look" >> beam.Map(
+            lambda n, w=beam.DoFn.WindowParam: _count("windows") or n
+        )
+    assert _committed(p.result, MetricResults.COUNTERS, "windows") == 4
