@@ -79,8 +79,10 @@ def test_what_is_written_can_be_read(new_pipeline, tmp_path, write, read):
 
 def test_the_number_of_files_is_what_was_asked_for(new_pipeline, tmp_path):
     with new_pipeline() as p:
-        _ = p | beam.Create(map(str, range(20))) | beam.io.WriteToText(
-            str(tmp_path / "out"), num_shards=4, header="numbers"
+        _ = (
+            p
+            | beam.Create(map(str, range(20)))
+            | beam.io.WriteToText(str(tmp_path / "out"), num_shards=4, header="numbers")
         )
     files = sorted(path.name for path in tmp_path.iterdir())
     assert files == [f"out-{n:05d}-of-00004" for n in range(4)]
@@ -174,8 +176,10 @@ def test_data_frames(new_pipeline, tmp_path):
 
 def test_data_frames_between_collections(new_pipeline):
     def build(p):
-        rows = p | beam.Create([("a", 1), ("b", 2), ("a", 3)]) | beam.MapTuple(
-            lambda k, v: beam.Row(key=str(k), value=int(v))
+        rows = (
+            p
+            | beam.Create([("a", 1), ("b", 2), ("a", 3)])
+            | beam.MapTuple(lambda k, v: beam.Row(key=str(k), value=int(v)))
         )
         frame = beam.dataframe.convert.to_dataframe(rows)
         means = frame.groupby("key").value.mean()

@@ -146,7 +146,5 @@ def test_elements_are_counted_where_windows_multiply_them():
     with spark_pipeline() as p:
         timed = p | beam.Create([1, 2]) | beam.Map(lambda t: window.TimestampedValue(t, t))
         windowed = timed | beam.WindowInto(window.SlidingWindows(4, 2))
-        _ = windowed | "Look" >> beam.Map(
-            lambda n, w=beam.DoFn.WindowParam: _count("windows") or n
-        )
+        _ = windowed | "Look" >> beam.Map(lambda n, w=beam.DoFn.WindowParam: _count("windows") or n)
     assert _committed(p.result, MetricResults.COUNTERS, "windows") == 4

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import ClassVar
 
 import pytest
 from apache_beam import coders
@@ -12,7 +13,7 @@ from sparkdrain.shuffle.values import GroupValues, ValueDecoder
 class Thing:
     """An object that cannot be told from its encoding."""
 
-    alive = weakref.WeakSet()
+    alive: ClassVar = weakref.WeakSet()
 
     def __init__(self, number):
         self.number = number

@@ -11,13 +11,13 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 from sparkdrain.shuffle.keys import key_codec
-from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.values import ValueDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sparkdrain.shuffle.coding import ElementCoding
+    from sparkdrain.shuffle.merging import GroupMerger
 
 _BATCH = 1024
 # The one pane of a window whose input has ended.
