@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sparkdrain.shuffle.outbox import Outbox, Partition
     from sparkdrain.stages.shard import Source
 
+
 class Codings:
     """The coders of PCollections, as the shuffle needs them."""
 
