@@ -141,12 +141,13 @@ class _Remember(beam.DoFn):
     def process(self, element, side, seen=beam.DoFn.StateParam(SEEN)):
         key, value = element
         seen.add(value)
-        yield key, seen.read() + side
+        yield key, seen.read() + side[1]
 
 
 def test_a_view_in_a_stateful_dofn(pipeline):
     def build(p):
-        side = p | "side" >> beam.Create([100])
+        # Beam looks for the coder of the key at any of the inputs: the side input has to have one.
+        side = p | "side" >> beam.Create([("side", 100)])
         pairs = p | beam.Create([("a", 1), ("a", 1), ("b", 5)])
         return pairs | beam.ParDo(_Remember(), AsSingleton(side))
 
