@@ -10,8 +10,9 @@ _TEST_STREAM = "needs TestStream"
 _DRAIN = "needs drain"
 _ELSEWHERE = "looks for warnings in this process; transforms run in Spark's workers"
 
-# The portable suite has all tests of the other.
-_BOTH = {
+# The portable suite has all tests of the other, and runs with two clients.
+_SUITES = ("PortableRunnerSuite", "BeamsClientSuite", "FnApiRunnerSuite")
+_ALL = {
     "test_batch_rebatch_pardos": _ELSEWHERE,
     "test_pardo_et_timer_with_no_firing": _UNBOUNDED,
     "test_pardo_et_timer_with_no_reset": _UNBOUNDED,
@@ -21,8 +22,7 @@ _BOTH = {
 }
 
 UNSUPPORTED: dict[str, str] = {
-    **{f"PortableRunnerSuite.{test}": reason for test, reason in _BOTH.items()},
-    **{f"FnApiRunnerSuite.{test}": reason for test, reason in _BOTH.items()},
+    **{f"{suite}.{test}": reason for suite in _SUITES for test, reason in _ALL.items()},
     # The portable suite skips these by itself.
     "FnApiRunnerSuite.test_draining_sdf_with_sdf_initiated_checkpointing": _DRAIN,
     "FnApiRunnerSuite.test_sdf_default_truncate_when_bounded": _DRAIN,
