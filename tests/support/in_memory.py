@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -31,7 +32,11 @@ def run_in_memory(
 ) -> list[SlotReport]:
     """Run a pipeline to its end; the reports of all slots."""
     proto = pipeline.to_runner_api(default_environment=environments.EmbeddedPythonEnvironment())
-    return InMemoryRun(translate(proto), slots, options).run()
+    run = InMemoryRun(translate(proto), slots, options)
+    try:
+        return run.run()
+    finally:
+        shutil.rmtree(run.directory)
 
 
 class InMemoryRun:
