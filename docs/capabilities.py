@@ -96,11 +96,11 @@ _TRANSFORMS = (
     _row(
         "GroupByKey, CoGroupByKey",
         "group_by_key group_by_key_with_empty_pcoll_elements flatten_and_gbk",
-        f"{FEATURES}keys: keys_are_equal_if_their_encodings_are co_group_by_key large_elements",
+        f"{FEATURES}grouping_keys: keys_are_equal_if_their_encodings_are co_group_by_key large_elements",
     ),
-    _row("Values of a key decoded one at a time, not block by block", "gbk_many_values"),
     _row(
-        "Groups, and one key, larger than memory",
+        "Groups, and one key, larger than memory; values decoded one at a time",
+        "gbk_many_values",
         "tests/shuffle/test_memory: "
         "data_several_times_larger_than_memory_is_grouped_within_a_cap "
         "one_key_larger_than_memory_is_a_stream_that_can_be_read_twice",
@@ -241,6 +241,25 @@ _SPLITTABLE = (
     ),
 )
 
+_FILES = (
+    _row(
+        "Text, compressed text, Avro, Parquet, TFRecord, CSV, JSON",
+        f"{FEATURES}files: what_is_written_can_be_read the_number_of_files_is_what_was_asked_for "
+        "nothing_written_is_one_empty_file",
+    ),
+    _row(
+        "fileio: match, read, write by window and destination",
+        f"{FEATURES}files: files_are_matched_and_read_whole files_by_window_and_destination",
+    ),
+    _row("DataFrame API", f"{FEATURES}files: data_frames data_frames_between_collections"),
+    _row(
+        "No output that looks complete after a failure",
+        f"{FEATURES}files: a_failing_write_leaves_no_file_that_looks_complete",
+        f"{STAGES}failures_on_spark: "
+        "a_job_that_fails_while_it_writes_leaves_nothing_that_looks_complete",
+    ),
+)
+
 _AROUND = (
     _row(
         "Bundle finalization",
@@ -250,6 +269,8 @@ _AROUND = (
     _row(
         "Metrics: counter, distribution, gauge, string set, bounded trie; attempted and committed",
         "metrics user_counter_using_pardo",
+        f"{FEATURES}metrics: every_kind_of_metric_is_put_together_from_all_slots "
+        "metrics_can_be_asked_for_by_step_and_namespace",
     ),
     _row(
         "Beam's own metrics: element counts, sizes, times",
@@ -263,18 +284,36 @@ _AROUND = (
         f"{STAGES}failing_programs: the_users_exception_is_the_first_thing_that_is_printed",
     ),
     _row(
-        "No output that looks complete after a failure",
-        f"{STAGES}failures_on_spark: "
-        "a_job_that_fails_while_it_writes_leaves_nothing_that_looks_complete",
+        "Progress while a job runs: a live table or plain lines",
+        f"{STAGES}progress_display: the_live_table_shows_the_steps the_last_line_sums_the_job_up",
     ),
     _row(
         "Ctrl-C cancels the Spark job",
         f"{STAGES}failing_programs: an_interrupted_program_leaves_no_process_and_fails",
     ),
+)
+
+_CLUSTER = (
+    _row(
+        "A standalone cluster of two hosts, with the results of one machine",
+        "integration/test_cluster: "
+        "a_pipeline_gives_the_same_results_on_a_cluster_as_on_this_machine",
+    ),
+    _row(
+        "An executor that is killed costs time, not results",
+        "integration/test_killed_executor: killed_while_a_level_is_being_written "
+        "killed_when_a_level_has_ended_and_the_next_one_reads_it",
+    ),
     _row(
         "Packages that the pipeline brings",
         f"{STAGES}dependencies_on_spark: a_setup_file_sends_the_project_around_it "
         "a_requirements_file_may_name_local_packages",
+        "integration/test_cluster: a_package_that_a_job_brings_reaches_both_hosts",
+    ),
+    _row(
+        "A session that the program has, spark-submit, spark-defaults.conf",
+        f"{STAGES}sessions: an_active_session_is_used_with_its_settings_and_not_stopped "
+        "spark_submit_says_where_and_how_a_pipeline_runs spark_defaults_are_kept",
     ),
 )
 
@@ -284,7 +323,9 @@ GROUPS = (
     Group("Windows and time", _WINDOWS),
     Group("State and timers", _STATE),
     Group("Splittable DoFns", _SPLITTABLE),
+    Group("Files and data frames", _FILES),
     Group("Around the data", _AROUND),
+    Group("Where it runs", _CLUSTER),
 )
 
 
