@@ -96,7 +96,8 @@ _TRANSFORMS = (
     _row(
         "GroupByKey, CoGroupByKey",
         "group_by_key group_by_key_with_empty_pcoll_elements flatten_and_gbk",
-        f"{FEATURES}grouping_keys: keys_are_equal_if_their_encodings_are co_group_by_key large_elements",
+        f"{FEATURES}grouping_keys: keys_are_equal_if_their_encodings_are co_group_by_key "
+        "large_elements",
     ),
     _row(
         "Groups, and one key, larger than memory; values decoded one at a time",
