@@ -242,3 +242,21 @@ def test_elements_may_be_windowed_by_hand(pipeline):
         return stamped | beam.GroupByKey() | beam.MapTuple(lambda k, v: sorted(v))
 
     gives(pipeline, build, [[3], [8]])
+
+
+def test_a_chain_longer_than_pythons_recursion_limit(pipeline):
+    def build(p):
+        value = p | beam.Create([0])
+        for n in range(400):
+            value = value | f"step {n}" >> beam.Map(lambda v: v + 1)
+        return value
+
+    gives(pipeline, build, [400])
+
+
+@pytest.mark.parametrize(
+    "build", [lambda p: p, lambda p: p | beam.Impulse()], ids=["empty", "impulse"]
+)
+def test_pipelines_that_do_nothing(pipeline, build):
+    with pipeline as p:
+        _ = build(p)

@@ -99,8 +99,9 @@ class StageBundle(BundleProcessor):
 
         factory.entry = entry
         factory.tracker = StepTracker(self.state_sampler)
-        order = _heights(descriptor, consumers)
-        return collections.OrderedDict((id_, operation(id_)) for id_ in order)
+        order = _consumers_first(descriptor, consumers)
+        made = [(id_, operation(id_)) for id_ in order]
+        return collections.OrderedDict(reversed(made))
 
     def source(self, transform_id: TransformId) -> SourceOperation:
         """The operation that takes in the elements of a source."""
@@ -230,18 +231,20 @@ def _consumers(
     return consumers
 
 
-def _heights(
+def _consumers_first(
     descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, consumers: dict[str, list[str]]
 ) -> list[str]:
-    @memoize
-    def height(transform_id: str) -> int:
-        return 1 + max(
-            (
-                height(consumer)
-                for pcollection in descriptor.transforms[transform_id].outputs.values()
-                for consumer in consumers[pcollection]
-            ),
-            default=0,
-        )
-
-    return sorted(descriptor.transforms, key=height, reverse=True)
+    """All transforms, each behind those that take its outputs; chains may be of any length."""
+    ordered: list[str] = []
+    seen: set[str] = set()
+    pending = [(id_, False) for id_ in descriptor.transforms]
+    while pending:
+        id_, expanded = pending.pop()
+        if expanded:
+            ordered.append(id_)
+        elif id_ not in seen:
+            seen.add(id_)
+            pending.append((id_, True))
+            for pcollection in descriptor.transforms[id_].outputs.values():
+                pending.extend((consumer, False) for consumer in consumers[pcollection])
+    return ordered

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # CPython allows 20 nested blocks; what is deeper goes on in a function of its own.
 _DEEPEST = 12
+# A step is emitted by a few nested calls; Python allows about a thousand.
+_LONGEST = 100
 WRAPPED = frozenset({TaggedOutput, TimestampedValue, WindowedValue})
 _NUMBERS = itertools.count()
 
@@ -73,6 +75,8 @@ class Emitter:
     starts: list[str] = field(default_factory=list)
     """Statements to run before the first element."""
     numbers: Any = field(default_factory=itertools.count)
+    length: int = 0
+    """How many steps there are from the root to the present one."""
 
     def line(self, indent: int, text: str, step: Step | None = None) -> None:
         self.body.append("    " * indent + text)
@@ -93,13 +97,15 @@ class Emitter:
         """Emit all consumers of a value; ``last``: nothing follows in the enclosing loop."""
         if not ids:
             self.line(depth, "pass")
+        self.length += 1
         for number, id_ in enumerate(ids):
             step = self.step_of(id_)
             final = last and number == len(ids) - 1
-            if step is None or blocks > _DEEPEST:
+            if step is None or blocks > _DEEPEST or self.length > _LONGEST:
                 self.line(depth, f"{self.name('leave', self.leave(id_))}({c}.with_value({v}))")
             else:
                 self.step(step, v, c, depth, blocks, last=final)
+        self.length -= 1
 
     def step(self, step: Step, v: str, c: str, depth: int, blocks: int, *, last: bool) -> None:
         f = "" if step.kind is StepKind.IDENTITY else self.name("f", step.function)
