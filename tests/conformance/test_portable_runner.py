@@ -24,7 +24,7 @@ class PortableRunnerSuiteNotCompiled(PortableRunnerSuite):
 
 @pytest.mark.slow
 class BeamsClientSuite(PortableRunnerSuite):
-    """Submitted by Beam's own client, which knows nothing of us but the address of a job service."""
+    """Submitted by Beam's own client, which knows no more of us than where a job service is."""
 
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
         options = self.create_options()
