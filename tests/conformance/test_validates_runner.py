@@ -8,12 +8,16 @@ import unittest
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from apache_beam.options.pipeline_options import StandardOptions
+from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
 from pipelines import flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# All modules with such tests but one, which is about the Dataflow service.
 _MODULES = (
     "apache_beam.metrics.metric_test",
     "apache_beam.ml.inference.base_test",
@@ -35,6 +39,15 @@ def _pipelines_run_here(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         test_pipeline.TestPipeline, "pytest_test_pipeline_options", " ".join(flags(compiled))
     )
+    # For pipelines with options of their own.
+    monkeypatch.setattr(StandardOptions, "DEFAULT_RUNNER", "sparkdrain.SparkDrainRunner")
+    for beams_own in (SwitchingDirectRunner, FnApiRunner):
+        monkeypatch.setattr(beams_own, "run_pipeline", _refuse)
+
+
+def _refuse(*_: Any) -> None:
+    msg = "a test of this suite has left for another runner"
+    raise AssertionError(msg)
 
 
 def _is_marked(thing: Any) -> bool:

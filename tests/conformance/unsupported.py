@@ -29,5 +29,7 @@ UNSUPPORTED: dict[str, str] = {
     "FnApiRunnerSuite.test_sdf_default_truncate_when_unbounded": _DRAIN,
     "FnApiRunnerSuite.test_sdf_with_truncate": _DRAIN,
     "DeduplicateTest.test_deduplication_in_different_windows": _TEST_STREAM,
+    "TimestampCombinerTest.test_combiner_earliest": _TEST_STREAM,
+    "TimestampCombinerTest.test_combiner_latest": _TEST_STREAM,
     "SideInputsTest.test_multi_triggered_gbk_side_input": _TEST_STREAM,
 }
