@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from unsupported import UNSUPPORTED
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
-
-# Spark's Python workers import the package, and classes of these tests, by name.
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(ROOT / "runner"), str(ROOT), str(HERE), os.environ.get("PYTHONPATH", "")]
-).rstrip(os.pathsep)
-
 
 # Beam's own markers, which its suites need to be known.
 _BEAMS = (
+    "examples_postcommit",
     "it_postcommit",
     "it_validatesrunner",
     "no_sickbay_batch",

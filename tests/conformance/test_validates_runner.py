@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import unittest
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +9,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
+from marked import marked_suites
 from pipelines import flags
 
 if TYPE_CHECKING:
@@ -50,25 +48,11 @@ def _refuse(*_: Any) -> None:
     raise AssertionError(msg)
 
 
-def _is_marked(thing: Any) -> bool:
-    marks = getattr(thing, "pytestmark", [])
-    return any(mark.name == "it_validatesrunner" for mark in marks)
-
-
-def _suites(module_name: str) -> Iterator[type]:
-    """The test classes of a module, each with its marked tests alone."""
-    module = importlib.import_module(module_name)
-    for name, cls in inspect.getmembers(module, inspect.isclass):
-        if not issubclass(cls, unittest.TestCase) or cls.__module__ != module_name:
-            continue
-        tests = {t: f for t, f in inspect.getmembers(cls, callable) if t.startswith("test")}
-        marked = {t for t, function in tests.items() if _is_marked(cls) or _is_marked(function)}
-        if marked:
-            # A test that is None is none.
-            others = dict.fromkeys(tests.keys() - marked)
-            suite = type(name, (cls,), {"__module__": __name__, **others})
-            yield suite
-            yield pytest.mark.slow(type(f"{name}NotCompiled", (suite,), {"__module__": __name__}))
+def _suites(module: str) -> Iterator[type]:
+    for suite in marked_suites(module, "it_validatesrunner", __name__):
+        yield suite
+        not_compiled = type(f"{suite.__name__}NotCompiled", (suite,), {"__module__": __name__})
+        yield pytest.mark.slow(not_compiled)
 
 
 globals().update((suite.__name__, suite) for name in _MODULES for suite in _suites(name))

@@ -1,0 +1,29 @@
+"""Finds the tests in Beam's modules that carry a marker."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import unittest
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def marked_suites(module_name: str, marker: str, home: str) -> Iterator[type]:
+    """The test classes of a module, each with its marked tests alone, as classes of ``home``."""
+    module = importlib.import_module(module_name)
+    for name, cls in inspect.getmembers(module, inspect.isclass):
+        if not issubclass(cls, unittest.TestCase) or cls.__module__ != module_name:
+            continue
+        tests = {t: f for t, f in inspect.getmembers(cls, callable) if t.startswith("test")}
+        kept = {t for t, f in tests.items() if _has(cls, marker) or _has(f, marker)}
+        if kept:
+            # A test that is None is none.
+            others = dict.fromkeys(tests.keys() - kept)
+            yield type(name, (cls,), {"__module__": home, **others})
+
+
+def _has(thing: Any, marker: str) -> bool:
+    return any(mark.name == marker for mark in getattr(thing, "pytestmark", []))
