@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import logging
 import os
 import sys
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.jobs.server import JobServer
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+
 _LOGGER = logging.getLogger(__name__)
 
 _CANCEL_SECONDS: Final = 30.0
+_FORK_SUPPORT: Final = "GRPC_ENABLE_FORK_SUPPORT"
 
 
 def local_server() -> JobServer:
@@ -27,15 +32,30 @@ def local_server() -> JobServer:
 def _server_of(process: int) -> JobServer:
     # By process: a forked child inherits the cache, but not the server's threads.
     del process
-    # Starting Java forks. gRPC would prepare for that, cannot while calls are under way, and prints
-    # so; the child never uses gRPC. Read by gRPC when the first server or channel is made.
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
-    server = JobServer(SparkEngine())
-    server.start()
+    with _without_fork_support(os.environ):
+        server = JobServer(SparkEngine())
+        server.start()
     atexit.register(server.stop)
     # Not a daemon: Python waits for such threads when the program's own code has ended.
     threading.Thread(target=_see_jobs_through, args=(server,), name="sparkdrain-exit").start()
     return server
+
+
+@contextlib.contextmanager
+def _without_fork_support(environ: MutableMapping[str, str]) -> Iterator[None]:
+    """Have gRPC ignore forks; it asks for that when the first server or channel is made.
+
+    Starting Java forks. gRPC would prepare for that, cannot while calls are under way, and prints
+    so; the child never uses gRPC. Programs that this one starts must not inherit the setting: a
+    forked child of theirs could not use gRPC.
+    """
+    given = _FORK_SUPPORT in environ
+    environ.setdefault(_FORK_SUPPORT, "false")
+    try:
+        yield
+    finally:
+        if not given:
+            del environ[_FORK_SUPPORT]
 
 
 def _see_jobs_through(server: JobServer) -> None:
