@@ -22,6 +22,8 @@ _BEAMS = (
     "sickbay_flink",
     "sickbay_spark",
     "uses_dill",
+    "uses_java_expansion_service",
+    "uses_python_expansion_service",
 )
 
 

@@ -12,6 +12,7 @@ from apache_beam.runners.portability.fn_api_runner.translations import (
     lift_combiners,
     pack_combiners,
 )
+from apache_beam.transforms.environments import expand_anyof_environments
 from apache_beam.utils import proto_utils
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Stage",
     "TransformContext",
     "common_urns",
+    "expand_anyof_environments",
     "expand_sdf",
     "leaf_transform_stages",
     "lift_combiners",

@@ -8,7 +8,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
-from sparkdrain.graph.beam import common_urns, proto_utils
+from sparkdrain.graph.beam import common_urns, expand_anyof_environments, proto_utils
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,17 +81,20 @@ def _check_transform(
             "expand it into ParDo, GroupByKey and Flatten, or run it with an SDK that does"
         )
         raise Unsupported(msg)
-    environment = (
-        components.environments[transform.environment_id] if (transform.environment_id) else None
-    )
-    if environment is not None and environment.urn not in _ENVIRONMENTS:
+    if transform.environment_id:
+        _check_environment(name, components.environments[transform.environment_id])
+    if urn == urns.PAR_DO:
+        _check_par_do(name, transform)
+
+
+def _check_environment(name: str, asked: beam_runner_api_pb2.Environment) -> None:
+    kinds = [choice.urn for choice in expand_anyof_environments(asked)]
+    if not _ENVIRONMENTS.intersection(kinds):
         msg = (
-            f"{name!r} asks for the environment {environment.urn}; this version runs Python "
+            f"{name!r} asks for the environment {' or '.join(kinds)}; this version runs Python "
             "transforms in the Spark executors only: leave out --environment_type"
         )
         raise Unsupported(msg)
-    if urn == urns.PAR_DO:
-        _check_par_do(name, transform)
 
 
 def _check_bounded(

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing import test_stream
+from apache_beam.transforms import environments
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+
+from sparkdrain.errors import Unsupported
+from sparkdrain.graph.check import check
+
+HERE = environments.EmbeddedPythonEnvironment()
+DOCKER = environments.DockerEnvironment(container_image="image")
+
+
+def _proto(build, environment=HERE):
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    build(pipeline)
+    return pipeline.to_runner_api(default_environment=environment)
+
+
+def _numbers(pipeline):
+    return pipeline | beam.Create([1]) | beam.Map(lambda n: n)
+
+
+def test_a_bounded_python_pipeline_passes_and_is_left_as_it_was():
+    proto = _proto(_numbers)
+    before = proto.SerializeToString(deterministic=True)
+    check(proto)
+    assert proto.SerializeToString(deterministic=True) == before
+
+
+@pytest.mark.parametrize("choices", [[HERE, DOCKER], [DOCKER, HERE]], ids=["first", "last"])
+def test_one_of_several_environments_is_enough(choices):
+    check(_proto(_numbers, environments.AnyOfEnvironment(choices)))
+
+
+def test_an_environment_that_is_not_python_here_is_refused_by_its_urn():
+    with pytest.raises(Unsupported, match=r"beam:env:docker:v1.*--environment_type"):
+        check(_proto(_numbers, DOCKER))
+
+
+def test_a_test_stream_is_refused_for_what_it_is_wherever_it_stands():
+    def build(pipeline):
+        stream = (
+            pipeline | test_stream.TestStream().add_elements([1]).advance_watermark_to_infinity()
+        )
+        return stream | beam.Map(lambda n: n) | beam.WindowInto(beam.window.FixedWindows(5))
+
+    with pytest.raises(Unsupported, match=r"TestStream.*beam\.Create"):
+        check(_proto(build))
+
+
+def test_of_an_unbounded_chain_the_first_transform_is_to_blame():
+    def build(pipeline):
+        times = pipeline | "Ticks" >> PeriodicImpulse()
+        return times | beam.WindowInto(beam.window.FixedWindows(5)) | beam.Map(lambda n: n)
+
+    with pytest.raises(Unsupported, match=r"^'Ticks/GenSequence'.*unbounded"):
+        check(_proto(build))
+
+
+def test_a_transform_that_nobody_knows_is_refused_by_its_urn():
+    proto = _proto(_numbers)
+    for transform in proto.components.transforms.values():
+        if transform.unique_name.startswith("Map("):
+            transform.spec.urn = "example:transform:unknown"
+    with pytest.raises(Unsupported, match="example:transform:unknown"):
+        check(proto)
+
+
+def test_a_requirement_that_nobody_offers_is_refused():
+    proto = _proto(_numbers)
+    proto.requirements.append("example:requirement:unknown")
+    with pytest.raises(Unsupported, match="example:requirement:unknown"):
+        check(proto)
