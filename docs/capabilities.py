@@ -164,7 +164,7 @@ _SIDE_INPUTS = (
 
 _WINDOWS = (
     _row(
-        "Fixed, sliding and session windows",
+        "Fixed, sliding and session windows, with every timestamp combiner",
         "windowing windowed_combine_per_key",
         f"{FEATURES}windows: grouping_in_every_kind_of_window",
     ),
@@ -173,7 +173,6 @@ _WINDOWS = (
         "custom_window_type custom_merging_window",
         f"{FEATURES}windows: windows_of_the_users_own_type merging_windows_of_the_users_own",
     ),
-    _row("Timestamp combiners", "combiner_earliest combiner_latest"),
     _row(
         "Triggers and panes of bounded input",
         "first_pane",
@@ -181,7 +180,11 @@ _WINDOWS = (
         "the_default_trigger_gives_one_pane_on_time_and_last "
         "early_firings_add_up_to_the_window",
     ),
-    _row("TestStream", "multi_triggered_gbk_side_input deduplication_in_different_windows"),
+    _row(
+        "TestStream",
+        "multi_triggered_gbk_side_input deduplication_in_different_windows "
+        "combiner_earliest combiner_latest",
+    ),
     _row(
         "Unbounded input",
         "unbounded_source_read sliding_windows pardo_et_timer_with_no_firing "

@@ -24,9 +24,9 @@ SUITES = (
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
 
-@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
-def test_what_is_generated_is_up_to_date(path):
-    assert path.read_text(encoding="utf-8") == GENERATED[path], "make docs writes it anew"
+def test_what_is_generated_is_up_to_date():
+    stale = [path for path, text in GENERATED.items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, "make docs writes them anew"
 
 
 @pytest.mark.parametrize("test", [test for test in TESTS if "::" in test])
