@@ -210,18 +210,22 @@ class TestWaiting:
         assert result.state == PipelineState.FAILED
 
     def test_is_not_misled_by_an_answer_about_the_state_that_comes_late(self, in_process):
-        in_process(FakeEngine())
+        asked = threading.Event()
+        in_process(FakeEngine(lambda call: asked.wait(30)))
         result = start()
-        service, over = result._job_service, result._over
+        service = result._job_service
 
         class Late:
+            """Answers with what was so when it was asked, once the job is over."""
+
             def GetState(self, request):
-                assert over.wait(30)
+                asked.set()
+                assert result._over.wait(30)
                 return beam_job_api_pb2.JobStateEvent(state=beam_job_api_pb2.JobState.RUNNING)
 
-        result._job_service, result._over = Late(), threading.Event()
+        result._job_service = Late()
         assert result.state == PipelineState.RUNNING
-        result._job_service, result._over = service, over
+        result._job_service = service
         assert result.wait_until_finish() == PipelineState.DONE
 
     def test_is_not_bounded_by_the_timeout_for_answers_of_the_service(self, in_process):
