@@ -47,7 +47,21 @@ class Transform:
     multimap_tags: frozenset[str] = frozenset()
     keyed: bool = False
     time_sorted: bool = False
+    restrictions: bool = False
+    """Streaming: takes restrictions, which the runner keeps between rounds."""
+    gated: bool = False
+    """Streaming: elements may have to wait for side inputs."""
     level: int = 0
+
+    @property
+    def cut(self) -> bool:
+        """Whether its main input never comes from a transform of the same stage."""
+        return self.keyed or self.restrictions or self.gated
+
+    @property
+    def own_edge(self) -> str:
+        """Set if no other transform may read the edge of its main input."""
+        return self.id if self.restrictions or self.gated else ""
 
     @property
     def inputs(self) -> list[tuple[str, PCollectionId]]:
@@ -70,9 +84,19 @@ class Transform:
         return self.proto.spec.urn in urns.RUNNER
 
 
-def translate(pipeline: beam_runner_api_pb2.Pipeline) -> Plan:
-    """The plan of ``pipeline``, which must have passed ``check``. Pure; keeps its argument."""
+def translate(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False) -> Plan:
+    """The plan of ``pipeline``, which must have passed ``check``. Pure; keeps its argument.
+
+    Args:
+        pipeline: what to run.
+        streaming: make a plan for rounds: whatever waits between two rounds (restrictions, main
+            inputs of transforms with side inputs) stands at the beginning of a stage.
+    """
     components, transforms = optimize(pipeline)
+    if streaming:
+        for transform in transforms:
+            transform.restrictions = transform.proto.spec.urn == urns.PROCESS_RESTRICTIONS
+            transform.gated = bool(transform.side_tags)
     ordered = _topological(transforms)
     _place(ordered)
     return _Planner(components, ordered).plan()
@@ -158,8 +182,8 @@ def _place(ordered: list[Transform]) -> None:
             barrier = int(
                 source.is_runner
                 or tag in transform.side_tags
-                # A key partitioning stands before a stateful DoFn.
-                or transform.keyed
+                # A key partitioning stands before a stateful DoFn, restrictions are dealt out.
+                or transform.cut
             )
             inputs[source.id] = max(inputs.get(source.id, 0), barrier)
         nodes.append(Node(transform.id, inputs))
@@ -188,7 +212,7 @@ class _Planner:
         self._producer = {output: t for t in ordered for output in t.outputs}
         self._edges: list[Edge] = []
         # One edge serves all consumers of a PCollection that want it the same way.
-        self._edge_ids: dict[tuple[EdgeKind, str, int, bool, bool], EdgeId] = {}
+        self._edge_ids: dict[tuple[EdgeKind, str, int, bool, bool, str], EdgeId] = {}
 
     def plan(self) -> Plan:
         parts = self._connect()
@@ -206,12 +230,12 @@ class _Planner:
         return [t for t in self._ordered if not t.is_runner]
 
     def _fused(self, producer: Transform, consumer: Transform) -> bool:
-        return not producer.is_runner and not consumer.keyed and producer.level == consumer.level
+        return not producer.is_runner and not consumer.cut and producer.level == consumer.level
 
     def _connect(self) -> list[_Part]:
         """Transforms joined by fused edges make a part (union-find over the level graph)."""
         leader: dict[str, str] = {t.id: t.id for t in self._harness_transforms()}
-        readers: dict[tuple[str, int, bool, bool], str] = {}
+        readers: dict[tuple[str, int, bool, bool, str], str] = {}
 
         def find(name: str) -> str:
             while leader[name] != name:
@@ -227,7 +251,13 @@ class _Planner:
                 else:
                     # Readers of one edge share its source.
                     reader = readers.setdefault(
-                        (pcollection, transform.level, transform.keyed, transform.time_sorted),
+                        (
+                            pcollection,
+                            transform.level,
+                            transform.keyed,
+                            transform.time_sorted,
+                            transform.own_edge,
+                        ),
                         transform.id,
                     )
                     leader[find(transform.id)] = find(reader)
@@ -260,6 +290,8 @@ class _Planner:
             return
         elif transform.keyed:
             kind = EdgeKind.KEYED
+        elif transform.restrictions and not source.is_runner:
+            kind = EdgeKind.SPREAD
         elif not source.is_runner:
             kind = EdgeKind.FORWARD
         elif source.proto.spec.urn in urns.EXCHANGES:
@@ -285,7 +317,8 @@ class _Planner:
         time_sorted = kind is EdgeKind.KEYED and consumer.time_sorted
         # A side input is published once, whoever reads it.
         level = -1 if kind is EdgeKind.SIDE else consumer.level
-        key = (kind, pcollection, level, multimap, time_sorted)
+        own = "" if kind is EdgeKind.SIDE else consumer.own_edge
+        key = (kind, pcollection, level, multimap, time_sorted, own)
         if key in self._edge_ids:
             return self._edge_ids[key]
         source = self._producer[pcollection]

@@ -164,6 +164,10 @@ class StageBundle(BundleProcessor):
         self.finalize()
         self._start_operations()
 
+    def resume(self) -> None:
+        """Start the next bundle on the same DoFns; the one before was finished."""
+        self._start_operations()
+
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
         """All metrics of the bundle."""
         return self._times.shared_out(self.monitoring_infos())

@@ -10,7 +10,7 @@ from apache_beam.metrics.cells import StringSetData
 from apache_beam.portability.api import metrics_pb2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 Info: TypeAlias = metrics_pb2.MonitoringInfo
 
@@ -40,6 +40,14 @@ class Metrics:
     def committed(self) -> list[Info]:
         """What the result rests on."""
         return list(self._committed.values())
+
+
+def merge(infos: Iterable[Info]) -> list[Info]:
+    """Metrics of one name put together."""
+    together: dict[Any, Info] = {}
+    for info in infos:
+        _merge(together, info)
+    return list(together.values())
 
 
 def _merge(into: dict[Any, Info], info: Info) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 _HEADER = struct.Struct(">BHIII")
 _END = struct.Struct(">QIQ")
+_FRONTIER = struct.Struct(">Iq")
 _DATA, _END_KIND, _REPORT = 1, 2, 3
 HEADER_BYTES = _HEADER.size
 
@@ -29,6 +30,10 @@ class EndMessage:
 
     ``attempt`` is drawn anew by every execution of the producer, so that two consumers that
     saw different executions of it can be told apart (the outputs of random user code differ).
+
+    Attributes:
+        frontiers: in streaming, the output frontier of every edge from the producer to the
+            consumer's level, microseconds: no element that comes later on it is older.
     """
 
     level: int
@@ -36,6 +41,7 @@ class EndMessage:
     attempt: int
     blocks: int
     checksum: int
+    frontiers: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +60,12 @@ def encode_block(level: int, edge: int, producer: int, sequence: int, payload: b
 
 def encode_end(message: EndMessage) -> bytes:
     """The wire form of an end message."""
-    return _HEADER.pack(_END_KIND, message.level, 0, message.producer, 0) + _END.pack(
-        message.attempt, message.blocks, message.checksum
-    )
+    parts = [
+        _HEADER.pack(_END_KIND, message.level, 0, message.producer, 0),
+        _END.pack(message.attempt, message.blocks, message.checksum),
+    ]
+    parts += [_FRONTIER.pack(edge, time) for edge, time in message.frontiers]
+    return b"".join(parts)
 
 
 def encode_report(level: int, producer: int, payload: bytes) -> bytes:
@@ -75,7 +84,8 @@ def decode(record: bytes) -> Block | EndMessage | Report:
         return Block(level, edge, producer, sequence, memoryview(record)[HEADER_BYTES:])
     if kind == _END_KIND:
         attempt, blocks, checksum = _END.unpack_from(record, HEADER_BYTES)
-        return EndMessage(level, producer, attempt, blocks, checksum)
+        frontiers = tuple(_FRONTIER.iter_unpack(record[HEADER_BYTES + _END.size :]))
+        return EndMessage(level, producer, attempt, blocks, checksum, frontiers)
     if kind == _REPORT:
         return Report(level, producer, record[HEADER_BYTES:])
     msg = f"unknown record kind {kind} in a shuffle block"

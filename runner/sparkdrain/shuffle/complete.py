@@ -47,6 +47,14 @@ class Completeness:
             raise TruncatedInput(msg)
         self._ends[key] = message
 
+    def frontiers(self) -> dict[int, int]:
+        """The frontier of each edge: the least of those that its producers told."""
+        least: dict[int, int] = {}
+        for end in self._ends.values():
+            for edge, time in end.frontiers:
+                least[edge] = min(time, least.get(edge, time))
+        return least
+
     def verify(self) -> dict[Producer, int]:
         """The attempt of each producer, all input being there.
 

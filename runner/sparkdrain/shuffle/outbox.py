@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NewType
 from sparkdrain.shuffle.blocks import EndMessage, chain_checksum, encode_block, encode_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
 Partition = NewType("Partition", int)
 
@@ -58,6 +58,8 @@ class Outbox:
     """Takes a record for a partition; may block until there is room."""
     sent_bytes: int = 0
     side_bytes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    edges: set[int] = field(default_factory=set)
+    """The edges on which something was sent."""
     _sequence: int = 0
     _blocks: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
     _checksums: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
@@ -71,25 +73,44 @@ class Outbox:
             self._checksums[partition], edge, sequence, len(payload)
         )
         self.sent_bytes += len(payload)
+        self.edges.add(edge)
         if partition > self.layout.reports:
             self.side_bytes[partition] += len(payload)
         self.send(partition, encode_block(self.level, edge, self.slot, sequence, payload))
 
-    def end(self) -> None:
-        """Send one end message to every partition that a later level or the driver may read."""
+    def begin(self, attempt: int, send: Callable[[Partition, bytes], None]) -> None:
+        """Start over, for another task of the same slot and level."""
+        self.attempt = attempt
+        self.send = send
+        self.sent_bytes = 0
+        self.side_bytes.clear()
+        self.edges.clear()
+        self._sequence = 0
+        self._blocks.clear()
+        self._checksums.clear()
+
+    def end(self, frontiers: Mapping[int, Sequence[tuple[int, int]]] | None = None) -> None:
+        """Send one end message to every partition that a later level or the driver may read.
+
+        Args:
+            frontiers: in streaming, by level: the edges that go there, and their frontiers.
+        """
         layout = self.layout
         later = range(self.level + 1, layout.levels)
         shards = [layout.shard(level, slot) for level in later for slot in range(layout.slots)]
         sides = [layout.side(bucket) for bucket in range(layout.side_buckets)]
         for partition in shards + sides:
             if partition in self._blocks or partition < layout.reports:
-                self.send(partition, encode_end(self._end(partition)))
+                level = partition // layout.slots if partition < layout.reports else -1
+                told = tuple(frontiers.get(level, ())) if frontiers else ()
+                self.send(partition, encode_end(self._end(partition, told)))
 
-    def _end(self, partition: Partition) -> EndMessage:
+    def _end(self, partition: Partition, frontiers: tuple[tuple[int, int], ...]) -> EndMessage:
         return EndMessage(
             self.level,
             self.slot,
             self.attempt,
             self._blocks[partition],
             self._checksums[partition],
+            frontiers,
         )

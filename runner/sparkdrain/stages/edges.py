@@ -78,7 +78,9 @@ def _global(windowing: Any) -> bool:
     return windowing.windowfn == GlobalWindows()
 
 
-def writer_for(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -> Any:
+def writer_for(
+    edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int, *, streaming: bool = False
+) -> Any:
     """The writer of ``edge`` in the slot of ``outbox``."""
     layout, slot = outbox.layout, outbox.slot
     match edge.kind:

@@ -1,0 +1,35 @@
+"""How much sources and timers may do in one round: the job's back-pressure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Budget:
+    """Shared by everything in a slot that makes elements of its own accord.
+
+    Args:
+        elements: how many may be made.
+        seconds: how long it may take.
+        clock: seconds that pass.
+    """
+
+    def __init__(self, elements: int, seconds: float, clock: Callable[[], float]) -> None:
+        self._left = elements
+        self._clock = clock
+        self._end = clock() + seconds
+
+    def spend(self, elements: int) -> None:
+        """Count elements that were made."""
+        self._left -= elements
+
+    def is_spent(self) -> bool:
+        """Whether to stop at the next occasion."""
+        return self._left <= 0 or self._clock() >= self._end
+
+    def seconds_left(self) -> float:
+        """How long one may go on."""
+        return max(0.0, self._end - self._clock())

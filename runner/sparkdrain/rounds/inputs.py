@@ -1,0 +1,170 @@
+"""Where elements enter a stage, round by round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from apache_beam.transforms.window import GlobalWindows
+
+from sparkdrain.shuffle.elements import read_runs
+from sparkdrain.watermarks.frontier import BEGIN, END
+
+if TYPE_CHECKING:
+    from sparkdrain.rounds.budget import Budget
+    from sparkdrain.rounds.messages import Feed
+    from sparkdrain.shuffle.coding import ElementCoding
+    from sparkdrain.stages.shard import Source
+
+_IMPULSE = GlobalWindows.windowed_value(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What an input is told in a round.
+
+    Attributes:
+        before: its frontier when the round began: what is older than that is late.
+        after: its frontier now.
+        now: processing time, microseconds.
+        budget: how much may be made.
+        feed: what the driver gives to a source that it plays itself.
+    """
+
+    before: int
+    after: int
+    now: int
+    budget: Budget
+    feed: Feed | None = None
+
+
+class Input(Protocol):
+    """One way into a stage. Its state is in the slot's overlay: a round can be undone."""
+
+    reason: str
+    """Why it holds the output frontier back, in a word or two."""
+
+    def take(self, payload: memoryview) -> None:
+        """Take a block of the edge in; more may come."""
+
+    def process(self, turn: Turn) -> None:
+        """All blocks of the round were taken: process what they brought."""
+
+    def advance(self, turn: Turn) -> None:
+        """The frontier is ``turn.after``: fire what is due, as far as the budget goes."""
+
+    def hold(self) -> int:
+        """The earliest time that elements made later may have; END if none will be."""
+
+    def wake(self) -> int | None:
+        """The processing time at which there is something to do, even without input."""
+
+    def take_dropped(self) -> int:
+        """How many elements were dropped as late since the last call."""
+
+    def close(self) -> None:
+        """Give files back."""
+
+
+class Plain:
+    """An input that keeps nothing between rounds."""
+
+    reason = ""
+
+    def take_dropped(self) -> int:
+        """See ``Input``."""
+        return 0
+
+    def take(self, payload: memoryview) -> None:
+        """See ``Input``."""
+
+    def process(self, turn: Turn) -> None:
+        """See ``Input``."""
+
+    def advance(self, turn: Turn) -> None:
+        """See ``Input``."""
+
+    def hold(self) -> int:
+        """See ``Input``."""
+        return END
+
+    def wake(self) -> int | None:
+        """See ``Input``."""
+        return None
+
+    def close(self) -> None:
+        """See ``Input``."""
+
+
+class ElementInput(Plain):
+    """Feeds the elements of an exchange as they come."""
+
+    def __init__(self, coding: ElementCoding, source: Source) -> None:
+        self._coding = coding
+        self._source = source
+
+    def take(self, payload: memoryview) -> None:
+        """Feed a block."""
+        for context, values in read_runs(payload, self._coding):
+            if context is None:
+                self._source.feed_windowed(values)
+            else:
+                self._source.feed(values, context)
+
+
+class ImpulseInput(Plain):
+    """One empty string in the first round of one slot; then the end of time."""
+
+    def __init__(self, source: Source, *, mine: bool) -> None:
+        self._source = source
+        self._mine = mine
+
+    def process(self, turn: Turn) -> None:
+        """Send the impulse, if it was not sent yet."""
+        if self._mine and turn.before == BEGIN:
+            self._source.feed([b""], _IMPULSE)
+
+
+class GroupInput:
+    """GroupByKey: see ``sparkdrain.panes``."""
+
+    reason = "windows"
+
+    def __init__(self, grouping: Any, source: Source) -> None:
+        self._grouping = grouping
+        self._source = source
+        self._dropped = 0
+
+    def take_dropped(self) -> int:
+        """See ``Input``."""
+        dropped, self._dropped = int(self._grouping.dropped) - self._dropped, self._grouping.dropped
+        return dropped
+
+    def take(self, payload: memoryview) -> None:
+        """See ``Input``."""
+        self._grouping.take(payload)
+
+    def process(self, turn: Turn) -> None:
+        """See ``Input``."""
+        self._feed(self._grouping.process(turn.before, turn.now))
+
+    def advance(self, turn: Turn) -> None:
+        """See ``Input``."""
+        self._feed(self._grouping.advance(turn.after, turn.now, turn.budget))
+
+    def _feed(self, batches: Any) -> None:
+        for context, pairs in batches:
+            self._source.feed(pairs, context)
+
+    def hold(self) -> int:
+        """See ``Input``."""
+        return int(self._grouping.hold())
+
+    def wake(self) -> int | None:
+        """See ``Input``."""
+        wake: int | None = self._grouping.next_wake()
+        return wake
+
+    def close(self) -> None:
+        """See ``Input``."""
+        self._grouping.close()

@@ -1,0 +1,150 @@
+"""The driver of a streaming job: round after round, until nothing is left."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from sparkdrain.errors import Cancelled, TruncatedInput
+from sparkdrain.rounds.pace import Pace
+from sparkdrain.shuffle.complete import agree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sparkdrain.rounds.clock import Clock
+    from sparkdrain.rounds.messages import Feed, RoundHeader, RoundReport
+    from sparkdrain.rounds.schedule import Schedule
+    from sparkdrain.types import CancelToken
+
+
+class Levels(Protocol):
+    """Runs levels in all slots; what one level sends, later ones of the same round receive."""
+
+    def run(self, headers: Sequence[RoundHeader]) -> list[RoundReport]:
+        """Run one level in every slot; one report for each, in any order."""
+
+    def end_round(self) -> None:
+        """Nothing of this round is needed any more."""
+
+
+class Play(Protocol):
+    """The sources that the driver plays itself."""
+
+    def next(self, *, quiet: bool) -> Mapping[str, Feed]:
+        """What is new from them in the next round.
+
+        The same again until that round was committed.
+
+        Args:
+            quiet: nothing else is due, everything that was given before has been worked off.
+        """
+
+    def standing(self) -> Mapping[str, Feed]:
+        """All of them, without elements, at the frontier that was committed."""
+
+    def committed(self) -> None:
+        """The round with what ``next`` gave was committed."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether they have given everything."""
+
+
+class NoPlay:
+    """A job whose sources are all its own."""
+
+    is_over = True
+
+    def next(self, *, quiet: bool) -> Mapping[str, Feed]:
+        """See ``Play``."""
+        del quiet
+        return {}
+
+    def standing(self) -> Mapping[str, Feed]:
+        """See ``Play``."""
+        return {}
+
+    def committed(self) -> None:
+        """See ``Play``."""
+
+
+@dataclass(slots=True)
+class RoundLoop:
+    """Runs rounds while something is due, and waits while nothing is.
+
+    Attributes:
+        schedule: what is known of the job.
+        levels: runs them.
+        clock: processing time.
+        pace: how much a round may do.
+        play: the sources that the driver plays.
+        cancel: ends the loop.
+        attempts: how often a round is run before the job fails.
+        tell: hears of every committed round.
+    """
+
+    schedule: Schedule
+    levels: Levels
+    clock: Clock
+    pace: Pace
+    play: Play
+    cancel: CancelToken
+    attempts: int
+    tell: Callable[[Schedule, list[RoundReport]], None]
+
+    def run(self) -> None:
+        """Run until nothing is left to do.
+
+        Raises:
+            Cancelled: ``cancel`` was called.
+            SparkDrainError: a round failed for good.
+        """
+        while not (self.schedule.is_over() and self.play.is_over):
+            wake = self.schedule.wake()
+            quiet = wake is None or wake > self.clock.now()
+            feeds = self.play.next(quiet=quiet)
+            if quiet and not feeds:
+                self.clock.wait_until(wake, self.cancel)
+            self._round(feeds)
+
+    def _round(self, feeds: Mapping[str, Feed]) -> None:
+        for attempt in range(1, self.attempts + 1):
+            if self.cancel.is_cancelled():
+                message = "the job was cancelled"
+                raise Cancelled(message)
+            started = time.monotonic()
+            try:
+                reports = self._try(feeds)
+            except TruncatedInput:
+                if attempt == self.attempts:
+                    raise
+                continue
+            finally:
+                self.levels.end_round()
+            self.schedule.commit(reports)
+            self.play.committed()
+            self.pace.took(time.monotonic() - started, reports)
+            self.tell(self.schedule, reports)
+            return
+
+    def _try(self, feeds: Mapping[str, Feed]) -> list[RoundReport]:
+        """One attempt: all levels that are due; commits nothing."""
+        schedule, now = self.schedule, self.clock.now()
+        given = {**self.play.standing(), **feeds}
+        ran: dict[int, list[RoundReport]] = {}
+        seen: list[dict[tuple[int, int], int]] = []
+        for level in range(len(schedule.plan.levels)):
+            if not schedule.is_due(level, now, ran, feeds):
+                continue
+            headers = [
+                schedule.header(level, slot, now, ran, self.pace.seconds, self.pace.elements, given)
+                for slot in range(schedule.slots)
+            ]
+            reports = ran[level] = self.levels.run(headers)
+            seen += [report.inputs for report in reports]
+            seen.append({(report.level, report.slot): report.attempt for report in reports})
+            # What was reported is what later levels must have read.
+            agree(seen)
+        return [report for reports in ran.values() for report in reports]

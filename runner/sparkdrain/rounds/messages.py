@@ -1,0 +1,120 @@
+"""What driver and slots tell each other in a round. Control data only, never elements."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+
+from sparkdrain.shuffle.complete import Producer
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What the driver gives to a source that it plays itself, see ``TestStream``.
+
+    Attributes:
+        elements: (encoded element, timestamp in microseconds).
+        frontier: the source's output frontier after them.
+    """
+
+    elements: tuple[tuple[bytes, int], ...]
+    frontier: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundHeader:
+    """What a slot must know of the round that it is to run.
+
+    Attributes:
+        epoch: raised before each recovery; lower ones are refused.
+        number: counts rounds.
+        level: of the slot.
+        slot: which one it is.
+        now: the round's processing time, microseconds since 1970.
+        committed: the attempt that this slot prepared last and that counts; None if none does.
+        expected: the producers that run in this round before the slot.
+        inputs: the frontier of each input edge before this round.
+        outputs: the slot's own frontier of each stage before this round, by number of the stage.
+        begin: impulses are to be sent; so it is until a round of this level was committed.
+        seconds: how long sources may go on.
+        elements: how many elements sources and timers may make.
+        feeds: by transform id, for sources that the driver plays.
+    """
+
+    epoch: int
+    number: int
+    level: int
+    slot: int
+    now: int
+    committed: int | None
+    expected: frozenset[Producer]
+    inputs: dict[int, int]
+    outputs: tuple[int, ...]
+    begin: bool
+    seconds: float
+    elements: int
+    feeds: dict[str, Feed] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """For the wire."""
+        return pickle.dumps(self)
+
+    @staticmethod
+    def decode(data: bytes) -> RoundHeader:
+        """The inverse of ``encode``."""
+        header = pickle.loads(data)  # noqa: S301 - from our own driver
+        assert isinstance(header, RoundHeader)
+        return header
+
+
+@dataclass(frozen=True, slots=True)
+class RoundReport:
+    """A slot's account of a round.
+
+    Attributes:
+        level: of the slot.
+        slot: which one it is.
+        number: of the round.
+        attempt: names the version of its state that the slot has prepared.
+        inputs: the attempt of each producer whose output was read.
+        outputs: the output frontier of each stage, by number of the stage.
+        sent: the edges on which something was sent.
+        wake: the processing time at which the slot has something to do, even without input; None
+            if never.
+        metrics: serialized ``MonitoringInfo`` protos, over the whole life of the slot.
+        elements: how many were sent.
+        handled: how many the busiest PCollection of each stage had, over the slot's life.
+        sent_bytes: size of what was sent.
+        side_bytes: bytes written per side-input partition.
+        dropped: elements dropped as late, over the slot's life.
+        holds: what keeps the output frontier back: (stage, reason, time).
+        prepared_bytes: size of the prepared version.
+    """
+
+    level: int
+    slot: int
+    number: int
+    attempt: int
+    inputs: dict[Producer, int]
+    outputs: tuple[int, ...]
+    sent: frozenset[int]
+    wake: int | None
+    metrics: list[bytes] = field(default_factory=list)
+    elements: int = 0
+    handled: int = 0
+    sent_bytes: int = 0
+    side_bytes: dict[int, int] = field(default_factory=dict)
+    dropped: int = 0
+    holds: tuple[tuple[str, str, int], ...] = ()
+    prepared_bytes: int = 0
+
+    def encode(self) -> bytes:
+        """For the wire."""
+        return pickle.dumps(self)
+
+    @staticmethod
+    def decode(data: bytes) -> RoundReport:
+        """The inverse of ``encode``."""
+        report = pickle.loads(data)  # noqa: S301 - from our own tasks
+        assert isinstance(report, RoundReport)
+        return report

@@ -1,0 +1,158 @@
+"""What the driver knows of a streaming job, and what follows from it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sparkdrain.rounds.messages import Feed, RoundHeader, RoundReport
+from sparkdrain.watermarks.frontier import BEGIN, END, advanced, least
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sparkdrain.graph.plan import Plan
+    from sparkdrain.shuffle.complete import Producer
+
+Shard = tuple[int, int]
+"""Level and slot."""
+
+
+@dataclass(slots=True)
+class Schedule:
+    """The committed end of the last round, as the reports of all slots tell it.
+
+    Invariant: it changes by ``commit`` only, with the reports of every slot of every level that
+    ran. A round that failed has left nothing here, so it can be run again.
+    """
+
+    plan: Plan
+    slots: int
+    epoch: int = 0
+    number: int = 0
+    _last: dict[Shard, RoundReport] = field(default_factory=dict)
+
+    # --- between rounds -----------------------------------------------------------------------
+
+    def wake(self) -> int | None:
+        """The processing time at which some level has something to do; None: never."""
+        if len(self._last) < len(self.plan.levels) * self.slots:
+            return BEGIN
+        wakes = [report.wake for report in self._last.values() if report.wake is not None]
+        return min(wakes, default=None)
+
+    def is_over(self) -> bool:
+        """Whether nothing is left to do, and nothing can come."""
+        return self.wake() is None and self.frontier() == END
+
+    def frontier(self) -> int:
+        """The time up to which everything has left the job."""
+        if len(self._last) < len(self.plan.levels) * self.slots:
+            return BEGIN
+        return least(time for report in self._last.values() for time in report.outputs)
+
+    def holds(self) -> list[tuple[str, str, int]]:
+        """What holds frontiers back, the earliest time first: stage, reason, time."""
+        held = (hold for report in self._last.values() for hold in report.holds)
+        return sorted(held, key=lambda hold: hold[2])
+
+    def reports(self) -> list[RoundReport]:
+        """The last committed report of every slot."""
+        return list(self._last.values())
+
+    def edge_frontier(self, edge: int) -> int:
+        """The frontier of an edge at the end of the last round."""
+        return least(self._told(edge, self._last))
+
+    def _told(self, edge: int, reports: Mapping[Shard, RoundReport]) -> list[int]:
+        level, number = self._origin(edge)
+        return [
+            reports[level, slot].outputs[number] if (level, slot) in reports else BEGIN
+            for slot in range(self.slots)
+        ]
+
+    def _origin(self, edge: int) -> tuple[int, int]:
+        for level, stages in enumerate(self.plan.levels):
+            for number, stage in enumerate(stages):
+                if any(sunk == edge for _, sunk in stage.sinks):
+                    return level, number
+        raise KeyError(edge)
+
+    # --- in a round ---------------------------------------------------------------------------
+
+    def is_due(
+        self,
+        level: int,
+        now: int,
+        ran: Mapping[int, Sequence[RoundReport]],
+        feeds: Mapping[str, Feed],
+    ) -> bool:
+        """Whether a level has something to do, after those before it in the round.
+
+        Args:
+            level: the level in question.
+            now: the round's processing time.
+            ran: the reports of the levels that ran in this round.
+            feeds: what the driver gives to sources.
+        """
+        mine = [self._last.get((level, slot)) for slot in range(self.slots)]
+        if any(report is None or _is_awake(report, now) for report in mine):
+            return True
+        if any(transform in feeds for s in self.plan.levels[level] for transform, _ in s.sources):
+            return True
+        current = {(r.level, r.slot): r for reports in ran.values() for r in reports}
+        return any(
+            any(edge.id in report.sent for report in ran[edge.producer])
+            or least(self._told(edge.id, current)) > self.edge_frontier(edge.id)
+            for edge in self.plan.edges_into(level)
+            if edge.producer in ran
+        )
+
+    def header(
+        self,
+        level: int,
+        slot: int,
+        now: int,
+        ran: Mapping[int, Sequence[RoundReport]],
+        seconds: float,
+        elements: int,
+        feeds: Mapping[str, Feed],
+    ) -> RoundHeader:
+        """What a slot is told in the round that follows the last one."""
+        last = self._last.get((level, slot))
+        edges = self.plan.edges_into(level)
+        expected: frozenset[Producer] = frozenset(
+            (edge.producer, producer)
+            for edge in edges
+            if edge.producer in ran
+            for producer in range(self.slots)
+        )
+        own = {t for stage in self.plan.levels[level] for t, _ in stage.sources}
+        return RoundHeader(
+            epoch=self.epoch,
+            number=self.number + 1,
+            level=level,
+            slot=slot,
+            now=now,
+            committed=None if last is None else last.attempt,
+            expected=expected,
+            inputs={edge.id: self.edge_frontier(edge.id) for edge in edges},
+            outputs=() if last is None else last.outputs,
+            begin=last is None,
+            seconds=seconds,
+            elements=elements,
+            feeds={transform: feed for transform, feed in feeds.items() if transform in own},
+        )
+
+    def commit(self, reports: Sequence[RoundReport]) -> None:
+        """The round is over, and all of its slots have reported."""
+        for report in reports:
+            before = self._last.get((report.level, report.slot))
+            for number, time in enumerate(report.outputs):
+                advanced(BEGIN if before is None else before.outputs[number], time, "a stage")
+            self._last[report.level, report.slot] = report
+        self.number += 1
+
+
+def _is_awake(report: RoundReport, now: int) -> bool:
+    return report.wake is not None and report.wake <= now

@@ -1,0 +1,111 @@
+"""One stage's part in one slot, over the life of a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparkdrain.metrics.merge import merge
+from sparkdrain.watermarks.frontier import output_frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from apache_beam.portability.api import metrics_pb2
+
+    from sparkdrain.graph.plan import Stage
+    from sparkdrain.harness.bundle import StageBundle
+    from sparkdrain.rounds.inputs import Input, Turn
+
+
+class RoundShard:
+    """A stage's DoFns, set up once, and its inputs.
+
+    Every round in which there is something to do is one bundle. After a round that was undone the
+    DoFns are made anew: they may remember what never happened.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        make_bundle: Callable[[Stage], StageBundle],
+        counted: list[metrics_pb2.MonitoringInfo],
+    ) -> None:
+        self.stage = stage
+        self.inputs: list[tuple[int | None, Input]] = []
+        self.counted = counted
+        """The metrics up to the last commit."""
+        self._before = self._infos = counted
+        self._make_bundle = make_bundle
+        self._bundle: StageBundle | None = None
+        self._started = False
+
+    def open(self) -> StageBundle:
+        """The bundle of this round, started."""
+        if self._bundle is None:
+            self._bundle = self._make_bundle(self.stage)
+            self._bundle.start()
+            self._started = True
+        elif not self._started:
+            self._bundle.enter()
+            self._bundle.resume()
+            self._started = True
+        self._bundle.enter()
+        return self._bundle
+
+    @property
+    def opened(self) -> StageBundle | None:
+        """The bundle, if there ever was an element."""
+        return self._bundle
+
+    def resume_due(self) -> None:
+        """Nothing: what a stage puts off waits for a later round."""
+
+    def frontier(self, before: int, turns: list[Turn]) -> int:
+        """The output frontier after the inputs had these turns."""
+        return output_frontier(
+            before,
+            (
+                (turn.after, input_.hold())
+                for (_, input_), turn in zip(self.inputs, turns, strict=True)
+            ),
+        )
+
+    def holds(self) -> list[tuple[str, str, int]]:
+        """What holds the output frontier back: stage, reason, time."""
+        return [
+            (self.stage.name, input_.reason, input_.hold())
+            for _, input_ in self.inputs
+            if input_.reason
+        ]
+
+    def wake(self) -> int | None:
+        """See ``Input.wake``."""
+        wakes = [wake for _, input_ in self.inputs if (wake := input_.wake()) is not None]
+        return min(wakes, default=None)
+
+    def finish(self) -> None:
+        """End the round's bundle."""
+        if self._started and self._bundle is not None:
+            self._bundle.enter()
+            self._bundle.finish()
+            self._started = False
+
+    def commit(self) -> None:
+        """What the last round did counts: finalizers run."""
+        if self._bundle is not None:
+            self._bundle.finalize()
+        self.counted = self._infos
+
+    def infos(self) -> list[metrics_pb2.MonitoringInfo]:
+        """All metrics, over the stage's life."""
+        if self._bundle is not None:
+            self._infos = merge([*self._before, *self._bundle.infos()])
+        return self._infos
+
+    def close(self) -> None:
+        """Tear everything down."""
+        for _, input_ in self.inputs:
+            input_.close()
+        bundle, self._bundle = self._bundle, None
+        if bundle is not None:
+            bundle.teardown()

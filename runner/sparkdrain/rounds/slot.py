@@ -1,0 +1,281 @@
+"""One slot of one level, over the life of a job: runs its part of every round."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners import pipeline_context
+
+from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
+from sparkdrain.harness.bundle import StageBundle
+from sparkdrain.rounds.budget import Budget
+from sparkdrain.rounds.input_for import input_for, source_input_for
+from sparkdrain.rounds.inputs import Turn
+from sparkdrain.rounds.messages import RoundHeader, RoundReport
+from sparkdrain.rounds.shard import RoundShard
+from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
+from sparkdrain.shuffle.complete import Completeness
+from sparkdrain.shuffle.outbox import Outbox
+from sparkdrain.side_inputs.state import SideInputState
+from sparkdrain.stages.edges import Codings, writer_for
+from sparkdrain.stages.shard import Source
+from sparkdrain.watermarks.frontier import BEGIN, END, advanced
+from timers_state import Overlay, RoundStore
+
+_LOGGER = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from apache_beam.portability.api import metrics_pb2
+
+    from sparkdrain.rounds.inputs import Input
+    from sparkdrain.shuffle.outbox import Layout, Partition
+    from sparkdrain.stages.task import TaskOptions
+
+
+class RoundSlot:
+    """Runs the stages of ``level`` in one slot, round after round.
+
+    All that it remembers from round to round is in ``overlay`` (undone and committed as a whole)
+    and in its DoFns (thrown away if a round is undone).
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        level: int,
+        slot: int,
+        layout: Layout,
+        options: TaskOptions,
+        directory: Path,
+        open_side_input: Callable[[int], Any],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._plan = plan
+        self._level = level
+        self._slot = slot
+        self._options = options
+        self._open_side_input = open_side_input
+        self._clock = clock
+        self.directory = directory
+        self.overlay = Overlay(
+            RoundStore(directory / f"state-{level}"), options.memory_bytes // 3, rounds=True
+        )
+        self._prepared: int | None = None
+        self._dirty = False
+        components = beam_runner_api_pb2.Components()
+        components.ParseFromString(plan.components)
+        self._components = components
+        self.codings = Codings(pipeline_context.PipelineContext(components), components)
+        self._outbox = Outbox(layout, level, slot, 0, _nowhere)
+        self._edges = {edge.id: edge for edge in plan.edges_into(level)}
+        self._dropped = self._dropped_before = 0
+        self._build([[] for _ in plan.levels[level]])
+
+    def _build(self, counted: list[list[metrics_pb2.MonitoringInfo]]) -> None:
+        """Make everything that remembers nothing (or nothing that counts)."""
+        self._writers = {
+            edge.id: writer_for(
+                edge, self.codings, self._outbox, self._options.block_bytes, streaming=True
+            )
+            for edge in self._plan.edges_out_of(self._level)
+        }
+        self._inputs: dict[EdgeId, Input] = {}
+        self._shards = [
+            self._make_shard(stage, metrics)
+            for stage, metrics in zip(self._plan.levels[self._level], counted, strict=True)
+        ]
+
+    def _make_shard(self, stage: Stage, counted: list[metrics_pb2.MonitoringInfo]) -> RoundShard:
+        shard = RoundShard(stage, self._make_bundle, counted)
+        for transform, edge in stage.sources:
+            source = Source(shard, transform)
+            if edge is None:
+                shard.inputs.append((None, source_input_for(self, stage, transform, source)))
+            else:
+                self._inputs[edge] = input_for(self, self._edges[edge], stage, source)
+                shard.inputs.append((edge, self._inputs[edge]))
+        return shard
+
+    def _make_bundle(self, stage: Stage) -> StageBundle:
+        edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
+        return StageBundle(
+            stage,
+            self._components,
+            self._writers,
+            SideInputState(edges, self._open_side_input),
+            lambda: self.overlay,
+            compiled=self._options.compiled,
+        )
+
+    # --- what inputs need ---------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan:
+        """The job's."""
+        return self._plan
+
+    @property
+    def options(self) -> TaskOptions:
+        """The job's settings, as far as a slot needs them."""
+        return self._options
+
+    def is_first_for(self, stage: Stage) -> bool:
+        """Whether this is the slot in which a stage begins that has no input."""
+        stages = self._plan.levels[self._level]
+        return stages.index(stage) % self._outbox.layout.slots == self._slot
+
+    # --- a round ------------------------------------------------------------------------------
+
+    def run(
+        self,
+        header: RoundHeader,
+        records: Iterator[bytes],
+        send: Callable[[Partition, bytes], None],
+    ) -> None:
+        """Run a round: records in, blocks, end messages and a report out.
+
+        Raises:
+            TruncatedInput: not all of the input was there.
+            Exception: whatever user code raises. The round is undone then.
+        """
+        self._settle(header.committed)
+        self._dirty = True
+        attempt = random.SystemRandom().getrandbits(63)
+        self._outbox.begin(attempt, send)
+        complete = Completeness(header.expected)
+        for record in records:
+            self._take(record, complete)
+        inputs = complete.verify()
+        budget = Budget(header.elements, header.seconds, self._clock)
+        frontiers = complete.frontiers()
+        turns = [self._turns(header, shard, frontiers, budget) for shard in self._shards]
+        for shard, own in zip(self._shards, turns, strict=True):
+            for (_, input_), turn in zip(shard.inputs, own, strict=True):
+                input_.process(turn)
+            for (_, input_), turn in zip(shard.inputs, own, strict=True):
+                input_.advance(turn)
+            shard.finish()
+        for writer in self._writers.values():
+            writer.flush()
+        outputs = self._outputs(header, turns)
+        self._outbox.end(self._told(outputs))
+        prepared_bytes = self.overlay.prepare()
+        self._prepared = attempt
+        report = self._report(header, inputs, outputs, prepared_bytes)
+        layout = self._outbox.layout
+        send(layout.reports, encode_report(self._level, self._slot, report.encode()))
+
+    def _settle(self, committed: int | None) -> None:
+        """Commit or undo what was prepared last, as the driver has decided."""
+        if self._prepared is not None and self._prepared == committed:
+            self.overlay.commit()
+            for shard in self._shards:
+                shard.commit()
+            self._dropped_before += self._dropped
+        elif self._dirty:
+            self.overlay.rollback()
+            self._close_shards()
+            self._build([shard.counted for shard in self._shards])
+        self._dropped = 0
+        self._prepared = None
+        self._dirty = False
+
+    def _take(self, record: bytes, complete: Completeness) -> None:
+        message = decode(record)
+        if isinstance(message, EndMessage):
+            complete.saw_end(message)
+        elif isinstance(message, Block):
+            payload = message.payload
+            complete.saw_block(
+                message.level, message.producer, message.edge, message.sequence, len(payload)
+            )
+            self._inputs[EdgeId(message.edge)].take(payload)
+
+    def _turns(
+        self, header: RoundHeader, shard: RoundShard, frontiers: dict[int, int], budget: Budget
+    ) -> list[Turn]:
+        turns = []
+        for (edge, _), (transform, _) in zip(shard.inputs, shard.stage.sources, strict=True):
+            if edge is not None:
+                before = header.inputs[edge]
+                after = advanced(before, frontiers.get(edge, before), f"edge {edge}")
+            elif transform in header.feeds:
+                before, after = BEGIN, header.feeds[transform].frontier
+            else:
+                before, after = (BEGIN if header.begin else END), END
+            turns.append(Turn(before, after, header.now, budget, header.feeds.get(transform)))
+        return turns
+
+    def _outputs(self, header: RoundHeader, turns: list[list[Turn]]) -> tuple[int, ...]:
+        before = header.outputs or (BEGIN,) * len(self._shards)
+        return tuple(
+            shard.frontier(time, own)
+            for shard, time, own in zip(self._shards, before, turns, strict=True)
+        )
+
+    def _told(self, outputs: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
+        told: dict[int, list[tuple[int, int]]] = {}
+        edges = {edge.id: edge for edge in self._plan.edges_out_of(self._level)}
+        for shard, frontier in zip(self._shards, outputs, strict=True):
+            for _, id_ in shard.stage.sinks:
+                if edges[id_].kind is not EdgeKind.SIDE:
+                    told.setdefault(edges[id_].consumer, []).append((id_, frontier))
+        return told
+
+    def _report(
+        self,
+        header: RoundHeader,
+        inputs: dict[tuple[int, int], int],
+        outputs: tuple[int, ...],
+        prepared_bytes: int,
+    ) -> RoundReport:
+        wakes = [wake for shard in self._shards if (wake := shard.wake()) is not None]
+        outbox = self._outbox
+        self._dropped = sum(i.take_dropped() for shard in self._shards for _, i in shard.inputs)
+        return RoundReport(
+            self._level,
+            self._slot,
+            header.number,
+            outbox.attempt,
+            inputs,
+            outputs,
+            frozenset(outbox.edges),
+            min(wakes, default=None),
+            [info.SerializeToString() for shard in self._shards for info in shard.infos()],
+            sum(writer.elements for writer in self._writers.values()),
+            0,
+            outbox.sent_bytes,
+            dict(outbox.side_bytes),
+            self._dropped_before + self._dropped,
+            tuple(hold for shard in self._shards for hold in shard.holds() if hold[2] < END),
+            prepared_bytes,
+        )
+
+    def close(self) -> None:
+        """Tear DoFns down, and delete all state."""
+        try:
+            self._close_shards()
+        finally:
+            self.overlay.close()
+
+    def _close_shards(self) -> None:
+        errors = []
+        for shard in self._shards:
+            try:
+                shard.close()
+            except Exception as error:
+                _LOGGER.exception("teardown failed")
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def _nowhere(partition: Partition, record: bytes) -> None:
+    raise AssertionError

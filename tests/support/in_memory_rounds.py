@@ -1,0 +1,138 @@
+"""Runs a plan in rounds in this process, with lists for shuffles: streaming without Spark."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.transforms import environments
+
+from sparkdrain.graph.translate import translate
+from sparkdrain.rounds.clock import WallClock
+from sparkdrain.rounds.loop import NoPlay, RoundLoop
+from sparkdrain.rounds.messages import RoundHeader, RoundReport
+from sparkdrain.rounds.pace import Pace
+from sparkdrain.rounds.schedule import Schedule
+from sparkdrain.rounds.slot import RoundSlot
+from sparkdrain.shuffle.blocks import Report, decode
+from sparkdrain.shuffle.outbox import Layout
+from sparkdrain.stages.task import TaskOptions
+from sparkdrain.types import CancelToken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import apache_beam as beam
+
+    from sparkdrain.graph.plan import Plan
+
+DEFAULTS = TaskOptions(block_bytes=1 << 20, memory_bytes=256 << 20, compiled=True)
+
+
+def run_in_rounds(pipeline: beam.Pipeline, **settings: Any) -> InMemoryRounds:
+    """Run a pipeline in rounds to its end; see ``InMemoryRounds``."""
+    proto = pipeline.to_runner_api(default_environment=environments.EmbeddedPythonEnvironment())
+    rounds = InMemoryRounds(translate(proto, streaming=True), **settings)
+    try:
+        rounds.run_to_end()
+    finally:
+        rounds.close()
+    return rounds
+
+
+class InMemoryRounds:
+    """All slots of all levels in this process.
+
+    Args:
+        plan: the job.
+        slots: per level.
+        fail: called with every header before the slot runs; what it raises ends the attempt.
+        seconds, elements: budget of a round.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        slots: int = 2,
+        options: TaskOptions = DEFAULTS,
+        *,
+        clock: Any = None,
+        play: Any = None,
+        fail: Callable[[RoundHeader], None] = lambda header: None,
+        seconds: float = 0.05,
+        elements: int = 10_000,
+        attempts: int = 3,
+    ) -> None:
+        self.plan = plan
+        self.layout = Layout(slots, len(plan.levels), 4)
+        self.directory = Path(tempfile.mkdtemp(prefix="rounds-"))
+        self.partitions: dict[int, list[bytes]] = defaultdict(list)
+        self.fail = fail
+        self.rounds: list[list[RoundReport]] = []
+        self.schedule = Schedule(plan, slots)
+        self._slots = {
+            (level, slot): RoundSlot(
+                plan, level, slot, self.layout, options, self._home(slot), lambda edge: None
+            )
+            for level in range(len(plan.levels))
+            for slot in range(slots)
+        }
+        pace = Pace(seconds * 2)
+        pace.elements = elements
+        self.loop = RoundLoop(
+            self.schedule,
+            self,
+            clock or WallClock(),
+            pace,
+            play or NoPlay(),
+            CancelToken(),
+            attempts,
+            lambda schedule, reports: self.rounds.append(reports),
+        )
+
+    def _home(self, slot: int) -> Path:
+        home = self.directory / str(slot)
+        home.mkdir(exist_ok=True)
+        return home
+
+    def run_to_end(self, seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        tell = self.loop.tell
+
+        def watch(schedule: Any, reports: Any) -> None:
+            tell(schedule, reports)
+            assert time.monotonic() < end, schedule.holds()
+
+        self.loop.tell = watch
+        self.loop.run()
+
+    def close(self) -> None:
+        for slot in self._slots.values():
+            slot.close()
+        shutil.rmtree(self.directory)
+
+    # --- Levels -------------------------------------------------------------------------------
+
+    def run(self, headers: Sequence[RoundHeader]) -> list[RoundReport]:
+        reports = []
+        sent: dict[int, list[bytes]] = defaultdict(list)
+        for header in headers:
+            self.fail(header)
+            inbox = self.partitions[self.layout.shard(header.level, header.slot)]
+            self._slots[header.level, header.slot].run(
+                header, iter(inbox), lambda target, record: sent[target].append(record)
+            )
+        for record in sent.pop(self.layout.reports):
+            message = decode(record)
+            assert isinstance(message, Report)
+            reports.append(RoundReport.decode(message.payload))
+        for target, records in sent.items():
+            self.partitions[target] += records
+        return reports
+
+    def end_round(self) -> None:
+        self.partitions.clear()
