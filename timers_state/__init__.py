@@ -27,6 +27,13 @@ What an engine needs, and all that stays stable::
     overlay.flush()                             # all into the store, as one batch
     inspect.entries(store)                      # every row, taken apart
 
+    overlay = Overlay(RoundStore(directory), budget_bytes, rounds=True)   # streams; then also:
+    overlay.first_time(state_id, domain)        # of the earliest timer of any key
+    overlay.next_due(state_id, domain, up_to)   # the key that has it, if it is due
+    overlay.prepare()                           # ends a round, which then is either
+    overlay.commit()                            # kept, or
+    overlay.rollback()                          # taken back, which needs no prepare()
+
 Every cell has ``clear()``. Times, sort keys and state ids are numbers, the rest is bytes. One
 overlay belongs to one thread; nothing here survives a fork.
 """
@@ -40,7 +47,7 @@ from timers_state.memory import MemoryStore
 from timers_state.overlay import Overlay
 from timers_state.rocks import RocksMemory, RocksStore, open_read_only, open_store
 from timers_state.scope import KeyScope
-from timers_state.scratch import ScratchStore
+from timers_state.scratch import RoundStore, ScratchStore
 from timers_state.store import Store
 from timers_state.timers import Timer, Timers
 
@@ -52,6 +59,7 @@ __all__ = [
     "Overlay",
     "RocksMemory",
     "RocksStore",
+    "RoundStore",
     "ScratchStore",
     "StateError",
     "Store",

@@ -39,5 +39,9 @@ class StaleScope(StateError):
     """A scope, or a cell of it, was used after it was forgotten, released or its overlay closed."""
 
 
+class RoundPrepared(StateError):
+    """An overlay whose round was prepared was used before that was committed or rolled back."""
+
+
 class KindMismatch(StateError):
     """One tag was opened as two kinds of cell."""

@@ -63,10 +63,16 @@ class Kind(IntEnum):
 
 
 class Domain(IntEnum):
-    """The clock that a timer follows; the domains are independent of each other."""
+    """The clock that a timer follows; the domains are independent of each other.
+
+    ``EVENT`` and ``PROCESSING`` are timers of users. ``HOLD`` and ``EXPIRY`` are for an engine that
+    keeps what holds a watermark back, and when state is no longer needed; they are kept alike.
+    """
 
     EVENT = 0
     PROCESSING = 1
+    HOLD = 2
+    EXPIRY = 3
 
 
 SEQUENCE_ROW: Final = bytes([Family.META]) + b"sequence"

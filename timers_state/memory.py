@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from timers_state.errors import StoreClosed
 from timers_state.keys import SEQUENCE_ROW, encode_sequence
-from timers_state.store import DELETE, DELETE_RANGE, PUT, Batch, check_sequence
+from timers_state.store import (
+    DELETE,
+    DELETE_RANGE,
+    PUT,
+    Batch,
+    check_mark,
+    check_sequence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +30,8 @@ class MemoryStore:
         self._order: list[bytes] | None = []
         self._sequence = 0
         self._closed = False
+        self._undo: tuple[dict[bytes, bytes], int] | None = None
+        self._age = 0
 
     @property
     def sequence(self) -> int:
@@ -68,6 +77,27 @@ class MemoryStore:
             self._order = None
         self._rows[SEQUENCE_ROW] = encode_sequence(batch.sequence)
 
+    def mark(self) -> None:
+        """See ``Store``."""
+        self._check_open()
+        check_mark(self._undo is not None, expected=False)
+        self._undo = (dict(self._rows), self._sequence)
+
+    def unmark(self) -> None:
+        """See ``Store``."""
+        self._check_open()
+        self._undo = None
+
+    def undo(self) -> None:
+        """See ``Store``."""
+        self._check_open()
+        check_mark(self._undo is not None, expected=True)
+        if self._undo is not None:
+            self._rows, self._sequence = self._undo
+        self._undo = None
+        self._order = None
+        self._age += 1
+
     def flush(self) -> None:
         """Nothing: there is no disk."""
         self._check_open()
@@ -77,6 +107,7 @@ class MemoryStore:
         self._closed = True
         self._rows = {}
         self._order = []
+        self._undo = None
 
     def _range(self, lower: bytes, upper: bytes) -> list[bytes]:
         self._check_open()
@@ -85,8 +116,14 @@ class MemoryStore:
         return self._order[bisect_left(self._order, lower) : bisect_left(self._order, upper)]
 
     def _checked(self, rows: list[T]) -> Iterator[T]:
+        return self._while_open(rows, self._age)
+
+    def _while_open(self, rows: list[T], age: int) -> Iterator[T]:
         for row in rows:
             self._check_open()
+            if age != self._age:
+                message = "this store in memory went back to an undo point while it was read"
+                raise StoreClosed(message)
             yield row
 
     def _check_open(self) -> None:

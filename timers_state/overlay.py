@@ -7,13 +7,18 @@ from weakref import WeakValueDictionary
 
 from timers_state.erase import erase_key
 from timers_state.keys import DEFAULT_GROUPS, MAX_GROUPS, key_group
+from timers_state.rounds import Rounds, RoundScope
 from timers_state.scope import KeyScope
+from timers_state.sealed import SEALED, refuse
 from timers_state.store import Batch
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from timers_state.due_index import DueIndex
+    from timers_state.keys import Domain
     from timers_state.store import Store
+    from timers_state.timers import Timers
 
 SCOPE_BYTES: Final = 640
 """What a scope without content costs in memory."""
@@ -38,22 +43,35 @@ class Overlay:
         store: where content goes; closed by ``close``.
         budget_bytes: how much may be in memory.
         groups: the number of key groups, for the whole life of the store.
+        rounds: whether changes come in rounds, each of which is taken back or kept as a whole
+            (``prepare``, then ``commit`` or ``rollback``), and timers are asked for across keys
+            (``first_time``, ``next_due``). What rounds leave behind stays in memory to be read, as
+            far as the budget goes.
     """
 
     __slots__ = (
         "_budget",
         "_erased",
         "_free",
+        "_kind",
         "_residents",
         "_rested",
         "_resting",
+        "_rounds",
         "_scopes",
         "_spilling",
         "groups",
         "store",
     )
 
-    def __init__(self, store: Store, budget_bytes: int, groups: int = DEFAULT_GROUPS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        budget_bytes: int,
+        groups: int = DEFAULT_GROUPS,
+        *,
+        rounds: bool = False,
+    ) -> None:
         if not 1 <= groups <= MAX_GROUPS:
             message = f"the number of key groups must be in [1, {MAX_GROUPS}], not {groups}"
             raise ValueError(message)
@@ -62,6 +80,8 @@ class Overlay:
         self._budget = budget_bytes
         self._free = budget_bytes
         self._spilling = False
+        self._rounds = Rounds() if rounds else None
+        self._kind: type[KeyScope] = RoundScope if rounds else KeyScope
         self._scopes: dict[Ident, KeyScope] = {}
         self._rested = False
         self._resting: WeakValueDictionary[Ident, KeyScope] = WeakValueDictionary()
@@ -81,6 +101,10 @@ class Overlay:
         Free of charge if the key was never written to the store. Otherwise its rows are removed in
         the next batch, and are not seen until then.
         """
+        rounds = self._rounds
+        if rounds is not None:
+            self._check_open_round()
+            rounds.drop(state_id, key)
         ident = (state_id, key)
         scope = self._scopes.pop(ident, None)
         if scope is not None:
@@ -96,12 +120,16 @@ class Overlay:
     def flush(self) -> None:
         """Writes everything to the store, in one batch. Scopes and cells stay usable.
 
+        Within a round, an undo point of the store is made before.
         If it raises, nothing can be used anymore: what was in memory is lost.
         """
+        self._check_open_round()
         self._spilling = True
         try:
             batch = self._collect()
             if len(batch):
+                if self._rounds is not None:
+                    self._rounds.mark(self.store)
                 self.store.write(batch)
         except BaseException:
             self._kill_all()
@@ -109,9 +137,88 @@ class Overlay:
         finally:
             self._spilling = False
 
+    def first_time(self, state_id: int, domain: Domain) -> int | None:
+        """When the earliest timer of any key of a state fires; None if none is set."""
+        first = self._in_round().index(self, state_id, domain).first()
+        return None if first is None else first[0]
+
+    def next_due(self, state_id: int, domain: Domain, up_to: int) -> bytes | None:
+        """The key that has the earliest timer at or before ``up_to``; None if there is none.
+
+        Of keys with equal times, the one with the lowest key group comes first, then the lowest
+        key. The timer stays set: ``scope(state_id, key).timers(domain).pop_due(up_to)`` takes it
+        out. What is set or cleared between two calls is considered in the second.
+        """
+        first = self._in_round().index(self, state_id, domain).first()
+        return None if first is None or first[0] > up_to else first[1]
+
+    def prepare(self) -> int:
+        """Ends a round: everything that it changed becomes one batch, which is kept in memory.
+
+        Until ``commit`` or ``rollback``, every call that needs the overlay raises
+        ``RoundPrepared``. If it raises, nothing can be used anymore.
+
+        Returns:
+            The size of the batch in bytes; 0 if nothing changed since the last ``flush``.
+        """
+        rounds = self._in_round()
+        self._spilling = True
+        try:
+            batch = self._collect()
+        except BaseException:
+            self._kill_all()
+            raise
+        finally:
+            self._spilling = False
+        rounds.prepared = (self.store, batch)
+        self.store = SEALED
+        return batch.size
+
+    def commit(self) -> None:
+        """Writes the prepared round to the store. Scopes and cells stay usable.
+
+        If it raises, nothing can be used anymore.
+
+        Raises:
+            ValueError: no round was prepared.
+        """
+        rounds = self._rounds
+        if rounds is None or rounds.prepared is None:
+            message = "there is no prepared round to commit: call prepare() first"
+            raise ValueError(message)
+        self.store, batch = rounds.prepared
+        rounds.prepared = None
+        try:
+            if len(batch):
+                self.store.write(batch)
+            rounds.unmark(self.store)
+        except BaseException:
+            self._kill_all()
+            raise
+
+    def rollback(self) -> None:
+        """Takes back everything since the last ``commit``, prepared or not. All scopes are stale.
+
+        If it raises, nothing can be used anymore.
+        """
+        rounds = self._rounds
+        if rounds is None:
+            self._in_round()
+            return
+        if rounds.prepared is not None:
+            self.store, _ = rounds.prepared
+            rounds.prepared = None
+        self._kill_all()
+        self._erased = {}
+        rounds.undo(self.store)
+        self._residents = set() if self.store.sequence == 0 else None
+
     def close(self) -> None:
         """Closes the store; what was not flushed is dropped, and all scopes are stale."""
         self._kill_all()
+        if self._rounds is not None and self._rounds.prepared is not None:
+            self.store, _ = self._rounds.prepared
+            self._rounds.prepared = None
         self.store.close()
 
     def __enter__(self) -> Overlay:
@@ -128,6 +235,7 @@ class Overlay:
     def lease(self, scope: KeyScope) -> None:
         """Makes a scope active and gives it room, from the budget or by writing everything out."""
         if not scope.active:
+            self._check_open_round()
             self._activate(scope, (scope.state_id, scope.key))
         need = -scope.room
         if need <= 0:
@@ -140,12 +248,30 @@ class Overlay:
         scope.leased += grant
         self._free -= grant
 
+    def index_of(self, state_id: int, domain: Domain) -> DueIndex:
+        """The index of timers across keys; only with rounds."""
+        return self._in_round().index(self, state_id, domain)
+
+    def reach(self) -> Store:
+        """The store, or what refuses in its place."""
+        return self.store
+
+    def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> Timers | None:
+        """See ``due_index.Memory``."""
+        scope = self._scopes.get((state_id, key))
+        return None if scope is None else scope.held_timers(domain)
+
+    def is_erased(self, state_id: int, key: bytes) -> bool:
+        """See ``due_index.Memory``."""
+        return (state_id, key) in self._erased
+
     def _open(self, ident: Ident) -> KeyScope:
         if self._rested:
             scope = self._resting.get(ident)
             if scope is not None:
                 return scope
-        scope = KeyScope(self, ident[0], ident[1], self._may_be_stored(ident))
+        self._check_open_round()
+        scope = self._kind(self, ident[0], ident[1], self._may_be_stored(ident))
         self._activate(scope, ident)
         return scope
 
@@ -180,7 +306,23 @@ class Overlay:
         self._rested = True
         self._scopes = {}
         self._free = self._budget
+        if self._rounds is not None:
+            self._rounds.written()
         return batch
+
+    def _in_round(self) -> Rounds:
+        rounds = self._rounds
+        if rounds is None:
+            message = "this overlay was made without rounds: pass rounds=True"
+            raise ValueError(message)
+        if rounds.prepared is not None:
+            refuse()
+        return rounds
+
+    def _check_open_round(self) -> None:
+        rounds = self._rounds
+        if rounds is not None and rounds.prepared is not None:
+            refuse()
 
     def _kill_all(self) -> None:
         for scope in (*self._scopes.values(), *self._resting.values()):

@@ -128,7 +128,7 @@ class KeyScope:
         for cell in self._windows.pop(window, {}).values():
             cell.disown()
             self.room += CELL_BYTES
-        for domain in Domain if self.stored else tuple(self._timers):
+        for domain in self._domains(window):
             self.timers(domain).clear_window(window)
         if self.stored:
             if self._erased is None:
@@ -175,6 +175,10 @@ class KeyScope:
     def tag_owner(self) -> bytes:
         """Prefix of the tag rows of the key."""
         return owner_prefix(Family.TAGS, self.state_id, self.group, self.key)
+
+    def held_timers(self, domain: Domain) -> Timers | None:
+        """The timers of a domain, if they may differ from the store's."""
+        return self._timers.get(domain)
 
     def wake(self) -> None:
         """Becomes active, with everything that rested and that somebody still has."""
@@ -223,6 +227,19 @@ class KeyScope:
                 timers.drop()
             self._timers = {}
         self._windows = {}
+
+    def _domains(self, window: bytes) -> list[Domain]:
+        """The domains that may have timers of a window; looks at one row for each."""
+        domains = list(self._timers)
+        if self.stored:
+            prefix = window_prefix(self.tag_owner(), window)
+            lower, end = prefix, prefix_end(prefix)
+            while (row := next(self.reach().iterate_rows(lower, end), None)) is not None:
+                domain = Domain(row[len(prefix)])
+                if domain not in domains:
+                    domains.append(domain)
+                lower = prefix + bytes((domain + 1,))
+        return domains
 
     def _cell(self, kind: type[C], tag: bytes, window: bytes) -> C:
         cells = self._windows.get(window)

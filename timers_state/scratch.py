@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from timers_state.errors import NotAStore, StoreClosed
 from timers_state.rocks import RocksStore, open_store
+from timers_state.store import check_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +32,7 @@ class ScratchStore:
         self._memory = memory
         self._store: RocksStore | None = None
         self._closed = False
+        self._marked_empty = False
 
     @property
     def sequence(self) -> int:
@@ -64,6 +66,33 @@ class ScratchStore:
             store = self._store = open_store(self._directory, self._memory)
         store.write(batch)
 
+    def mark(self) -> None:
+        """See ``Store``; free of charge as long as nothing was written."""
+        store = self._written()
+        check_mark(self._marked_empty, expected=False)
+        if store is None:
+            self._marked_empty = True
+        else:
+            store.mark()
+
+    def unmark(self) -> None:
+        """See ``Store``."""
+        store = self._written()
+        self._marked_empty = False
+        if store is not None:
+            store.unmark()
+
+    def undo(self) -> None:
+        """See ``Store``."""
+        store = self._written()
+        if self._marked_empty:
+            self._marked_empty = False
+            self._delete()
+        elif store is not None:
+            store.undo()
+        else:
+            check_mark(marked=False, expected=True)
+
     def flush(self) -> None:
         """Nothing: nobody wants it back."""
         self._written()
@@ -71,6 +100,9 @@ class ScratchStore:
     def close(self) -> None:
         """Deletes everything."""
         self._closed = True
+        self._delete()
+
+    def _delete(self) -> None:
         store, self._store = self._store, None
         if store is not None:
             store.abandon()
@@ -81,3 +113,11 @@ class ScratchStore:
             message = f"the scratch store {self._directory} was closed"
             raise StoreClosed(message)
         return self._store
+
+
+class RoundStore(ScratchStore):
+    """A ``Store`` for the rounds of a stream: like a scratch store, one that keeps its place.
+
+    It is opened with the first batch that has content, so a stage without state has no files. It is
+    of use as long as its process lives; what outlives it is a copy that somebody else keeps.
+    """

@@ -42,6 +42,11 @@ class Batch:
         """Removes every row in ``[lower, upper)`` that is there before or was added before."""
         self.changes.append((DELETE_RANGE, lower, upper))
 
+    @property
+    def size(self) -> int:
+        """The bytes in all rows and values."""
+        return sum(len(row) + len(value) for _, row, value in self.changes)
+
     def __len__(self) -> int:
         return len(self.changes)
 
@@ -72,6 +77,18 @@ class Store(Protocol):
     def write(self, batch: Batch) -> None:
         """Makes the changes of a batch whose sequence is the next one, else ValueError."""
 
+    def mark(self) -> None:
+        """Makes an undo point, to which ``undo`` goes back; one at a time, else ValueError."""
+
+    def unmark(self) -> None:
+        """Lets go of the undo point, if there is one: what was written since is there to stay."""
+
+    def undo(self) -> None:
+        """Goes back to the undo point, which is gone then; ValueError if there is none.
+
+        Iterators that are open raise ``StoreClosed`` from then on.
+        """
+
     def flush(self) -> None:
         """Makes everything written so far survive the end of the process and of the machine."""
 
@@ -83,6 +100,17 @@ def check_sequence(batch: Batch, current: int) -> None:
     """Raises ValueError unless ``batch`` is the one that follows number ``current``."""
     if batch.sequence != current + 1:
         message = f"batch {batch.sequence} cannot follow batch {current}: it was made for another"
+        raise ValueError(message)
+
+
+def check_mark(marked: bool, expected: bool) -> None:
+    """Raises ValueError unless there is an undo point, or is none, as ``expected``."""
+    if marked != expected:
+        message = (
+            "there is no undo point to go back to"
+            if expected
+            else "there is an undo point already: go back to it, or let go of it"
+        )
         raise ValueError(message)
 
 

@@ -124,6 +124,16 @@ class Timers:
             self._scope.lease()
         return tuple.__new__(Timer, first)
 
+    def next_held(self) -> int | None:
+        """When the first of the timers fires that were set since the last writing."""
+        first = self._first_held()
+        return None if first is None else first[0]
+
+    def has_changed(self, window: bytes, ident: Ident) -> bool:
+        """Whether what the store has of a timer does not count anymore."""
+        changed = self._changes.get(window)
+        return changed is not None and ident in changed
+
     def due(self, up_to: int) -> Iterator[Timer]:
         """Takes out and yields timers in order, one by one, as long as ``pop_due`` has one."""
         while (timer := self.pop_due(up_to)) is not None:

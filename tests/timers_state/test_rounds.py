@@ -1,0 +1,209 @@
+"""Rounds: a round is kept or taken back as a whole, and timers are found across keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from timers_state import Domain, MemoryStore, Overlay, RoundStore, open_store
+from timers_state.errors import RoundPrepared, StaleScope
+
+
+@pytest.fixture(params=["memory", "round", "rocks"])
+def store(request, tmp_path):
+    match request.param:
+        case "memory":
+            made = MemoryStore()
+        case "round":
+            made = RoundStore(tmp_path / "s")
+        case "rocks":
+            made = open_store(tmp_path / "s")
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=[0, 1 << 20], ids=["spilling", "roomy"])
+def overlay(request, store):
+    return Overlay(store, request.param, rounds=True)
+
+
+def value(overlay, key=b"k"):
+    return overlay.scope(1, key).value(b"v").get()
+
+
+def put(overlay, content, key=b"k"):
+    overlay.scope(1, key).value(b"v").set(content)
+
+
+def fire(overlay, up_to, domain=Domain.EVENT, state_id=1):
+    fired = []
+    while (key := overlay.next_due(state_id, domain, up_to)) is not None:
+        timer = overlay.scope(state_id, key).timers(domain).pop_due(up_to)
+        fired.append((timer.time, key))
+    return fired
+
+
+def test_a_committed_round_stays_and_an_uncommitted_one_goes(overlay):
+    put(overlay, b"1")
+    assert overlay.prepare() > 0
+    overlay.commit()
+    put(overlay, b"2")
+    overlay.scope(1, b"k").bag(b"b").append(b"x")
+    overlay.prepare()
+    overlay.rollback()
+    assert value(overlay) == b"1"
+    assert list(overlay.scope(1, b"k").bag(b"b").read()) == []
+    put(overlay, b"3")
+    overlay.rollback()
+    assert value(overlay) == b"1"
+
+
+def test_the_first_round_can_be_taken_back(overlay):
+    put(overlay, b"1")
+    overlay.flush()
+    overlay.rollback()
+    assert value(overlay) is None
+    assert overlay.store.sequence == 0
+
+
+def test_a_forgotten_key_is_back_after_a_rollback(overlay):
+    put(overlay, b"1")
+    overlay.scope(1, b"k").timers(Domain.EVENT).set(5, b"t")
+    overlay.prepare()
+    overlay.commit()
+    for prepared in (False, True):
+        overlay.scope(1, b"k").forget()
+        assert overlay.first_time(1, Domain.EVENT) is None
+        if prepared:
+            overlay.prepare()
+        overlay.rollback()
+        assert value(overlay) == b"1"
+        assert overlay.first_time(1, Domain.EVENT) == 5
+
+
+def test_nothing_can_be_done_between_prepare_and_its_end(overlay):
+    scope = overlay.scope(1, b"k")
+    cell = scope.value(b"v")
+    bag = scope.bag(b"b")
+    cell.set(b"1")
+    overlay.prepare()
+    for use in (
+        lambda: cell.set(b"2"),
+        lambda: bag.append(b"2"),
+        lambda: overlay.scope(1, b"other"),
+        lambda: scope.timers(Domain.EVENT),
+        scope.forget,
+        overlay.flush,
+        overlay.prepare,
+        lambda: overlay.first_time(1, Domain.EVENT),
+        lambda: overlay.next_due(1, Domain.EVENT, 5),
+    ):
+        with pytest.raises(RoundPrepared, match="commit it or roll it back"):
+            use()
+
+
+def test_cells_stay_usable_after_a_commit_and_are_stale_after_a_rollback(overlay):
+    cell = overlay.scope(1, b"k").value(b"v")
+    for content in (b"1", b"2"):
+        cell.set(content)
+        overlay.prepare()
+        overlay.commit()
+        assert cell.get() == content
+    overlay.rollback()
+    with pytest.raises(StaleScope):
+        cell.set(b"3")
+    assert value(overlay) == b"2"
+
+
+def test_rounds_must_be_asked_for():
+    overlay = Overlay(MemoryStore(), 1)
+    for use in (overlay.prepare, overlay.commit, overlay.rollback):
+        with pytest.raises(ValueError, match=r"rounds=True|prepare\(\) first"):
+            use()
+
+
+def test_only_a_prepared_round_can_be_committed():
+    with pytest.raises(ValueError, match=r"call prepare\(\) first"):
+        Overlay(MemoryStore(), 1, rounds=True).commit()
+
+
+def test_timers_of_many_keys_fire_in_order_of_time_then_key(overlay):
+    overlay = Overlay(overlay.store, 5000, groups=1, rounds=True)
+    for number in range(40):
+        timers = overlay.scope(1, b"%03d" % number).timers(Domain.EVENT)
+        timers.set(number % 7, b"a")
+        timers.set(number % 5 + 10, b"b")
+        if number % 10 == 9:
+            overlay.prepare()
+            overlay.commit()
+    expected = [(n % 7, b"%03d" % n) for n in range(40)]
+    expected += [(n % 5 + 10, b"%03d" % n) for n in range(40)]
+    assert fire(overlay, 100) == sorted(expected)
+    overlay.prepare()
+    overlay.rollback()
+    assert fire(overlay, 11) == sorted(entry for entry in expected if entry[0] <= 11)
+    overlay.prepare()
+    overlay.commit()
+    assert fire(overlay, 100) == sorted(entry for entry in expected if entry[0] > 11)
+
+
+def test_replaced_and_cleared_timers_do_not_fire(overlay):
+    for key in (b"moved", b"cleared", b"forgotten", b"window", b"kept"):
+        overlay.scope(1, key).timers(Domain.HOLD).set(5, b"t", window=b"w")
+    for round_over in (False, True):
+        if round_over:
+            overlay.prepare()
+            overlay.commit()
+        assert overlay.first_time(1, Domain.HOLD) == 5
+    overlay.scope(1, b"moved").timers(Domain.HOLD).set(9, b"t", window=b"w")
+    overlay.scope(1, b"cleared").timers(Domain.HOLD).clear(b"t", window=b"w")
+    overlay.scope(1, b"forgotten").forget()
+    overlay.scope(1, b"window").forget_window(b"w")
+    assert fire(overlay, 100, Domain.HOLD) == [(5, b"kept"), (9, b"moved")]
+    assert overlay.first_time(1, Domain.HOLD) is None
+
+
+def test_states_and_domains_do_not_see_each_others_timers(overlay):
+    for state_id in (1, 2):
+        for domain in Domain:
+            overlay.scope(state_id, b"k").timers(domain).set(10 * state_id + domain, b"t")
+    for state_id in (1, 2):
+        for domain in Domain:
+            assert overlay.first_time(state_id, domain) == 10 * state_id + domain
+            assert overlay.next_due(state_id, domain, 10 * state_id + domain - 1) is None
+            assert overlay.next_due(state_id, domain, 10 * state_id + domain) == b"k"
+
+
+def test_timers_that_are_set_while_timers_fire_take_part(overlay):
+    overlay.scope(1, b"a").timers(Domain.EVENT).set(1, b"t")
+    overlay.prepare()
+    overlay.commit()
+    fired = []
+    while (key := overlay.next_due(1, Domain.EVENT, 5)) is not None:
+        timer = overlay.scope(1, key).timers(Domain.EVENT).pop_due(5)
+        fired.append((timer.time, key))
+        overlay.scope(1, key + b"a").timers(Domain.EVENT).set(timer.time + 1, b"t")
+    assert fired == [(n, b"a" * n) for n in range(1, 6)]
+    assert overlay.first_time(1, Domain.EVENT) == 6
+
+
+def test_a_round_without_changes_writes_nothing(tmp_path):
+    overlay = Overlay(RoundStore(tmp_path / "s"), 1 << 20, rounds=True)
+    assert overlay.scope(1, b"k").value(b"v").get() is None
+    assert overlay.prepare() == 0
+    overlay.commit()
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_process_that_ends_in_the_middle_of_a_round_leaves_the_last_committed_one(tmp_path):
+    store = open_store(tmp_path / "s")
+    overlay = Overlay(store, 1 << 20, rounds=True)
+    put(overlay, b"1")
+    overlay.prepare()
+    overlay.commit()
+    put(overlay, b"2")
+    overlay.flush()
+    store.flush()
+    store.abandon()
+    overlay = Overlay(open_store(tmp_path / "s"), 1 << 20, rounds=True)
+    assert value(overlay) == b"1"
+    overlay.close()

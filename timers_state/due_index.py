@@ -1,0 +1,173 @@
+"""The timers of all keys of a state that follow one clock, the earliest first.
+
+What was set since the last writing is in a heap of keys; what the store has is read by one iterator
+over its time index, which passes over what changed since. Both are corrected when they are asked,
+not when a timer changes: an entry of the heap is never later than the key's earliest timer in
+memory, and a row that is hidden stays hidden until the next writing.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from timers_state.keys import (
+    I64_MIN,
+    TimeRow,
+    decode_row,
+    time_bound,
+    time_domain_end,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from timers_state.keys import Domain
+    from timers_state.store import Store
+    from timers_state.timers import Timers
+
+_SPARE: Final = 64
+
+First = tuple[int, int, bytes]
+"""Time, key group, key: the order in which keys have their timers fired."""
+
+
+class Memory(Protocol):
+    """What is in memory and not in the store."""
+
+    def reach(self) -> Store:
+        """The store."""
+
+    def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> Timers | None:
+        """The timers of a key, if some may differ from the store's."""
+
+    def is_erased(self, state_id: int, key: bytes) -> bool:
+        """Whether the store's rows of a key do not count anymore."""
+
+
+class DueIndex:
+    """The earliest timer over all keys of one state and domain.
+
+    ``_bounds`` has, per key, the time in the heap's entry that counts; ``_low`` is at or below all
+    times that were set since the last writing, and ``_start`` is at or below the first row in the
+    store that is not hidden.
+    """
+
+    __slots__ = (
+        "_bounds",
+        "_domain",
+        "_head",
+        "_heap",
+        "_low",
+        "_memory",
+        "_rows",
+        "_start",
+        "_state",
+    )
+
+    def __init__(self, memory: Memory, state_id: int, domain: Domain) -> None:
+        self._memory = memory
+        self._state = state_id
+        self._domain = domain
+        self._start = time_bound(state_id, domain, I64_MIN)
+        self._bounds: dict[bytes, int] = {}
+        self._heap: list[First] = []
+        self._low: int | None = None
+        self._rows: Iterator[bytes] | None = None
+        self._head: TimeRow | None = None
+
+    def note(self, time: int, group: int, key: bytes) -> None:
+        """A timer of a key is about to be set; the time is one that fits into a row."""
+        bound = self._bounds.get(key)
+        if bound is not None and bound <= time:
+            return
+        self._bounds[key] = time
+        heappush(self._heap, (time, group, key))
+        if self._low is None or time < self._low:
+            self._low = time
+        if len(self._heap) > 2 * len(self._bounds) + _SPARE:
+            bounds = self._bounds
+            self._heap = list({entry for entry in self._heap if bounds.get(entry[2]) == entry[0]})
+            heapify(self._heap)
+
+    def drop(self, key: bytes) -> None:
+        """What was set for a key since the last writing is gone."""
+        self._bounds.pop(key, None)
+
+    def written(self) -> None:
+        """What was in memory is about to be in the store."""
+        self._forget_memory()
+        if self._low is not None:
+            self._start = min(self._start, time_bound(self._state, self._domain, self._low))
+            self._low = None
+
+    def restart(self) -> None:
+        """The store went back to what it was, and nothing is in memory."""
+        self._forget_memory()
+        self._low = None
+        self._start = time_bound(self._state, self._domain, I64_MIN)
+
+    def first(self) -> tuple[int, bytes] | None:
+        """Time and key of the earliest timer; of equal ones, by key group, then key."""
+        held = self._first_held()
+        stored = self._first_stored()
+        if stored is not None and (held is None or (stored.time, stored.group, stored.key) <= held):
+            return stored.time, stored.key
+        return None if held is None else (held[0], held[2])
+
+    def _forget_memory(self) -> None:
+        self._bounds = {}
+        self._heap = []
+        self._rows = None
+        self._head = None
+
+    def _first_held(self) -> First | None:
+        heap, bounds = self._heap, self._bounds
+        while heap:
+            entry = heap[0]
+            time, group, key = entry
+            if bounds.get(key) != time:
+                heappop(heap)
+                continue
+            timers = self._memory.unwritten_timers(self._state, key, self._domain)
+            actual = timers.next_held() if timers is not None else None
+            if actual == time:
+                return entry
+            if actual is None:
+                heappop(heap)
+                del bounds[key]
+            else:
+                heapreplace(heap, (actual, group, key))
+                bounds[key] = actual
+        return None
+
+    def _first_stored(self) -> TimeRow | None:
+        head = self._head
+        while True:
+            if head is None:
+                head = self._head = self._next_row()
+                if head is None:
+                    return None
+            if not self._is_hidden(head):
+                return head
+            head = None
+
+    def _next_row(self) -> TimeRow | None:
+        rows = self._rows
+        if rows is None:
+            end = time_domain_end(self._state, self._domain)
+            rows = self._rows = self._memory.reach().iterate_rows(self._start, end)
+        row = next(rows, None)
+        if row is None:
+            return None
+        self._start = row
+        match decode_row(row):
+            case TimeRow() as found:
+                return found
+        return None
+
+    def _is_hidden(self, row: TimeRow) -> bool:
+        if self._memory.is_erased(self._state, row.key):
+            return True
+        timers = self._memory.unwritten_timers(self._state, row.key, self._domain)
+        return timers is not None and timers.has_changed(row.window, (row.family, row.tag))
