@@ -11,7 +11,7 @@ from argparse import ArgumentError, ArgumentParser
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from sparkdrain.errors import BadOption
 from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_up
@@ -112,6 +112,26 @@ OPTIONS: tuple[Option, ...] = (
         minimum=1,
     ),
     Option(
+        name="round_ms",
+        kind="int",
+        default="200",
+        unit="milliseconds",
+        summary="How long a round of a streaming job should take",
+        why="Lower it for results sooner; raise it for more elements a second.",
+        group="streaming",
+        minimum=10,
+    ),
+    Option(
+        name="round_attempts",
+        kind="int",
+        default="3",
+        unit="times in all",
+        summary="How often a round of a streaming job is run after the cluster lost its data",
+        why="Raise it on machines that may be taken away; 1 fails at the first loss.",
+        group="streaming",
+        minimum=1,
+    ),
+    Option(
         name="spark_conf",
         kind="pairs",
         default="",
@@ -159,6 +179,9 @@ class Settings:
         block_kb: KiB at which a shuffle block is sent.
         compiled_stages: whether chains of simple transforms run as generated code.
         job_attempts: how often a batch job is run, counting the first time.
+        streaming: whether the job is to run in rounds even if all of its input is bounded.
+        round_ms: milliseconds that a round of a streaming job should take.
+        round_attempts: how often a round is run, counting the first time.
         spark_conf: Spark properties in the order given; a later one wins.
         progress: how progress is shown.
         spark_master_url: the Spark master to connect to if no session is active, or None: what
@@ -170,6 +193,9 @@ class Settings:
     block_kb: int = 1024
     compiled_stages: bool = True
     job_attempts: int = 3
+    streaming: bool = False
+    round_ms: int = 200
+    round_attempts: int = 3
     spark_conf: tuple[tuple[str, str], ...] = ()
     progress: Progress = "auto"
     spark_master_url: str | None = DEFAULT_MASTER
@@ -194,7 +220,8 @@ class Settings:
         master = given_master(options)
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):
             master = DEFAULT_MASTER
-        return cls(**values, spark_master_url=master)
+        streaming = bool(options.view_as(StandardOptions).streaming)
+        return cls(**values, streaming=streaming, spark_master_url=master)
 
 
 def _add_flag(parser: ArgumentParser, option: Option) -> None:

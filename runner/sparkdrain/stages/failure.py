@@ -62,12 +62,17 @@ def guarded(level: int, slot: int) -> Iterator[None]:
     """Turn any exception into one that carries a ``Failure``."""
     try:
         yield
-    except GeneratorExit:
+    except (GeneratorExit, TaskFailed):
         raise
     except BaseException as error:  # noqa: BLE001 - told to the driver, whatever it is
-        failure = failure_of(error, level, slot, socket.gethostname())
-        packed = base64.b64encode(json.dumps(asdict(failure)).encode()).decode()
-        raise TaskFailed(_MARK + packed) from None
+        raise task_failure(error, level, slot) from None
+
+
+def task_failure(error: BaseException, level: int, slot: int) -> TaskFailed:
+    """What a task raises for ``error``."""
+    failure = failure_of(error, level, slot, socket.gethostname())
+    packed = base64.b64encode(json.dumps(asdict(failure)).encode()).decode()
+    return TaskFailed(_MARK + packed)
 
 
 def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failure:

@@ -88,7 +88,7 @@ class LevelTask:
                     outbox,
                     self.options,
                     self._open_side_input,
-                    _scratch,
+                    scratch_directory,
                     self.balancer,
                 )
                 with ticking(self.progress, self.level, slot, run.handled):
@@ -105,7 +105,8 @@ class LevelTask:
         return worker().side_file(broadcast_path(self.side_inputs[edge]))
 
 
-def _scratch() -> Path:
+def scratch_directory() -> Path:
+    """Where a task may keep files on its executor."""
     directories = local_directories()
     if directories:
         return directories[os.getpid() % len(directories)]

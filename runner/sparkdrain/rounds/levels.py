@@ -1,0 +1,115 @@
+"""Runs the levels of a round on Spark: one job each, as in batch, but through host processes."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors.exceptions.captured import CapturedException
+
+from sparkdrain.errors import Cancelled
+from sparkdrain.hosts import Leash
+from sparkdrain.rounds.messages import RoundReport
+from sparkdrain.rounds.task import RoundTask
+from sparkdrain.shuffle.blocks import Report, decode
+from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
+from sparkdrain.stages.spark_error import as_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark import SparkContext
+
+    from sparkdrain.graph.plan import Plan
+    from sparkdrain.rounds.messages import RoundHeader
+    from sparkdrain.shuffle.outbox import Layout
+    from sparkdrain.stages.preparation import Preparation
+    from sparkdrain.stages.task import TaskOptions
+    from sparkdrain.types import CancelToken
+
+
+class SparkLevels:
+    """See ``loop.Levels``. ``close`` ends the hosts."""
+
+    def __init__(
+        self,
+        context: SparkContext,
+        plan: Plan,
+        layout: Layout,
+        options: TaskOptions,
+        run_id: str,
+        job_name: str,
+        preparation: Preparation,
+        cancel: CancelToken,
+    ) -> None:
+        self._context = context
+        self._layout = layout
+        self._options = options
+        self._run_id = run_id
+        self._preparation = preparation
+        self._cancel = cancel
+        self._partitioner = partitioner(context, layout.partitions, hash(run_id) & 0x7FFFFFFF)
+        self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
+        self._exchanges: dict[int, Exchange] = {}
+        self._leash = Leash()
+        context.setJobGroup(run_id, job_name, interruptOnCancel=True)
+        cancel.on_cancel(lambda: context.cancelJobGroup(run_id))
+
+    def run(self, headers: Sequence[RoundHeader]) -> list[RoundReport]:
+        """See ``loop.Levels``.
+
+        Raises:
+            SparkDrainError: the level failed.
+        """
+        first = headers[0]
+        producers = sorted({level for level, _ in first.expected})
+        task = RoundTask(
+            self._run_id,
+            self._plan_file,
+            first.level,
+            self._layout,
+            self._options,
+            self._preparation,
+            self._leash.address,
+            tuple(header.encode() for header in headers),
+            first.number == 1,
+            bool(producers),
+        )
+        layout = self._layout
+        try:
+            exchange = Exchange(
+                self._context,
+                task,
+                [self._exchanges[producer] for producer in producers],
+                layout.partitions,
+                [layout.shard(first.level, header.slot) for header in headers],
+                self._partitioner,
+            )
+            self._exchanges[first.level] = exchange
+            return [
+                RoundReport.decode(message.payload)
+                for message in map(decode, exchange.read([layout.reports]))
+                if isinstance(message, Report)
+            ]
+        except (Py4JError, CapturedException, ConnectionError) as error:
+            if self._cancel.is_cancelled():
+                raise Cancelled(self._run_id) from None
+            raise as_error(error, self._context.pythonExec) from None
+
+    def end_round(self) -> None:
+        """See ``loop.Levels``."""
+        exchanges, self._exchanges = self._exchanges, {}
+        with contextlib.suppress(Py4JError, ConnectionError):
+            for exchange in exchanges.values():
+                exchange.drop()
+
+    def close(self) -> None:
+        """End all hosts: DoFns are torn down, state is deleted."""
+        self._leash.close()
+        with contextlib.suppress(Py4JError, ConnectionError):
+            self._plan_file.drop()
+
+
+_ = Any

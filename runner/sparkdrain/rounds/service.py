@@ -1,0 +1,62 @@
+"""What lives in a slot's host process: its part of every level."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sparkdrain.rounds.messages import RoundHeader
+from sparkdrain.rounds.slot import RoundSlot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sparkdrain.graph.plan import Plan
+    from sparkdrain.shuffle.outbox import Layout
+    from sparkdrain.stages.task import TaskOptions
+
+
+@dataclass(slots=True)
+class SlotService:
+    """Runs rounds of one slot, whatever the level; see ``sparkdrain.hosts``.
+
+    Attributes:
+        plan: the job's, pickled by our own driver.
+        layout: of the shuffle.
+        options: the settings that a slot needs.
+        directory: where state goes; deleted by the host.
+    """
+
+    plan: bytes
+    layout: Layout
+    options: TaskOptions
+    directory: Path
+    _plan: Plan | None = None
+    _slots: dict[int, RoundSlot] = field(default_factory=dict)
+
+    def run(
+        self,
+        request: bytes,
+        records: Iterator[bytes],
+        push: Callable[[tuple[int, bytes]], None],
+    ) -> None:
+        """Run the round that ``request``, a ``RoundHeader``, asks for."""
+        header = RoundHeader.decode(request)
+        slot = self._slots.get(header.level)
+        if slot is None:
+            slot = self._slots[header.level] = self._open(header)
+        slot.run(header, records, lambda partition, record: push((partition, record)))
+
+    def _open(self, header: RoundHeader) -> RoundSlot:
+        if self._plan is None:
+            self._plan = pickle.loads(self.plan)  # noqa: S301 - written by our own driver
+        return RoundSlot(
+            self._plan, header.level, header.slot, self.layout, self.options, self.directory
+        )
+
+    def close(self) -> None:
+        """Tear all DoFns down."""
+        for slot in self._slots.values():
+            slot.close()

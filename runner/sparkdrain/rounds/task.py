@@ -1,0 +1,86 @@
+"""The function that Spark runs in every slot of a level in a round: a pipe to the slot's host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sparkdrain.hosts import HostId, call
+from sparkdrain.rounds.service import SlotService
+from sparkdrain.stages.failure import TaskFailed, guarded, task_failure
+from sparkdrain.stages.spark import broadcast_path
+from sparkdrain.stages.task import TaskOptions, scratch_directory
+from sparkdrain.stages.worker import worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.core.broadcast import Broadcast
+
+    from sparkdrain.hosts import Address
+    from sparkdrain.shuffle.outbox import Layout
+    from sparkdrain.stages.preparation import Preparation
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTask:
+    """One level of one round.
+
+    Attributes:
+        job: the run's id.
+        plan: the job's plan, a file.
+        level: which level.
+        layout: of the shuffle.
+        options: the settings that a slot needs.
+        preparation: what a worker must know before user code is loaded.
+        leash: what keeps the hosts alive.
+        headers: of each slot, encoded.
+        fresh: hosts may be made; else they must be there, for they have state.
+    """
+
+    job: str
+    plan: Broadcast[Any]
+    level: int
+    layout: Layout
+    options: TaskOptions
+    preparation: Preparation
+    leash: Address
+    headers: tuple[bytes, ...]
+    fresh: bool
+
+    def __call__(self, index: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Run the slot: records in, (partition, block) pairs out.
+
+        Raises:
+            TaskFailed: with what the driver needs to tell the user.
+        """
+        with guarded(self.level, index):
+            worker().prepare(self.preparation)
+            yield from call(
+                HostId(self.job, index),
+                partial(_service, broadcast_path(self.plan), self.layout, self.options),
+                self.headers[index],
+                records if self.has_input else iter(()),
+                leash=self.leash,
+                fresh=self.fresh,
+                directory=scratch_directory(),
+                describe=partial(_told, self.level, index),
+                raise_as=_raised,
+            )
+
+    has_input: bool = True
+    """Whether Spark's records are those of a shuffle."""
+
+
+def _service(plan: Path, layout: Layout, options: TaskOptions, directory: Path) -> SlotService:
+    return SlotService(plan.read_bytes(), layout, options, directory)
+
+
+def _told(level: int, slot: int, error: BaseException) -> bytes:
+    return str(task_failure(error, level, slot)).encode()
+
+
+def _raised(told: bytes) -> Exception:
+    return TaskFailed(told.decode())

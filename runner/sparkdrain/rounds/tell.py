@@ -1,0 +1,71 @@
+"""How a streaming job is doing, as lines of text."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.watermarks.frontier import BEGIN, END
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.rounds.messages import RoundReport
+    from sparkdrain.rounds.schedule import Schedule
+
+_EVERY_SECONDS: Final = 2.0
+
+
+class Teller:
+    """Writes a line now and then while rounds are committed.
+
+    Args:
+        progress: the option; nothing is written if it is off.
+        clock: seconds that pass.
+        write: takes a line.
+    """
+
+    def __init__(
+        self,
+        progress: str,
+        clock: Callable[[], float] = time.monotonic,
+        write: Callable[[str], object] = lambda line: print(line, file=sys.stderr, flush=True),
+    ) -> None:
+        self._on = progress != "off"
+        self._clock = clock
+        self._write = write
+        self._last = clock()
+        self._rounds = 0
+        self._bytes = 0
+
+    def tell(self, schedule: Schedule, reports: list[RoundReport]) -> None:
+        """A round was committed."""
+        self._rounds += 1
+        self._bytes += sum(report.sent_bytes for report in reports)
+        now = self._clock()
+        seconds = now - self._last
+        if not self._on or seconds < _EVERY_SECONDS:
+            return
+        held = schedule.holds()
+        by = f", held by {held[0][1]} of {held[0][0]!r}" if held else ""
+        self._write(
+            f"round {schedule.number}: {1000 * seconds / self._rounds:.0f} ms each, "
+            f"{self._bytes / seconds / 1e6:.1f} MB/s shuffled, "
+            f"watermark {shown(schedule.frontier())}{by}"
+        )
+        self._last, self._rounds, self._bytes = now, 0, 0
+
+
+def shown(time_: int) -> str:
+    """A frontier for people to read."""
+    if time_ == BEGIN:
+        return "not known yet"
+    if time_ == END:
+        return "at the end of time"
+    moment = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    try:
+        return f"{moment + datetime.timedelta(microseconds=time_):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    except OverflowError:
+        return f"{time_} µs"
