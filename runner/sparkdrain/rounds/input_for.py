@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.state_ids import edge_state_id
-from sparkdrain.panes import grouping_for
-from sparkdrain.rounds.inputs import ElementInput, GroupInput, ImpulseInput
+from sparkdrain.panes.grouping import grouping_for
+from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, ImpulseInput
 
 if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, Stage, TransformId
@@ -20,7 +20,11 @@ def source_input_for(
     slot: RoundSlot, stage: Stage, transform: TransformId, source: Source
 ) -> Input:
     """The input for a transform without any."""
-    return ImpulseInput(source, mine=slot.is_first_for(stage))
+    mine = slot.is_first_for(stage)
+    for played in slot.plan.played:
+        if played.transform == transform:
+            return FeedInput(slot.codings.coder_of(played.coder), source, mine=mine)
+    return ImpulseInput(source, mine=mine)
 
 
 def input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:
@@ -34,12 +38,11 @@ def input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inpu
             grouping = grouping_for(
                 codings.windowing(edge),
                 coder.key_coder(),
-                coder.value_coder(),
-                codings.window_coder(edge),
+                codings.elements(edge, coder.value_coder()),
                 slot.overlay,
                 edge_state_id(edge.id),
                 slot.options.memory_bytes,
-                slot.directory,
+                lambda: slot.directory,
             )
             return GroupInput(grouping, source)
         case _:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.shuffle.elements import read_runs
 from sparkdrain.watermarks.frontier import BEGIN, END
@@ -62,6 +64,9 @@ class Input(Protocol):
     def take_dropped(self) -> int:
         """How many elements were dropped as late since the last call."""
 
+    def commit(self) -> None:
+        """What happened in the last round counts."""
+
     def close(self) -> None:
         """Give files back."""
 
@@ -91,6 +96,9 @@ class Plain:
     def wake(self) -> int | None:
         """See ``Input``."""
         return None
+
+    def commit(self) -> None:
+        """See ``Input``."""
 
     def close(self) -> None:
         """See ``Input``."""
@@ -125,6 +133,34 @@ class ImpulseInput(Plain):
             self._source.feed([b""], _IMPULSE)
 
 
+class FeedInput(Plain):
+    """What the driver plays, see ``rounds.test_stream``; one slot takes it."""
+
+    def __init__(self, coder: Any, source: Source, *, mine: bool) -> None:
+        self._decode = coder.decode
+        self._source = source
+        self._mine = mine
+
+    def process(self, turn: Turn) -> None:
+        """Send the elements of the round's event, if it has any.
+
+        Raises:
+            ValueError: the driver does not play the source.
+        """
+        if turn.feed is None:
+            message = "a TestStream is in the plan, but nobody plays it: see test_stream.play_for"
+            raise ValueError(message)
+        if self._mine:
+            self._source.feed_windowed([self._element(*event) for event in turn.feed.elements])
+
+    def _element(self, encoded: bytes, time: int) -> Any:
+        value = self._decode(encoded)
+        # Beam's TestStream takes an element with windows of its own as a row of this form.
+        if isinstance(value, WindowedValueHolder):
+            return value.windowed_value
+        return GlobalWindows.windowed_value(value, Timestamp(micros=time))
+
+
 class GroupInput:
     """GroupByKey: see ``sparkdrain.panes``."""
 
@@ -134,6 +170,7 @@ class GroupInput:
         self._grouping = grouping
         self._source = source
         self._dropped = 0
+        self._turn: Turn | None = None
 
     def take_dropped(self) -> int:
         """See ``Input``."""
@@ -150,7 +187,8 @@ class GroupInput:
 
     def advance(self, turn: Turn) -> None:
         """See ``Input``."""
-        self._feed(self._grouping.advance(turn.after, turn.now, turn.budget))
+        self._turn = turn
+        self._feed(self._grouping.advance(turn.after, turn.now, _Firings(turn.budget)))
 
     def _feed(self, batches: Any) -> None:
         for context, pairs in batches:
@@ -162,9 +200,29 @@ class GroupInput:
 
     def wake(self) -> int | None:
         """See ``Input``."""
+        turn = self._turn
+        if turn is not None and self._grouping.has_due(turn.after, turn.now):
+            return turn.now
         wake: int | None = self._grouping.next_wake()
         return wake
 
+    def commit(self) -> None:
+        """See ``Input``."""
+        self._grouping.commit()
+
     def close(self) -> None:
         """See ``Input``."""
-        self._grouping.close()
+        self._grouping.rollback()
+
+
+class _Firings:
+    """A round's budget, as ``panes`` asks for it."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def spend(self) -> bool:
+        if self._budget.is_spent():
+            return False
+        self._budget.spend(1)
+        return True

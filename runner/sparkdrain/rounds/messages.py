@@ -6,6 +6,7 @@ import pickle
 from dataclasses import dataclass, field
 
 from sparkdrain.shuffle.complete import Producer
+from sparkdrain.watermarks.frontier import BEGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +16,12 @@ class Feed:
     Attributes:
         elements: (encoded element, timestamp in microseconds).
         frontier: the source's output frontier after them.
+        before: the frontier that it had.
     """
 
     elements: tuple[tuple[bytes, int], ...]
     frontier: int
+    before: int = BEGIN
 
 
 @dataclass(frozen=True, slots=True)

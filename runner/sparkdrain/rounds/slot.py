@@ -12,6 +12,7 @@ from apache_beam.runners import pipeline_context
 
 from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
+from sparkdrain.panes.grouping import groups_by_window
 from sparkdrain.rounds.budget import Budget
 from sparkdrain.rounds.input_for import input_for, source_input_for
 from sparkdrain.rounds.inputs import Turn
@@ -82,7 +83,7 @@ class RoundSlot:
         """Make everything that remembers nothing (or nothing that counts)."""
         self._writers = {
             edge.id: writer_for(
-                edge, self.codings, self._outbox, self._options.block_bytes, streaming=True
+                edge, self.codings, self._outbox, self._options.block_bytes, groups_by_window
             )
             for edge in self._plan.edges_out_of(self._level)
         }
@@ -178,6 +179,8 @@ class RoundSlot:
             self.overlay.commit()
             for shard in self._shards:
                 shard.commit()
+                for _, input_ in shard.inputs:
+                    input_.commit()
             self._dropped_before += self._dropped
         elif self._dirty:
             self.overlay.rollback()
@@ -207,7 +210,8 @@ class RoundSlot:
                 before = header.inputs[edge]
                 after = advanced(before, frontiers.get(edge, before), f"edge {edge}")
             elif transform in header.feeds:
-                before, after = BEGIN, header.feeds[transform].frontier
+                feed = header.feeds[transform]
+                before, after = feed.before, feed.frontier
             else:
                 before, after = (BEGIN if header.begin else END), END
             turns.append(Turn(before, after, header.now, budget, header.feeds.get(transform)))

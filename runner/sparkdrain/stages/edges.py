@@ -40,6 +40,10 @@ class Codings:
             self._components.pcollections[edge.pcollection].coder_id
         )
 
+    def coder_of(self, id_: str) -> coders.Coder:
+        """The coder of that id."""
+        return self._context.coders.get_by_id(id_)
+
     def windowing(self, edge: Edge) -> Any:
         """The windowing of that PCollection."""
         return self._context.windowing_strategies.get_by_id(
@@ -79,9 +83,21 @@ def _global(windowing: Any) -> bool:
 
 
 def writer_for(
-    edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int, *, streaming: bool = False
+    edge: Edge,
+    codings: Codings,
+    outbox: Outbox,
+    block_bytes: int,
+    by_window: Callable[[Any], bool] = groups_by_window,
 ) -> Any:
-    """The writer of ``edge`` in the slot of ``outbox``."""
+    """The writer of ``edge`` in the slot of ``outbox``.
+
+    Args:
+        edge: the edge.
+        codings: the coders of its PCollection.
+        outbox: where blocks go.
+        block_bytes: the size at which they go.
+        by_window: whether a GroupByKey's reader wants values by window, without their times.
+    """
     layout, slot = outbox.layout, outbox.slot
     match edge.kind:
         case EdgeKind.FORWARD | EdgeKind.SPREAD:
@@ -98,7 +114,7 @@ def writer_for(
 
             encode_key, _ = key_codec(codings.coder(edge).key_coder())
             value, window = codings.coder(edge).value_coder(), codings.window_coder(edge)
-            if edge.kind is EdgeKind.GROUP and groups_by_window(codings.windowing(edge)):
+            if edge.kind is EdgeKind.GROUP and by_window(codings.windowing(edge)):
                 writer = GroupWriter(edge.id, encode_key, value, outbox, route, block_bytes)
                 return WindowedWriter(writer, window)
             element = coders.WindowedValueCoder(value, window)
