@@ -30,6 +30,10 @@ class WorkerLost(SparkDrainError):
     """A Python worker ended without an answer (``os._exit``, a crash, out of memory)."""
 
 
+class HostMissing(SparkDrainError):
+    """The process that held a slot's state is gone, and its state with it; says where it was."""
+
+
 class TruncatedInput(SparkDrainError):
     """A shard saw less, or other, input than its producers sent; its work must be thrown away."""
 

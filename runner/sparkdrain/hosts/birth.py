@@ -1,0 +1,162 @@
+"""How a host comes into being: forked from the Spark worker that first needs it.
+
+The fork has what the worker has imported and prepared, and nothing else of it: the worker's
+files, sockets, signals and session stay the worker's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from sparkdrain.errors import BadSetup
+from sparkdrain.hosts.host import Host
+from sparkdrain.hosts.identity import HostId, HostRecord
+from sparkdrain.hosts.line import WELCOME, Address, dial
+from sparkdrain.hosts.process import let_go
+from sparkdrain.hosts.warden import Warden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+    from pathlib import Path
+
+    from sparkdrain.hosts.home import Home
+    from sparkdrain.hosts.service import Service
+
+_READY: Final = b"ready"
+_BIRTH_SECONDS: Final = 60
+_REPORT_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """What a host is to be.
+
+    Attributes:
+        id: what it hosts.
+        home: its files.
+        leash: the driver that it belongs to.
+        keeper: finds, in the worker, a process that it must not outlive.
+        make_service: makes its service, given its scratch directory.
+        describe: how its exceptions are told to a task.
+    """
+
+    id: HostId
+    home: Home
+    leash: Address
+    keeper: Callable[[], int]
+    make_service: Callable[[Path], Service]
+    describe: Callable[[BaseException], bytes]
+
+    def give(self, listener: socket.socket, scratch: Path) -> None:
+        """Start the host; it listens when this returns.
+
+        Raises:
+            BadSetup: it could not be started.
+        """
+        keeper = self.keeper()
+        ready, done = os.pipe()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        child = os.fork()
+        if child == 0:
+            self._leave_family(listener, scratch, keeper, done)
+        os.close(done)
+        # Some programs have their children collected by the system.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(child, 0)
+        try:
+            report = _read(ready)
+        finally:
+            os.close(ready)
+        if report != _READY:
+            text = report.decode(errors="replace") or "it ended, or did not answer in time"
+            message = f"The process for the state of slot {self.id.slot} did not start: {text}"
+            raise BadSetup(message)
+
+    def _leave_family(
+        self, listener: socket.socket, scratch: Path, keeper: int, done: int
+    ) -> NoReturn:
+        """In the child: have a child that belongs to nobody, and be gone."""
+        try:
+            os.setsid()
+            if os.fork() == 0:
+                self._be_warden(listener, scratch, keeper, done)
+        except BaseException as error:  # noqa: BLE001 - never back into the worker's code
+            _tell(done, error)
+        finally:
+            os._exit(0)
+
+    def _be_warden(self, listener: socket.socket, scratch: Path, keeper: int, done: int) -> None:
+        let_go({listener.fileno(), done})
+        # Collecting garbage would copy what is shared with the worker.
+        gc.disable()
+        # Until it listens to the driver, nothing else would end it.
+        signal.alarm(_BIRTH_SECONDS)
+        line = self._dial()
+        lifeline, held = os.pipe()
+        warden = Warden(line, keeper)
+        child = os.fork()
+        if child == 0:
+            self._be_host(listener, scratch, lifeline)
+        listener.close()
+        os.close(lifeline)
+        line.send(HostRecord(self.id, socket.gethostname(), child))
+        if line.recv() != WELCOME:
+            message = "the job is over"
+            raise ConnectionAbortedError(message)
+        signal.alarm(0)
+        os.write(done, _READY)
+        os.close(done)
+        ended = warden.wait(child)
+        self.home.leave(scratch)
+        with contextlib.suppress(OSError):
+            line.send(ended)
+        os.close(held)
+
+    def _dial(self) -> Connection:
+        try:
+            return dial(self.leash)
+        except Exception as error:
+            message = f"this machine does not reach the driver at {self.leash}: {error!r}"
+            raise ConnectionError(message) from error
+
+    def _be_host(self, listener: socket.socket, scratch: Path, lifeline: int) -> NoReturn:
+        status = 1
+        try:
+            os.setpgid(0, 0)
+            let_go({listener.fileno(), lifeline})
+            faulthandler.enable(2)
+            # What the worker has imported is never garbage.
+            gc.freeze()
+            gc.enable()
+            Host(listener, lifeline, scratch, self.make_service, self.describe).run()
+            status = 0
+        except BaseException:  # noqa: BLE001 - never back into the worker's code
+            traceback.print_exc()
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            os._exit(status)
+
+
+def _tell(done: int, error: BaseException) -> None:
+    with contextlib.suppress(OSError):
+        os.write(done, str(error).encode(errors="replace")[:_REPORT_BYTES] or b"?")
+
+
+def _read(ready: int) -> bytes:
+    readable, _, _ = select.select([ready], [], [], _BIRTH_SECONDS)
+    return os.read(ready, _REPORT_BYTES) if readable else b""

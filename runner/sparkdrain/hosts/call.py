@@ -1,0 +1,164 @@
+"""A Spark task's side of a call: finds or starts the host, and is a pipe of records to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.errors import HostMissing, SparkDrainError, WorkerLost
+from sparkdrain.hosts.birth import Birth
+from sparkdrain.hosts.feed import Feed
+from sparkdrain.hosts.frames import Ended, FrameReader, Kind, records_of
+from sparkdrain.hosts.home import Home
+from sparkdrain.hosts.line import Address, Ask, ask
+from sparkdrain.hosts.process import parent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from sparkdrain.hosts.identity import HostId
+    from sparkdrain.hosts.service import Service
+
+_ATTEMPTS: Final = 3
+
+
+def in_words(error: BaseException) -> bytes:
+    """The traceback of ``error``."""
+    return "".join(traceback.format_exception(error)).encode(errors="replace")
+
+
+def as_it_says(told: bytes) -> Exception:
+    """An error with this text."""
+    return SparkDrainError(told.decode())
+
+
+def executor_process() -> int:
+    """The process that runs this worker's executor: its daemon's parent."""
+    return parent_of(os.getppid())
+
+
+def call(
+    host: HostId,
+    make_service: Callable[[Path], Service],
+    request: bytes,
+    records: Iterable[bytes],
+    *,
+    leash: Address,
+    fresh: bool,
+    directory: Path,
+    describe: Callable[[BaseException], bytes] = in_words,
+    failure: Callable[[bytes], Exception] = as_it_says,
+    keeper: Callable[[], int] = executor_process,
+) -> Iterator[tuple[int, bytes]]:
+    """Have ``host`` serve one call; the pairs that it pushes come out, in bounded memory.
+
+    A call waits while the host serves another one. What the caller does not wait for any more
+    is given up: close the generator, or end the process.
+
+    Args:
+        host: whose state is needed.
+        make_service: what a new host makes its service with; called in the host.
+        request: for the service.
+        records: for the service; a thread takes them while pairs come out.
+        leash: the driver that the host belongs to.
+        fresh: whether a host may be started, if there is none, as it holds no state yet.
+        directory: where hosts of this executor keep their files.
+        describe: what a new host tells an exception of the service with, now and later.
+        failure: the exception to raise here for what ``describe`` said there.
+        keeper: finds the process that a new host must not outlive, beside the driver's.
+
+    Raises:
+        HostMissing: there is no host, and a new one would lack the state.
+        WorkerLost: the host ended in the middle of the call.
+        BadSetup: the host could not be started.
+        Exception: ``failure``'s, if the service failed.
+    """
+    birth = Birth(host, Home.of(host, directory), leash, keeper, make_service, describe)
+    line = _reach(birth, fresh=fresh)
+    feed = Feed(line.connection, request, records)
+    try:
+        while True:
+            kind, table, payload = line.reader.frame()
+            if kind is Kind.DONE:
+                break
+            if kind is Kind.FAILED:
+                raise failure(payload)
+            yield from records_of(table, payload)
+        feed.end()
+    except Ended:
+        feed.check()
+        raise _lost(birth, line.pid) from None
+    finally:
+        feed.abandon()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A connection to a host that waits for the request."""
+
+    connection: socket.socket
+    reader: FrameReader
+    pid: int
+
+
+def _reach(birth: Birth, *, fresh: bool) -> _Line:
+    for _ in range(_ATTEMPTS):
+        connection = birth.home.connect()
+        if connection is None and fresh:
+            connection = _start(birth)
+        if connection is None:
+            break
+        reader = FrameReader(connection)
+        try:
+            return _Line(connection, reader, int(reader.payload(Kind.HELLO)))
+        except Ended:  # It was about to end when we came.
+            connection.close()
+    raise _missing(birth)
+
+
+def _start(birth: Birth) -> socket.socket | None:
+    home = birth.home
+    scratch = None
+    try:
+        with home.locked() as lock:
+            # Another task may have been faster.
+            connection = home.connect()
+            if connection is None:
+                scratch = home.enter(lock)
+                with home.listen() as listener:
+                    birth.give(listener, scratch)
+                connection = home.connect()
+            return connection
+    except BaseException:
+        if scratch is not None:
+            home.leave(scratch)
+        raise
+
+
+def _missing(birth: Birth) -> HostMissing:
+    host = birth.id
+    here = socket.gethostname()
+    known = ask(birth.leash, Ask(host))
+    if known is None:
+        where = "no process has held it, as far as the driver can be asked"
+    elif known.ended or known.machine == here:
+        where = f"it was in {known}"
+    else:
+        where = f"it is in {known}, but Spark runs the task elsewhere"
+    return HostMissing(
+        f"The state of slot {host.slot} is gone: {where}. This task runs on {here}, where no "
+        "process holds it."
+    )
+
+
+def _lost(birth: Birth, pid: int) -> WorkerLost:
+    known = ask(birth.leash, Ask(birth.id, pid))
+    how = known.ended if known is not None and known.pid == pid else ""
+    return WorkerLost(
+        f"The process that holds the state of slot {birth.id.slot} ended while it was at work "
+        f"(process {pid} on {socket.gethostname()}): {how or 'how it ended is unknown'}."
+    )

@@ -1,0 +1,96 @@
+"""A host's view of one call: what the task sends, and what goes back to it."""
+
+from __future__ import annotations
+
+import select
+import time
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.hosts.frames import Ended, FrameReader, FrameWriter, Kind, records_of, sender, widen
+from sparkdrain.hosts.service import Abandoned
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator
+
+_LOOK_SECONDS: Final = 0.05
+
+
+class Caller:
+    """The task at the other end of a connection.
+
+    Args:
+        connection: to the task.
+        check: called at every step of the call; raises if the host is to end.
+        clock: seconds.
+
+    Raises:
+        Abandoned: in all methods; the task is gone.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        check: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        widen(connection)
+        self._connection = connection
+        self._check = check
+        self._clock = clock
+        self._reader = FrameReader(connection)
+        self._writer = FrameWriter(sender(connection))
+        self._hung_up = select.poll()
+        # Without any flag, it is woken by the end of the connection alone.
+        self._hung_up.register(connection, 0)
+        self._looked = clock()
+        self._all_taken = False
+
+    def request(self, greeting: bytes) -> bytes:
+        """Greet the task; what it asks for."""
+        try:
+            self._look()
+            self._writer.tell(Kind.HELLO, greeting)
+            return self._reader.payload(Kind.REQUEST)
+        except Ended:
+            raise Abandoned from None
+
+    def records(self) -> Iterator[bytes]:
+        """What the task sends."""
+        while not self._all_taken:
+            self._check()
+            try:
+                kind, table, payload = self._reader.frame()
+            except Ended:
+                raise Abandoned from None
+            if kind is Kind.END:
+                self._all_taken = True
+                return
+            for _, record in records_of(table, payload):
+                yield record
+
+    def push(self, item: tuple[int, bytes]) -> None:
+        """Send a pair to the task."""
+        self._check()
+        now = self._clock()
+        if now - self._looked > _LOOK_SECONDS:
+            self._looked = now
+            self._look()
+        try:
+            self._writer.add(*item)
+        except Ended:
+            raise Abandoned from None
+
+    def end(self, kind: Kind, payload: bytes = b"") -> None:
+        """Tell the task how the call ended."""
+        try:
+            self._writer.tell(kind, payload)
+            # To close on what has not been read would take back what has been sent.
+            while not self._all_taken and self._connection.recv(1 << 20):
+                pass
+        except (Ended, OSError):
+            raise Abandoned from None
+
+    def _look(self) -> None:
+        if self._hung_up.poll(0):
+            raise Abandoned

@@ -1,0 +1,134 @@
+"""A host: the process that serves the calls for one slot, one after the other."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from sparkdrain.hosts.caller import Caller
+from sparkdrain.hosts.frames import Kind
+from sparkdrain.hosts.service import Abandoned, Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import FrameType
+
+    from sparkdrain.hosts.service import Service
+
+_GRACE_SECONDS: Final = 20.0
+
+
+class Host:
+    """Runs a service in this process's main thread until the process is told to end.
+
+    Args:
+        listener: where tasks connect.
+        lifeline: a pipe that ends with the process that watches this one.
+        scratch: a directory for the service.
+        make_service: called when the first call has come.
+        describe: how an exception of the service is told to the task.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        lifeline: int,
+        scratch: Path,
+        make_service: Callable[[Path], Service],
+        describe: Callable[[BaseException], bytes],
+    ) -> None:
+        self._listener = listener
+        self._lifeline = lifeline
+        self._scratch = scratch
+        self._make_service = make_service
+        self._describe = describe
+        self._service: Service | None = None
+        self._stopping = False
+        self._interruptible = False
+
+    def run(self) -> None:
+        """Serve until SIGTERM, or until making the service fails; then close the service."""
+        waker, woken = socket.socketpair()
+        with self._listener, waker, woken:
+            waker.setblocking(False)
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, self._stop)
+            signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+            threading.Thread(target=self._follow, name="host-lifeline", daemon=True).start()
+            try:
+                while (connection := self._next(woken)) is not None:
+                    self._serve(connection)
+            except Stopped:
+                pass
+            # Whoever comes now is to find nobody, rather than to wait for nothing.
+            self._listener.close()
+            self._close()
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopping = True
+        if self._interruptible:
+            # Out of whatever user code is in the middle of, sleep and endless loops included.
+            self._interruptible = False
+            raise Stopped
+
+    def _follow(self) -> NoReturn:
+        """End with the warden, even if that was killed. In a thread."""
+        os.read(self._lifeline, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_GRACE_SECONDS)
+        os._exit(1)
+
+    def _next(self, woken: socket.socket) -> socket.socket | None:
+        waiting = select.poll()
+        waiting.register(self._listener, select.POLLIN)
+        waiting.register(woken, select.POLLIN)
+        while not self._stopping:
+            if any(ready == self._listener.fileno() for ready, _ in waiting.poll()):
+                return self._listener.accept()[0]
+        return None
+
+    def _check(self) -> None:
+        if self._stopping:
+            raise Stopped
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            caller = Caller(connection, self._check)
+            try:
+                self._interruptible = True
+                self._answer(caller, caller.request(str(os.getpid()).encode()))
+            except Stopped:
+                raise
+            except Abandoned:
+                # Nobody is left to be told; the service knows, and the next call may come.
+                pass
+            finally:
+                self._interruptible = False
+
+    def _answer(self, caller: Caller, request: bytes) -> None:
+        try:
+            if self._service is None:
+                self._service = self._make_service(self._scratch)
+            self._service.run(request, caller.records(), caller.push)
+        except Abandoned:
+            raise
+        except BaseException as error:  # noqa: BLE001 - told to the task, whatever it is
+            # Without a service there is nothing to come back to.
+            self._stopping = self._stopping or self._service is None
+            caller.end(Kind.FAILED, self._describe(error))
+        else:
+            caller.end(Kind.DONE)
+
+    def _close(self) -> None:
+        if self._service is not None:
+            try:
+                self._service.close()
+            except BaseException:  # noqa: BLE001 - nobody is left to be told
+                traceback.print_exc()

@@ -1,0 +1,34 @@
+"""Who a host is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HostId:
+    """A slot of a job; at each time, at most one process hosts it."""
+
+    job: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """A host as the driver knows it.
+
+    Attributes:
+        id: what it hosts.
+        machine: the machine's name.
+        pid: of the process that runs the service.
+        ended: how it ended; empty as long as it lives.
+    """
+
+    id: HostId
+    machine: str
+    pid: int
+    ended: str = ""
+
+    def __str__(self) -> str:
+        where = f"process {self.pid} on {self.machine}"
+        return f"{where}, which ended: {self.ended}" if self.ended else where

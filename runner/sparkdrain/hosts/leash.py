@@ -1,0 +1,123 @@
+"""The driver's end of what holds a job's hosts: when it lets go, they tear down and end."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import selectors
+import socket
+import threading
+from dataclasses import replace
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from typing import Final
+
+from sparkdrain.hosts.identity import HostId, HostRecord
+from sparkdrain.hosts.line import WELCOME, Address, Ask, Close, keep_alive
+
+_CLOSE_SECONDS: Final = 30.0
+_LAST_WORD_SECONDS: Final = 5.0
+_LOST: Final = "its machine, or the process that looked after it, was lost"
+
+
+class Leash:
+    """Held by the driver of one job, from before its first task to after its last.
+
+    Args:
+        host: an address of this machine that executors can reach.
+        interface: the address to listen at; nothing for all of this machine.
+
+    Raises:
+        OSError: nothing can listen there.
+    """
+
+    def __init__(self, host: str, interface: str) -> None:
+        self._server = socket.create_server((interface, 0), backlog=1024)
+        key = secrets.token_bytes(16)
+        self.address = Address(host, self._server.getsockname()[1], key)
+        self._changed = threading.Condition()
+        self._records: dict[HostId, HostRecord] = {}
+        self._lines: dict[Connection, HostRecord] = {}
+        self._closed: Close | None = None
+        self._waker, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._listen, name="leash", daemon=True)
+        self._thread.start()
+
+    def hosts(self) -> tuple[HostRecord, ...]:
+        """The latest host of every slot that has had one, ended ones too."""
+        with self._changed:
+            return tuple(self._records.values())
+
+    def close(self, seconds: float = _CLOSE_SECONDS) -> tuple[HostRecord, ...]:
+        """Let all hosts tear down and end, and wait for them, ``seconds`` at most. Idempotent.
+
+        A host that takes longer is killed by its warden.
+
+        Returns:
+            those that did not end in time, or whose end did not get through.
+        """
+        with self._changed:
+            first = self._closed is None
+            # Wardens are to be through, killing included, before the wait is over.
+            self._closed = self._closed or Close(0.8 * seconds)
+            lines = list(self._lines)
+        if first:
+            self._waker.close()
+            self._thread.join()
+        for line in lines if first else ():
+            with contextlib.suppress(OSError):
+                line.send(self._closed)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._lines, seconds)
+            return tuple(self._lines.values())
+
+    def _listen(self) -> None:
+        with self._server, self._woken, selectors.DefaultSelector() as selector:
+            selector.register(self._server, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while all(key.fileobj is not self._woken for key, _ in selector.select()):
+                with contextlib.suppress(OSError):
+                    self._accept()
+
+    def _accept(self) -> None:
+        connected, _ = self._server.accept()
+        connected.setblocking(True)
+        keep_alive(connected)
+        line = Connection(connected.detach())
+        # In a thread of its own: a stranger may stay silent for ever.
+        threading.Thread(target=self._serve, args=(line,), name="leash-line", daemon=True).start()
+
+    def _serve(self, line: Connection) -> None:
+        # Of strangers and of machines that are lost, all kinds of errors.
+        with line, contextlib.suppress(Exception):
+            deliver_challenge(line, self.address.key)
+            answer_challenge(line, self.address.key)
+            said = line.recv()
+            if isinstance(said, Ask):
+                line.send(self._answer(said))
+            elif isinstance(said, HostRecord):
+                self._hold(line, said)
+
+    def _answer(self, question: Ask) -> HostRecord | None:
+        def known() -> bool:
+            record = self._records.get(question.id)
+            return record is None or record.pid != question.ended_pid or bool(record.ended)
+
+        with self._changed:
+            self._changed.wait_for(known, _LAST_WORD_SECONDS)
+            return self._records.get(question.id)
+
+    def _hold(self, line: Connection, record: HostRecord) -> None:
+        with self._changed:
+            if self._closed is not None:
+                return
+            self._lines[line] = self._records[record.id] = record
+        ended = _LOST
+        try:
+            line.send(WELCOME)
+            ended = str(line.recv())
+        finally:
+            with self._changed:
+                del self._lines[line]
+                if self._records[record.id].pid == record.pid:
+                    self._records[record.id] = replace(record, ended=ended)
+                self._changed.notify_all()

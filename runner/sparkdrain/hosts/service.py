@@ -1,0 +1,35 @@
+"""What a host runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Abandoned(BaseException):
+    """Raised by ``push`` and by the records of a call whose task is gone: give the call up."""
+
+
+class Stopped(Abandoned):
+    """Raised anywhere in a call when the host is to end: only ``close`` will follow."""
+
+
+class Service(Protocol):
+    """Made once in a host, in whose main thread it is called; it may keep state between calls."""
+
+    def run(
+        self,
+        request: bytes,
+        records: Iterator[bytes],
+        push: Callable[[tuple[int, bytes]], None],
+    ) -> None:
+        """Serve one call: take ``records``, push (partition, record) pairs.
+
+        ``records`` and ``push`` are for the calling thread. Both raise ``Abandoned`` when nobody
+        waits for the outcome any more; the next call may be a repetition of this one.
+        """
+
+    def close(self) -> None:
+        """Let go of everything; no call follows. What raises here is only logged."""
