@@ -13,11 +13,12 @@ from apache_beam.transforms import environments
 
 from sparkdrain.graph.translate import translate
 from sparkdrain.rounds.clock import WallClock
-from sparkdrain.rounds.loop import NoPlay, RoundLoop
+from sparkdrain.rounds.loop import RoundLoop
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.pace import Pace
 from sparkdrain.rounds.schedule import Schedule
 from sparkdrain.rounds.slot import RoundSlot
+from sparkdrain.rounds.test_stream import play_for
 from sparkdrain.shuffle.blocks import Report, decode
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.task import TaskOptions
@@ -70,7 +71,8 @@ class InMemoryRounds:
         self.plan = plan
         self.layout = Layout(slots, len(plan.levels), 4)
         self.directory = Path(tempfile.mkdtemp(prefix="rounds-"))
-        self.partitions: dict[int, list[bytes]] = defaultdict(list)
+        # What each level sent in this round, by partition.
+        self.partitions: dict[int, dict[int, list[bytes]]] = {}
         self.fail = fail
         self.rounds: list[list[RoundReport]] = []
         self.schedule = Schedule(plan, slots)
@@ -81,14 +83,15 @@ class InMemoryRounds:
             for level in range(len(plan.levels))
             for slot in range(slots)
         }
+        script, script_clock = play_for(plan, clock or WallClock())
         pace = Pace(seconds * 2)
         pace.elements = elements
         self.loop = RoundLoop(
             self.schedule,
             self,
-            clock or WallClock(),
+            clock or script_clock,
             pace,
-            play or NoPlay(),
+            play or script,
             CancelToken(),
             attempts,
             lambda schedule, reports: self.rounds.append(reports),
@@ -122,7 +125,9 @@ class InMemoryRounds:
         sent: dict[int, list[bytes]] = defaultdict(list)
         for header in headers:
             self.fail(header)
-            inbox = self.partitions[self.layout.shard(header.level, header.slot)]
+            own = self.layout.shard(header.level, header.slot)
+            producers = sorted({level for level, _ in header.expected})
+            inbox = [r for producer in producers for r in self.partitions[producer].get(own, ())]
             self._slots[header.level, header.slot].run(
                 header, iter(inbox), lambda target, record: sent[target].append(record)
             )
@@ -130,8 +135,7 @@ class InMemoryRounds:
             message = decode(record)
             assert isinstance(message, Report)
             reports.append(RoundReport.decode(message.payload))
-        for target, records in sent.items():
-            self.partitions[target] += records
+        self.partitions[headers[0].level] = sent
         return reports
 
     def end_round(self) -> None:

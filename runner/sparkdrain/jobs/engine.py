@@ -63,9 +63,9 @@ class SparkEngine:
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: Settings) -> None:
         """See ``Engine.check``."""
         from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
+        from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
-        del settings  # every engine gets them; this one's check depends on the pipeline alone
-        check(pipeline)
+        check(pipeline, streaming=is_streaming(pipeline, settings))
 
     def execute(
         self,
@@ -80,9 +80,13 @@ class SparkEngine:
         cancel: CancelToken,
     ) -> Outcome:
         """See ``Engine.execute``."""
-        from sparkdrain.stages.execute import execute  # noqa: PLC0415 (imports PySpark)
+        from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
-        return execute(
+        if is_streaming(pipeline, settings):
+            from sparkdrain.rounds import execute  # noqa: PLC0415 (imports PySpark)
+        else:
+            from sparkdrain.stages import execute  # noqa: PLC0415 (imports PySpark)
+        return execute.execute(
             pipeline,
             settings,
             job_id=job_id,

@@ -12,10 +12,11 @@ from sparkdrain.graph.translate import translate
 from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.levels import SparkLevels
-from sparkdrain.rounds.loop import NoPlay, RoundLoop
+from sparkdrain.rounds.loop import RoundLoop
 from sparkdrain.rounds.pace import Pace
 from sparkdrain.rounds.schedule import Schedule
 from sparkdrain.rounds.tell import Teller
+from sparkdrain.rounds.test_stream import play_for
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.cluster import spark_context
 from sparkdrain.stages.task import TaskOptions
@@ -71,13 +72,14 @@ def execute(
     layout = Layout(slots, len(plan.levels), 0)
     levels = SparkLevels(context, plan, layout, options, run_id, job_name, preparation, cancel)
     schedule = Schedule(plan, slots)
+    play, clock = play_for(plan, WallClock())
     try:
         RoundLoop(
             schedule,
             levels,
-            WallClock(),
+            clock,
             Pace(settings.round_ms / 1000),
-            NoPlay(),
+            play,
             cancel,
             settings.round_attempts,
             Teller(settings.progress).tell,

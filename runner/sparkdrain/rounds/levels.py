@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from sparkdrain.errors import Cancelled
-from sparkdrain.hosts import Leash
+from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.task import RoundTask
 from sparkdrain.shuffle.blocks import Report, decode
@@ -53,7 +53,7 @@ class SparkLevels:
         self._partitioner = partitioner(context, layout.partitions, hash(run_id) & 0x7FFFFFFF)
         self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
         self._exchanges: dict[int, Exchange] = {}
-        self._leash = Leash()
+        self._leash = Leash(context.getConf().get("spark.driver.host", "127.0.0.1"), "")
         context.setJobGroup(run_id, job_name, interruptOnCancel=True)
         cancel.on_cancel(lambda: context.cancelJobGroup(run_id))
 
@@ -110,6 +110,3 @@ class SparkLevels:
         self._leash.close()
         with contextlib.suppress(Py4JError, ConnectionError):
             self._plan_file.drop()
-
-
-_ = Any

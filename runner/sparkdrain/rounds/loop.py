@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from sparkdrain.errors import Cancelled, TruncatedInput
-from sparkdrain.rounds.pace import Pace
 from sparkdrain.shuffle.complete import agree
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.rounds.clock import Clock
     from sparkdrain.rounds.messages import Feed, RoundHeader, RoundReport
+    from sparkdrain.rounds.pace import Pace
     from sparkdrain.rounds.schedule import Schedule
     from sparkdrain.types import CancelToken
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from sparkdrain.shuffle.complete import Producer
 from sparkdrain.watermarks.frontier import BEGIN
+
+if TYPE_CHECKING:
+    from sparkdrain.shuffle.complete import Producer
 
 
 @dataclass(frozen=True, slots=True)

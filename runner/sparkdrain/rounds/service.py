@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.rounds.messages import RoundHeader
 from sparkdrain.rounds.slot import RoundSlot
+from sparkdrain.stages.failure import task_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,10 +45,13 @@ class SlotService:
     ) -> None:
         """Run the round that ``request``, a ``RoundHeader``, asks for."""
         header = RoundHeader.decode(request)
-        slot = self._slots.get(header.level)
-        if slot is None:
-            slot = self._slots[header.level] = self._open(header)
-        slot.run(header, records, lambda partition, record: push((partition, record)))
+        try:
+            slot = self._slots.get(header.level)
+            if slot is None:
+                slot = self._slots[header.level] = self._open(header)
+            slot.run(header, records, lambda partition, record: push((partition, record)))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may call sys.exit
+            raise task_failure(error, header.level, header.slot) from None
 
     def _open(self, header: RoundHeader) -> RoundSlot:
         if self._plan is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -167,9 +168,9 @@ class RoundSlot:
             writer.flush()
         outputs = self._outputs(header, turns)
         self._outbox.end(self._told(outputs))
-        prepared_bytes = self.overlay.prepare()
+        report = self._report(header, inputs, outputs)
+        report = replace(report, prepared_bytes=self.overlay.prepare())
         self._prepared = attempt
-        report = self._report(header, inputs, outputs, prepared_bytes)
         layout = self._outbox.layout
         send(layout.reports, encode_report(self._level, self._slot, report.encode()))
 
@@ -238,7 +239,6 @@ class RoundSlot:
         header: RoundHeader,
         inputs: dict[tuple[int, int], int],
         outputs: tuple[int, ...],
-        prepared_bytes: int,
     ) -> RoundReport:
         wakes = [wake for shard in self._shards if (wake := shard.wake()) is not None]
         outbox = self._outbox
@@ -259,7 +259,6 @@ class RoundSlot:
             dict(outbox.side_bytes),
             self._dropped_before + self._dropped,
             tuple(hold for shard in self._shards for hold in shard.holds() if hold[2] < END),
-            prepared_bytes,
         )
 
     def close(self) -> None:

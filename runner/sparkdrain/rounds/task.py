@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.hosts import HostId, call
+from sparkdrain.hosts.call import call
+from sparkdrain.hosts.identity import HostId
 from sparkdrain.rounds.service import SlotService
 from sparkdrain.stages.failure import TaskFailed, guarded, task_failure
 from sparkdrain.stages.spark import broadcast_path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.core.broadcast import Broadcast
 
-    from sparkdrain.hosts import Address
+    from sparkdrain.hosts.line import Address
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.preparation import Preparation
 
@@ -66,8 +67,8 @@ class RoundTask:
                 leash=self.leash,
                 fresh=self.fresh,
                 directory=scratch_directory(),
-                describe=partial(_told, self.level, index),
-                raise_as=_raised,
+                describe=partial(_told, index),
+                failure=_raised,
             )
 
     has_input: bool = True
@@ -78,8 +79,10 @@ def _service(plan: Path, layout: Layout, options: TaskOptions, directory: Path) 
     return SlotService(plan.read_bytes(), layout, options, directory)
 
 
-def _told(level: int, slot: int, error: BaseException) -> bytes:
-    return str(task_failure(error, level, slot)).encode()
+def _told(slot: int, error: BaseException) -> bytes:
+    """What goes wrong in a round is told by the service, which knows the level."""
+    failure = error if isinstance(error, TaskFailed) else task_failure(error, -1, slot)
+    return str(failure).encode()
 
 
 def _raised(told: bytes) -> Exception:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import sys
 import time
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _EVERY_SECONDS: Final = 2.0
 
 
+def _to_stderr(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
 class Teller:
     """Writes a line now and then while rounds are committed.
 
@@ -31,7 +36,7 @@ class Teller:
         self,
         progress: str,
         clock: Callable[[], float] = time.monotonic,
-        write: Callable[[str], object] = lambda line: print(line, file=sys.stderr, flush=True),
+        write: Callable[[str], object] = _to_stderr,
     ) -> None:
         self._on = progress != "off"
         self._clock = clock
@@ -64,8 +69,8 @@ def shown(time_: int) -> str:
         return "not known yet"
     if time_ == END:
         return "at the end of time"
-    moment = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    moment = dt.datetime.fromtimestamp(0, dt.UTC)
     try:
-        return f"{moment + datetime.timedelta(microseconds=time_):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+        return f"{moment + dt.timedelta(microseconds=time_):%Y-%m-%d %H:%M:%S.%f}"[:-3]
     except OverflowError:
         return f"{time_} µs"
