@@ -5,6 +5,7 @@ import pytest
 from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import AsIter
+from apache_beam.testing import test_stream
 from planning_rules import PIPELINES, Numbers, keyed, proto_of
 from written import stages_text
 
@@ -47,10 +48,17 @@ def splittable_with_side_input(root):
     _ = root | beam.Impulse() | "Numbers" >> beam.ParDo(NumbersBeside(), AsIter(keyed(root, "S")))
 
 
+def script_with_two_outputs(root):
+    stream = test_stream.TestStream().advance_watermark_to(1, "a").advance_watermark_to(1, "b")
+    outputs = root | "Script" >> stream
+    _ = outputs["a"] | "A" >> beam.Map(str), outputs["b"] | "B" >> beam.Map(str)
+
+
 SHOWN = {
     "read_from_impulse": lambda: with_deprecated_read(
         proto_of(PIPELINES["group-by-key-is-a-barrier"])
     ),
+    "separate_test_streams": lambda: proto_of(script_with_two_outputs),
     "pack_combiners": lambda: proto_of(combined_twice),
     "lift_combiners": lambda: proto_of(PIPELINES["combine-is-lifted"]),
     "expand_sdf": lambda: proto_of(PIPELINES["splittable-dofn-spreads-its-restrictions"]),

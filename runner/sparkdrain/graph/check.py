@@ -36,16 +36,21 @@ _ENVIRONMENTS = frozenset(
 _UNBOUNDED = beam_runner_api_pb2.IsBounded.UNBOUNDED
 
 
-def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
-    """Raise ``Unsupported``, naming transform, URN and alternative, if the job cannot run."""
+def check(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False) -> None:
+    """Raise ``Unsupported``, naming transform, URN and alternative, if the job cannot run.
+
+    Args:
+        pipeline: as it was submitted.
+        streaming: whether it would run in rounds, see ``mode.is_streaming``.
+    """
     for requirement in pipeline.requirements:
         if requirement not in _REQUIREMENTS:
             msg = f"the pipeline requires {requirement}, which this runner does not offer"
             raise Unsupported(msg)
     leaves = list(_leaves(pipeline))
     for transform in leaves:
-        _check_transform(transform, pipeline.components)
-    for transform in leaves:
+        _check_transform(transform, pipeline.components, streaming=streaming)
+    for transform in () if streaming else leaves:
         _check_bounded(transform, pipeline.components)
 
 
@@ -65,16 +70,15 @@ def _leaves(
 
 
 def _check_transform(
-    transform: beam_runner_api_pb2.PTransform, components: beam_runner_api_pb2.Components
+    transform: beam_runner_api_pb2.PTransform,
+    components: beam_runner_api_pb2.Components,
+    *,
+    streaming: bool,
 ) -> None:
     name, urn = transform.unique_name, transform.spec.urn
     if urn == urns.TEST_STREAM:
-        msg = (
-            f"{name!r} ({urn}): TestStream needs the streaming engine, which this version does "
-            "not have; use beam.Create with TimestampedValue for bounded tests"
-        )
-        raise Unsupported(msg)
-    known = urns.RUNNER | urns.IN_HARNESS | _COMPOSITES | {urns.IMPULSE, urns.READ}
+        _check_test_stream(name, transform, streaming=streaming)
+    known = urns.RUNNER | urns.IN_HARNESS | _COMPOSITES | urns.ROOTS | {urns.READ}
     if urn not in known:
         msg = (
             f"{name!r} has URN {urn or '(none)'}, which this runner does not know; "
@@ -85,6 +89,24 @@ def _check_transform(
         _check_environment(name, components.environments[transform.environment_id])
     if urn == urns.PAR_DO:
         _check_par_do(name, transform)
+
+
+def _check_test_stream(
+    name: str, transform: beam_runner_api_pb2.PTransform, *, streaming: bool
+) -> None:
+    if not streaming:
+        msg = (
+            f"{name!r} ({urns.TEST_STREAM}): TestStream needs streaming mode; use --streaming, or "
+            "beam.Create with TimestampedValue for bounded tests"
+        )
+        raise Unsupported(msg)
+    payload = beam_runner_api_pb2.TestStreamPayload.FromString(transform.spec.payload)
+    if payload.endpoint.url:
+        msg = (
+            f"{name!r} ({urns.TEST_STREAM}) takes its events from the service at "
+            f"{payload.endpoint.url}, which this runner does not do; give TestStream its events"
+        )
+        raise Unsupported(msg)
 
 
 def _check_environment(name: str, asked: beam_runner_api_pb2.Environment) -> None:
@@ -107,8 +129,8 @@ def _check_bounded(
     inherited = any(map(unbounded, transform.inputs.values()))
     if not inherited and any(map(unbounded, transform.outputs.values())):
         msg = (
-            f"{transform.unique_name!r} ({transform.spec.urn}) makes an unbounded PCollection; "
-            "this version runs bounded pipelines only: give the source an end, or a bounded read"
+            f"{transform.unique_name!r} ({transform.spec.urn}) makes an unbounded PCollection, "
+            "which a batch job cannot: use --streaming, or give the source an end"
         )
         raise Unsupported(msg)
 

@@ -60,10 +60,25 @@ class Stage:
     transforms: tuple[tuple[TransformId, bytes], ...]
     """Serialized ``PTransform`` protos, sources and sinks included, in topological order."""
     sources: tuple[tuple[TransformId, EdgeId | None], ...]
-    """Where data comes in; None stands for an impulse."""
+    """Where data comes in; None stands for an impulse, or a source that the driver plays."""
     sinks: tuple[tuple[TransformId, EdgeId], ...]
     side_inputs: tuple[SideInput, ...]
     environment: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedSource:
+    """One output of a TestStream: the driver feeds it, event by event."""
+
+    transform: TransformId
+    stream: str
+    """Names the TestStream; its outputs share a script."""
+    tag: str
+    """Which events are for this output."""
+    coder: str
+    """Id of the coder of its elements."""
+    payload: bytes
+    """Serialized ``TestStreamPayload``: the script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +89,7 @@ class Plan:
     """Serialized ``beam_runner_api_pb2.Components`` without transforms."""
     levels: tuple[tuple[Stage, ...], ...]
     edges: tuple[Edge, ...]
+    played: tuple[PlayedSource, ...] = ()
 
     def edges_into(self, level: int) -> list[Edge]:
         """The edges that stages of ``level`` read, side inputs included."""

@@ -19,6 +19,7 @@ from sparkdrain.graph.beam import (
 )
 from sparkdrain.graph.levels import Node, assign_levels
 from sparkdrain.graph.passes import PASSES
+from sparkdrain.graph.passes.separate_test_streams import STREAM
 from sparkdrain.graph.plan import (
     Edge,
     EdgeId,
@@ -26,6 +27,7 @@ from sparkdrain.graph.plan import (
     LevelIndex,
     PCollectionId,
     Plan,
+    PlayedSource,
     SideInput,
     Stage,
     TransformId,
@@ -224,7 +226,18 @@ class _Planner:
         levels = tuple(tuple(by_level[i]) for i in range(max(by_level, default=-1) + 1))
         components = copy.deepcopy(self._components)
         components.transforms.clear()
-        return Plan(components.SerializeToString(), levels, tuple(self._edges))
+        return Plan(components.SerializeToString(), levels, tuple(self._edges), self._played())
+
+    def _played(self) -> tuple[PlayedSource, ...]:
+        played = []
+        for transform in self._ordered:
+            if transform.proto.spec.urn == urns.TEST_STREAM:
+                payload = transform.proto.spec.payload
+                script = beam_runner_api_pb2.TestStreamPayload.FromString(payload)
+                (tag,) = transform.proto.outputs
+                stream = transform.proto.annotations[STREAM].decode()
+                played.append(PlayedSource(transform.id, stream, tag, script.coder_id, payload))
+        return tuple(played)
 
     def _harness_transforms(self) -> list[Transform]:
         return [t for t in self._ordered if not t.is_runner]
@@ -270,7 +283,7 @@ class _Planner:
         part_of = {t.id: part for part in parts for t in part.transforms}
         for part in parts:
             for transform in part.transforms:
-                if transform.proto.spec.urn == urns.IMPULSE:
+                if transform.proto.spec.urn in urns.ROOTS:
                     part.sources.append((transform.id, None))
                 for tag, pcollection in transform.inputs:
                     self._cut_input(part_of, part, transform, tag, pcollection)
@@ -364,8 +377,8 @@ class _Planner:
 
     def _stage(self, part: _Part) -> Stage:
         first = part.transforms[0]
-        protos = [(t.id, t.proto) for t in part.transforms if t.proto.spec.urn != urns.IMPULSE]
-        impulses = [
+        protos = [(t.id, t.proto) for t in part.transforms if t.proto.spec.urn not in urns.ROOTS]
+        roots = [
             (
                 t.id,
                 beam_runner_api_pb2.PTransform(
@@ -375,7 +388,7 @@ class _Planner:
                 ),
             )
             for t in part.transforms
-            if t.proto.spec.urn == urns.IMPULSE
+            if t.proto.spec.urn in urns.ROOTS
         ]
         ends = [(TransformId(end.unique_name), end) for end in part.ends]
         environments = {t.proto.environment_id for t in part.transforms} - {""}
@@ -383,7 +396,7 @@ class _Planner:
             name=first.proto.unique_name,
             level=LevelIndex(first.level),
             transforms=tuple(
-                (id_, proto.SerializeToString()) for id_, proto in impulses + protos + ends
+                (id_, proto.SerializeToString()) for id_, proto in roots + protos + ends
             ),
             sources=tuple(part.sources),
             sinks=tuple(part.sinks),

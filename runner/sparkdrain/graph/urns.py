@@ -27,6 +27,8 @@ EXCHANGES = frozenset(
         "beam:transform:redistribute_arbitrarily:v1",
     }
 )
+# Transforms without input, whose output the runner provides.
+ROOTS = frozenset({IMPULSE, TEST_STREAM})
 # Transforms that the runner carries out itself, between two levels.
 RUNNER = EXCHANGES | {GROUP_BY_KEY}
 

@@ -13,11 +13,13 @@ from sparkdrain.graph.beam import expand_sdf, lift_combiners, pack_combiners
 from sparkdrain.graph.passes.drop_side_inputs_of_exchanges import drop_side_inputs_of_exchanges
 from sparkdrain.graph.passes.read_from_impulse import read_from_impulse
 from sparkdrain.graph.passes.separate_barriers import separate_barriers
+from sparkdrain.graph.passes.separate_test_streams import separate_test_streams
 
 Pass = Callable[[Iterable[Any], Any], Iterable[Any]]
 
 PASSES: tuple[Pass, ...] = (
     read_from_impulse,
+    separate_test_streams,
     pack_combiners,
     lift_combiners,
     expand_sdf,

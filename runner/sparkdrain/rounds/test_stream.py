@@ -1,0 +1,189 @@
+"""TestStream (``beam:transform:teststream:v1``): the driver plays its script, event by event.
+
+An event is given when everything before it has been worked off, so a pipeline meets it in a state
+that the script decides, whatever the number of slots. Processing time is the script's too: it
+begins at 0 and stands still but for the script. Once that is over, nobody can wait for anything
+any more: watermarks go to the end of time, and the clock leaps to whatever is due next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkdrain.rounds.loop import NoPlay
+from sparkdrain.rounds.messages import Feed
+from sparkdrain.watermarks.frontier import BEGIN, END
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sparkdrain.graph.plan import Plan, PlayedSource
+    from sparkdrain.rounds.clock import Clock
+    from sparkdrain.rounds.loop import Play
+    from sparkdrain.types import CancelToken
+
+_LOGGER = logging.getLogger(__name__)
+# Scripts are in milliseconds, all else is in microseconds.
+_MILLISECOND = 1000
+
+__all__ = ["ScriptClock", "TestStreamPlay", "play_for"]
+
+
+def play_for(plan: Plan, clock: Clock) -> tuple[Play, Clock]:
+    """The sources of ``plan`` that the driver plays, and the clock of the job.
+
+    Args:
+        plan: of the job.
+        clock: of a job without TestStream.
+    """
+    if not plan.played:
+        return NoPlay(), clock
+    script = ScriptClock()
+    return TestStreamPlay(plan.played, script), script
+
+
+class ScriptClock:
+    """Processing time that moves when the script says so; a ``Clock``."""
+
+    def __init__(self) -> None:
+        self._now = 0
+        self.is_over = False
+        """The script has ended: time leaps to where it is waited for."""
+
+    def now(self) -> int:
+        """See ``Clock``."""
+        return self._now
+
+    def advance(self, micros: int) -> None:
+        """The script moves time on."""
+        self._now += micros
+
+    def wait_until(self, then: int | None, cancel: CancelToken) -> None:
+        """See ``Clock``; while the script goes on, it is what one waits for."""
+        if not self.is_over:
+            return
+        if then is None:
+            cancel.wait()
+        else:
+            self._now = max(self._now, then)
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """One step of a script: feeds by transform id, then a leap of processing time."""
+
+    elements: tuple[tuple[bytes, int], ...] = ()
+    frontier: int | None = None
+    to: tuple[str, ...] = ()
+    micros: int = 0
+
+
+class TestStreamPlay:
+    """Plays all TestStreams of a job, one after the other; a ``Play``.
+
+    Args:
+        sources: the outputs of all TestStreams.
+        clock: processing time, which is moved by the scripts.
+    """
+
+    __test__ = False  # for pytest, which takes the name for that of a test
+
+    def __init__(self, sources: Sequence[PlayedSource], clock: ScriptClock) -> None:
+        self._clock = clock
+        self._standing: dict[str, Feed] = {source.transform: Feed((), BEGIN) for source in sources}
+        self._events = _script(sources)
+        self._given = 0
+        self._pending: Mapping[str, Feed] | None = None
+
+    def next(self, *, quiet: bool) -> Mapping[str, Feed]:
+        """See ``Play``."""
+        if self._pending is not None:
+            return self._pending
+        if not quiet or self._given == len(self._events):
+            return {}
+        event = self._events[self._given]
+        self._clock.advance(event.micros)
+        self._pending = {transform: self._feed(transform, event) for transform in event.to}
+        return self._pending
+
+    def _feed(self, transform: str, event: _Event) -> Feed:
+        before = self._standing[transform].frontier
+        after = before if event.frontier is None else event.frontier
+        if after < before:
+            _LOGGER.warning(
+                "%s: the script takes the watermark back from %d to %d (microseconds); it stays",
+                transform,
+                before,
+                after,
+            )
+        return Feed(event.elements, max(before, after), before)
+
+    def standing(self) -> Mapping[str, Feed]:
+        """See ``Play``."""
+        return dict(self._standing)
+
+    def committed(self) -> None:
+        """See ``Play``."""
+        if self._pending is None:
+            return
+        for transform, feed in self._pending.items():
+            self._standing[transform] = replace(feed, elements=(), before=feed.frontier)
+        self._pending = None
+        self._given += 1
+        self._clock.is_over = self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """See ``Play``."""
+        return self._given == len(self._events)
+
+
+def _script(sources: Sequence[PlayedSource]) -> list[_Event]:
+    """The events of all streams, each stream's from beginning to end, then the end of time."""
+    streams: dict[str, list[PlayedSource]] = defaultdict(list)
+    for source in sources:
+        streams[source.stream].append(source)
+    events = []
+    for stream, outputs in streams.items():
+        payload = beam_runner_api_pb2.TestStreamPayload.FromString(outputs[0].payload)
+        by_tag = {source.tag: source.transform for source in outputs}
+        events += [_event(proto, stream, by_tag) for proto in payload.events]
+    events.append(_Event(frontier=END, to=tuple(source.transform for source in sources)))
+    return events
+
+
+def _event(
+    proto: beam_runner_api_pb2.TestStreamPayload.Event, stream: str, by_tag: Mapping[str, str]
+) -> _Event:
+    match proto.WhichOneof("event"):
+        case "element_event":
+            elements = tuple(
+                (element.encoded_element, element.timestamp * _MILLISECOND)
+                for element in proto.element_event.elements
+            )
+            return _Event(elements, to=_targets(proto.element_event.tag, stream, by_tag))
+        case "watermark_event":
+            event = proto.watermark_event
+            time = min(max(event.new_watermark * _MILLISECOND, BEGIN), END)
+            return _Event(frontier=time, to=_targets(event.tag, stream, by_tag))
+        case "processing_time_event":
+            duration = proto.processing_time_event.advance_duration
+            return _Event(micros=duration * _MILLISECOND)
+        case kind:
+            message = f"{stream!r}: a TestStream event of a kind that is not known: {kind}"
+            raise ValueError(message)
+
+
+def _targets(tag: str, stream: str, by_tag: Mapping[str, str]) -> tuple[str, ...]:
+    if tag in by_tag:
+        return (by_tag[tag],)
+    if len(by_tag) == 1:
+        # Other SDKs do not name the only output.
+        return tuple(by_tag.values())
+    message = f"{stream!r}: an event is for output {tag!r}; there are {', '.join(sorted(by_tag))}"
+    raise ValueError(message)
