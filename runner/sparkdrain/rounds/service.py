@@ -57,7 +57,13 @@ class SlotService:
         if self._plan is None:
             self._plan = pickle.loads(self.plan)  # noqa: S301 - written by our own driver
         return RoundSlot(
-            self._plan, header.level, header.slot, self.layout, self.options, self.directory
+            self._plan,
+            header.level,
+            header.slot,
+            self.layout,
+            self.options,
+            self.directory,
+            lambda edge: None,
         )
 
     def close(self) -> None:
