@@ -1,0 +1,26 @@
+"""How much may be fired before the round goes on without the rest."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Budget(Protocol):
+    """What a round may still fire; one budget may be for all stages of a slot."""
+
+    def spend(self) -> bool:
+        """Whether one more timer may fire; it is counted then."""
+
+
+class Firings:
+    """A budget of so many timers."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def spend(self) -> bool:
+        """See ``Budget``."""
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        return True

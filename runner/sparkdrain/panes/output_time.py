@@ -1,0 +1,43 @@
+"""Which timestamp a pane has, by Beam's ``TimestampCombiner``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.transforms.window import TimestampCombiner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sparkdrain.panes.times import WindowTimes
+
+
+class OutputTime:
+    """Combines the timestamps of elements to that of their pane.
+
+    An element counts if its time is not behind the watermark: what is later cannot be held.
+    """
+
+    def __init__(self, windowing: Any) -> None:
+        self._at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
+        latest = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_LATEST
+        self._pick: Callable[..., int] = max if latest or self._at_end else min
+        self._transformed: Any = None
+        if windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
+            self._transformed = windowing.windowfn.get_transformed_output_time
+
+    def of_elements(
+        self, window: Any, times: WindowTimes, stamps: list[Any], frontier: int
+    ) -> int | None:
+        """Of elements in one window with these timestamps; None if all are behind."""
+        if self._at_end:
+            return times.end - 1 if frontier < times.end else None
+        if self._transformed is not None:
+            stamps = [self._transformed(window, stamp) for stamp in stamps]
+        return self._pick(
+            (stamp.micros for stamp in stamps if stamp.micros >= frontier), default=None
+        )
+
+    def combined(self, parts: Iterable[int | None]) -> int | None:
+        """Of panes that become one."""
+        return self._pick((part for part in parts if part is not None), default=None)

@@ -1,0 +1,61 @@
+"""What does not change about a grouping while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.transforms.trigger import AccumulationMode
+
+from sparkdrain.panes.output_time import OutputTime
+from sparkdrain.panes.triggers import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.panes.behaviors import Closing, OnTime
+    from sparkdrain.panes.trigger import Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The windowing of a grouping, taken apart."""
+
+    encode_window: Callable[[Any], bytes]
+    decode_window: Callable[[bytes], Any]
+    merges: bool
+    merge: Callable[[Any], None]
+    """Beam's ``WindowFn.merge``."""
+    trigger: Trigger
+    slots: int
+    """How many the trigger has."""
+    lateness: int
+    """Microseconds."""
+    output_time: OutputTime
+    discards: bool
+    """Whether a pane has only what came since the one before."""
+    closing: Closing
+    on_time: OnTime
+
+    @staticmethod
+    def of(windowing: Any, window_coder: Any, closing: Closing, on_time: OnTime) -> Rules:
+        """The rules of a Beam windowing.
+
+        Raises:
+            Unsupported: the trigger is not known.
+        """
+        coder = window_coder.get_impl()
+        trigger, slots = compiled(windowing.triggerfn)
+        return Rules(
+            coder.encode,
+            coder.decode,
+            windowing.windowfn.is_merging(),
+            windowing.windowfn.merge,
+            trigger,
+            slots,
+            windowing.allowed_lateness.micros,
+            OutputTime(windowing),
+            windowing.accumulation_mode == AccumulationMode.DISCARDING,
+            closing,
+            on_time,
+        )

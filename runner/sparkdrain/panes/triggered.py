@@ -1,0 +1,282 @@
+"""Grouping with every trigger and with windows that merge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.transforms.window import WindowedValue
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
+
+from sparkdrain.panes.behaviors import Closing, OnTime
+from sparkdrain.panes.key_windows import KeyWindows
+from sparkdrain.panes.pane_values import PaneValues
+from sparkdrain.panes.round_blocks import loaded
+from sparkdrain.panes.rules import Rules
+from sparkdrain.panes.times import END, WindowTimes, timestamp, whole_millis
+from sparkdrain.panes.trigger import Moment
+from sparkdrain.shuffle.group_by_key import in_millis
+from sparkdrain.shuffle.keys import key_codec
+from timers_state import Domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sparkdrain.panes.budget import Budget
+    from sparkdrain.panes.grouping import Batch
+    from sparkdrain.panes.key_windows import OpenWindow
+    from sparkdrain.panes.round_blocks import RoundBlocks
+    from sparkdrain.shuffle.coding import ElementCoding
+    from timers_state import Overlay
+
+
+class TriggeredGrouping:
+    """Panes as a trigger says.
+
+    Per key there is a table of its windows, each with what the trigger remembers of it, and a bag
+    of values for each. A window has a timer in event time, at its end or, if the trigger does not
+    wait for that, at its expiry; and others as the trigger and the timestamps of panes ask for.
+    """
+
+    def __init__(
+        self,
+        windowing: Any,
+        key_coder: Any,
+        coding: ElementCoding,
+        overlay: Overlay,
+        state_id: int,
+        blocks: RoundBlocks,
+        scratch: Callable[[], Path],
+        closing: Closing,
+        on_time: OnTime,
+    ) -> None:
+        _, self._decode_key = key_codec(key_coder)
+        self._decode_elements = coding.windowed_values.decode
+        self._encode_values = coding.values.encode
+        self._values = PaneValues(coding.coder, scratch)
+        self._rules = Rules.of(windowing, coding.window, closing, on_time)
+        self._overlay = overlay
+        self._state_id = state_id
+        self._blocks = blocks
+        self._dropped = 0
+        self.dropped = 0
+
+    @property
+    def spilled_bytes(self) -> int:
+        """See ``Grouping``."""
+        return self._blocks.spilled_bytes
+
+    def take(self, payload: memoryview) -> None:
+        """See ``Grouping``."""
+        self._blocks.add(payload)
+
+    def process(self, frontier: int, now: int) -> Iterator[Batch]:
+        """See ``Grouping``."""
+        for _, key, chunks in self._blocks.groups():
+            windows = self._windows(key)
+            touched: dict[Any, None] = {}
+            for chunk in loaded(chunks):
+                touched = self._add(windows, chunk, touched, frontier, now)
+            panes = []
+            for window in touched:
+                found = windows.find(window)
+                pane = self._ask(windows, found, frontier, now, by_timer=False)
+                if pane is not None:
+                    panes.append(pane)
+            windows.save(now)
+            yield from self._batches(key, panes)
+
+    def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
+        """See ``Grouping``."""
+        for key, timer in self._due(Domain.EVENT, frontier, budget):
+            windows = self._windows(key)
+            found = windows.of_timer(timer.window)
+            if found is not None:
+                found.state.event = None
+                panes = self._at_time(windows, found, timer.time, now)
+                windows.save(now)
+                yield from self._batches(key, panes)
+        for key, timer in self._due(Domain.PROCESSING, now, budget):
+            windows = self._windows(key)
+            found = windows.of_timer(timer.window)
+            if found is not None:
+                found.state.wake = None
+                pane = self._ask(windows, found, frontier, now, by_timer=False)
+                windows.save(now)
+                yield from self._batches(key, [pane] if pane is not None else [])
+
+    def hold(self) -> int:
+        """See ``Grouping``."""
+        held = self._overlay.first_time(self._state_id, Domain.HOLD)
+        event = self._overlay.first_time(self._state_id, Domain.EVENT)
+        return min(END if held is None else held, END if event is None else whole_millis(event - 1))
+
+    def next_wake(self) -> int | None:
+        """See ``Grouping``."""
+        return self._overlay.first_time(self._state_id, Domain.PROCESSING)
+
+    def has_due(self, frontier: int, now: int) -> bool:
+        """See ``Grouping``."""
+        event = self._overlay.first_time(self._state_id, Domain.EVENT)
+        wake = self._overlay.first_time(self._state_id, Domain.PROCESSING)
+        return (event is not None and event <= frontier) or (wake is not None and wake <= now)
+
+    def commit(self) -> None:
+        """See ``Grouping``."""
+        self._dropped = self.dropped
+
+    def rollback(self) -> None:
+        """See ``Grouping``."""
+        self.dropped = self._dropped
+        self._blocks.clear()
+
+    def _windows(self, key: bytes) -> KeyWindows:
+        return KeyWindows(self._rules, self._overlay.scope(self._state_id, key))
+
+    def _batches(self, key: bytes, panes: list[tuple[Any, Any]]) -> Iterator[Batch]:
+        for context, values in panes:
+            yield context, [(self._decode_key(key), values)]
+
+    def _due(self, domain: Domain, up_to: int, budget: Budget) -> Iterator[tuple[bytes, Any]]:
+        overlay, state_id = self._overlay, self._state_id
+        while (key := overlay.next_due(state_id, domain, up_to)) is not None:
+            if not budget.spend():
+                return
+            timer = overlay.scope(state_id, key).timers(domain).pop_due(up_to)
+            if timer is not None:
+                yield key, timer
+
+    def _add(
+        self, windows: KeyWindows, chunk: bytes, touched: dict[Any, None], frontier: int, now: int
+    ) -> dict[Any, None]:
+        """Add a chunk of elements; returns the windows with new elements, as they are then."""
+        arrived = self._by_window(chunk, frontier)
+        if self._rules.merges:
+            into = windows.merge(list(arrived))
+            if into:
+                touched = {into.get(window, window): None for window in touched}
+                united: dict[Any, list[Any]] = {}
+                for window, elements in arrived.items():
+                    united.setdefault(into.get(window, window), []).extend(elements)
+                arrived = united
+        for window, elements in arrived.items():
+            found = windows.find(window)
+            state, times = found.state, found.times
+            if state.finished:
+                self.dropped += len(elements)
+                continue
+            touched[window] = None
+            stamps = [element.timestamp for element in elements]
+            hold = self._rules.output_time.of_elements(window, times, stamps, frontier)
+            state.hold = self._rules.output_time.combined((state.hold, hold))
+            state.fresh = True
+            windows.append(found, self._encode_values([element.value for element in elements]))
+            moment = Moment(frontier, now, times.end)
+            self._rules.trigger.add(state.slots, len(elements), moment)
+        return touched
+
+    def _by_window(self, chunk: bytes, frontier: int) -> dict[Any, list[Any]]:
+        arrived: dict[Any, list[Any]] = {}
+        expired: dict[Any, bool] = {}
+        for element in self._decode_elements(chunk):
+            for window in element.windows:
+                known = arrived.get(window)
+                if known is not None:
+                    known.append(element)
+                    continue
+                late = expired.get(window)
+                if late is None:
+                    expiry = WindowTimes.of(window, self._rules.lateness).expiry
+                    late = expired[window] = frontier >= expiry
+                if late:
+                    self.dropped += 1
+                else:
+                    arrived[window] = [element]
+        return arrived
+
+    def _at_time(
+        self, windows: KeyWindows, found: OpenWindow, time: int, now: int
+    ) -> list[tuple[Any, Any]]:
+        """The panes at the end of a window, or at its expiry."""
+        state, expired = found.state, time >= found.times.expiry
+        panes: list[tuple[Any, Any]] = []
+        if not state.finished:
+            if time >= found.times.end and self._rules.trigger.awaits_end(state.slots):
+                self._rules.trigger.end(state.slots)
+                pane = self._ask(windows, found, time, now, by_timer=True)
+                if pane is not None:
+                    panes.append(pane)
+            closed = state.finished or bool(panes)
+            if expired and not closed and (state.fresh or self._rules.closing is Closing.ALWAYS):
+                panes.append(self._pane(windows, found, time, finished=True, by_timer=True))
+        found.gone = expired
+        return panes
+
+    def _ask(
+        self, windows: KeyWindows, found: OpenWindow, watermark: int, now: int, *, by_timer: bool
+    ) -> tuple[Any, Any] | None:
+        """Ask the trigger of a window; a pane if it fires and there is something to say."""
+        state, times, trigger = found.state, found.times, self._rules.trigger
+        moment = Moment(watermark, now, times.end)
+        if state.finished or not trigger.should_fire(state.slots, moment):
+            return None
+        finished = trigger.fire(state.slots, moment)
+        is_on_time = by_timer and watermark >= times.end and not state.panes_on_time
+        if (
+            state.fresh
+            or (is_on_time and self._rules.on_time is OnTime.ALWAYS)
+            or (finished and self._rules.closing is Closing.ALWAYS)
+        ):
+            return self._pane(windows, found, watermark, finished=finished, by_timer=by_timer)
+        if finished:
+            self._finish(windows, found)
+        return None
+
+    def _pane(
+        self,
+        windows: KeyWindows,
+        found: OpenWindow,
+        watermark: int,
+        *,
+        finished: bool,
+        by_timer: bool,
+    ) -> tuple[Any, Any]:
+        state, times = found.state, found.times
+        last = finished or (by_timer and watermark >= times.expiry)
+        info = self._pane_info(found, watermark, last=last, by_timer=by_timer)
+        time = times.end - 1 if state.hold is None else state.hold
+        context = WindowedValue(None, in_millis(timestamp(time)), (found.window,), info)
+        values = self._values.of(windows.chunks(found))
+        state.fresh = False
+        if self._rules.discards:
+            windows.clear(found)
+        # An empty pane on time may still come, which is to stand where the others did.
+        if watermark >= times.end or not self._rules.trigger.has_ontime_pane:
+            state.hold = None
+        if finished:
+            self._finish(windows, found)
+        return context, values
+
+    def _pane_info(
+        self, found: OpenWindow, watermark: int, *, last: bool, by_timer: bool
+    ) -> PaneInfo:
+        state = found.state
+        index, on_time = state.panes, state.panes_on_time
+        state.panes += 1
+        if watermark < found.times.end and not on_time:
+            return PaneInfo(index == 0, last, PaneInfoTiming.EARLY, index, -1)
+        state.panes_on_time += 1
+        timing = PaneInfoTiming.LATE
+        if watermark < found.times.end:
+            # Late data moved the end of the window.
+            timing = PaneInfoTiming.EARLY
+        elif by_timer and on_time == 0:
+            timing = PaneInfoTiming.ON_TIME
+        return PaneInfo(index == 0, last, timing, index, on_time)
+
+    def _finish(self, windows: KeyWindows, found: OpenWindow) -> None:
+        windows.clear(found)
+        state = found.state
+        state.finished = True
+        state.fresh = False
+        state.hold = None

@@ -1,0 +1,137 @@
+"""A grouping with its overlay and a writer, driven round by round as a slot drives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apache_beam import coders
+from apache_beam.transforms.window import WindowedValue, WindowFn
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkdrain.panes.behaviors import Closing, OnTime
+from sparkdrain.panes.budget import Firings
+from sparkdrain.panes.grouping import grouping_for, groups_by_window
+from sparkdrain.panes.times import BEGIN
+from sparkdrain.shuffle.coding import ElementCoding
+from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
+from sparkdrain.shuffle.keys import key_codec
+from timers_state import MemoryStore, Overlay
+
+STATE = 7
+
+
+class Blocks:
+    """Stands in for an outbox: keeps the payloads."""
+
+    def __init__(self):
+        self.payloads = []
+        self.sent_bytes = 0
+
+    def put(self, edge, partition, payload):
+        self.payloads.append(payload)
+        self.sent_bytes += len(payload)
+
+
+class Rounds:
+    """Runs rounds; ``round`` returns panes as ``(key, sorted values, window, time, pane)``."""
+
+    def __init__(
+        self,
+        windowing,
+        scratch,
+        *,
+        key_coder=None,
+        value_coder=None,
+        store=None,
+        budget_bytes=16 << 20,
+        memory_bytes=16 << 20,
+        closing=Closing.IF_NOT_EMPTY,
+        on_time=OnTime.ALWAYS,
+    ):
+        self.windowing = windowing
+        self.key_coder = key_coder or coders.StrUtf8Coder()
+        self.value_coder = value_coder or coders.VarIntCoder()
+        self.window_coder = windowing.windowfn.get_window_coder()
+        self.scratch = scratch
+        self.store = MemoryStore() if store is None else store
+        self.memory_bytes = memory_bytes
+        self.closing, self.on_time = closing, on_time
+        self.overlay = Overlay(self.store, budget_bytes, rounds=True)
+        self.grouping = self.new_grouping()
+        self.frontier = BEGIN
+        self.now = 0
+
+    def new_grouping(self) -> Any:
+        coding = ElementCoding.of(self.value_coder, self.window_coder)
+        return grouping_for(
+            self.windowing,
+            self.key_coder,
+            coding,
+            self.overlay,
+            STATE,
+            self.memory_bytes,
+            lambda: self.scratch,
+            closing=self.closing,
+            on_time=self.on_time,
+        )
+
+    def blocks(self, elements, block_bytes=1 << 20):
+        """Payloads for ``(key, value, seconds)``, as a producer writes them."""
+        blocks = Blocks()
+        encode, _ = key_codec(self.key_coder)
+        route = lambda keys: [0] * len(keys)
+        if groups_by_window(self.windowing):
+            writer = WindowedWriter(
+                GroupWriter(0, encode, self.value_coder, blocks, route, block_bytes),
+                self.window_coder,
+            )
+        else:
+            element = coders.WindowedValueCoder(self.value_coder, self.window_coder)
+            writer = KeyedWriter(GroupWriter(0, encode, element, blocks, route, block_bytes))
+        for key, value, seconds in elements:
+            writer.write((key, value), self.context(value, seconds))
+        writer.flush()
+        return blocks.payloads
+
+    def context(self, value, seconds):
+        time = Timestamp.of(seconds)
+        windows = self.windowing.windowfn.assign(WindowFn.AssignContext(time, value))
+        return WindowedValue(None, time, windows)
+
+    def run(self, blocks, frontier=None, now=None, firings=1 << 30):
+        """A round up to its end; ``frontier`` and ``now`` are micros, unchanged if not given."""
+        if now is not None:
+            self.now = now
+        panes = []
+        for block in blocks:
+            self.grouping.take(memoryview(block))
+        panes += seen(self.grouping.process(self.frontier, self.now))
+        if frontier is not None:
+            self.frontier = frontier
+        panes += seen(self.grouping.advance(self.frontier, self.now, Firings(firings)))
+        return panes
+
+    def commit(self):
+        self.overlay.prepare()
+        self.overlay.commit()
+        self.grouping.commit()
+
+    def rollback(self):
+        self.overlay.rollback()
+        self.grouping.rollback()
+
+    def round(self, elements=(), frontier=None, now=None, firings=1 << 30):
+        """A round that is kept."""
+        panes = self.run(self.blocks(elements) if elements else [], frontier, now, firings)
+        self.commit()
+        return panes
+
+
+def seen(batches):
+    """What users see of batches."""
+    panes = []
+    for context, pairs in batches:
+        (window,) = context.windows
+        for key, values in pairs:
+            panes.append((key, sorted(values), window, context.timestamp, context.pane_info))
+    return panes
