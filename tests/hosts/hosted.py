@@ -1,0 +1,182 @@
+"""A service for tests, and a task process that calls it: ``python hosted.py`` is one task.
+
+A task reads its orders, pickled, from stdin and answers to stdout, where it dies last.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sparkdrain.hosts.call import call
+from sparkdrain.hosts.service import Abandoned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sparkdrain.hosts.identity import HostId
+    from sparkdrain.hosts.line import Address
+
+
+class Recorder:
+    """Does what the request says, and leaves marks in a directory that tests look into."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        (scratch / "store").write_text("state")
+        self.calls = 0
+        self.marks = scratch.parent.parent
+
+    def mark(self, name: str) -> None:
+        (self.marks / name).write_text(str(os.getpid()))
+
+    def run(
+        self,
+        request: bytes,
+        records: Iterator[bytes],
+        push: Callable[[tuple[int, bytes]], None],
+    ) -> None:
+        self.calls += 1
+        verb, _, argument = request.decode().partition(" ")
+        getattr(self, f"_{verb}")(argument, records, push)
+
+    def _count(self, _argument, _records, push) -> None:
+        push((0, str(self.calls).encode()))
+
+    def _pid(self, _argument, _records, push) -> None:
+        push((0, str(os.getpid()).encode()))
+
+    def _echo(self, _argument, records, push) -> None:
+        for record in records:
+            push((len(record), record))
+
+    def _fail(self, argument, _records, _push) -> None:
+        raise ValueError(argument)
+
+    def _exit(self, argument, _records, _push) -> None:
+        os._exit(int(argument))
+
+    def _kill(self, argument, _records, _push) -> None:
+        os.kill(os.getpid(), getattr(signal, argument))
+
+    def _sleep(self, _argument, _records, _push) -> None:
+        self.mark("asleep")
+        time.sleep(600)
+
+    def _resist(self, _argument, _records, _push) -> None:
+        self.mark("resisting")
+        while True:
+            try:
+                time.sleep(600)
+            except BaseException:  # noqa: BLE001 - like a loop in C
+                continue
+
+    def _flood(self, argument, _records, push) -> None:
+        self.mark("flooding")
+        try:
+            for number in range(int(argument)):
+                push((number, b"f" * 1000))
+        except Abandoned:
+            self.mark("abandoned")
+            raise
+
+    def _drip(self, _argument, _records, push) -> None:
+        self.mark("dripping")
+        try:
+            while True:
+                push((0, b"drop"))
+                time.sleep(0.001)
+        except Abandoned:
+            self.mark("abandoned")
+            raise
+
+    def _take(self, _argument, records, _push) -> None:
+        self.mark("taking")
+        try:
+            for _ in records:
+                pass
+        except Abandoned:
+            self.mark("abandoned")
+            raise
+
+    def _ignore(self, _argument, _records, push) -> None:
+        push((0, b"ignored"))
+
+    def _ticket(self, argument, _records, push) -> None:
+        self.mark("waiting")
+        while not (self.marks / argument).exists():
+            time.sleep(0.005)
+        push((0, argument.encode()))
+
+    def _breed(self, _argument, _records, push) -> None:
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+        push((0, str(child).encode()))
+
+    def close(self) -> None:
+        self.mark("closed")
+
+
+class Unmakeable:
+    def __init__(self, scratch: Path) -> None:
+        message = "no setup today"
+        raise RuntimeError(message)
+
+
+def told(error: BaseException) -> bytes:
+    return f"{type(error).__name__} of the service: {error}".encode()
+
+
+@dataclass
+class Orders:
+    """What one task is to do."""
+
+    host: HostId
+    request: bytes
+    leash: Address
+    directory: Path
+    keeper: int
+    records: list[bytes] = field(default_factory=list)
+    fresh: bool = True
+    service: Any = Recorder
+    stuck: bool = False
+    """Whether more records are to come, but never do."""
+
+    def all_records(self) -> Iterator[bytes]:
+        yield from self.records
+        if self.stuck:
+            time.sleep(600)
+
+    def run(self) -> Iterator[tuple[int, bytes]]:
+        return call(
+            self.host,
+            self.service,
+            self.request,
+            self.all_records(),
+            leash=self.leash,
+            fresh=self.fresh,
+            directory=self.directory,
+            describe=told,
+            failure=lambda text: ValueError(text.decode()),
+            keeper=lambda: self.keeper,
+        )
+
+
+def main() -> None:
+    orders = pickle.load(sys.stdin.buffer)
+    try:
+        answer: Any = list(orders.run())
+    except Exception as error:  # noqa: BLE001 - the test looks at it
+        answer = error
+    sys.stdout.buffer.write(pickle.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""A program that calls hosts from Spark tasks, and prints what it saw, as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from pyspark import SparkConf, SparkContext
+
+from sparkdrain.hosts.call import call
+from sparkdrain.hosts.identity import HostId
+from sparkdrain.hosts.leash import Leash
+from sparkdrain.hosts.service import Abandoned
+from sparkdrain.stages.spark import Exchange, local_directories, partitioner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sparkdrain.hosts.line import Address
+
+SLOTS = 2
+
+
+class Counting:
+    """Says how often it was called, by whom, and what came in."""
+
+    def __init__(self, _scratch: Path) -> None:
+        self.calls = 0
+
+    def run(
+        self,
+        request: bytes,
+        records: Iterator[bytes],
+        push: Callable[[tuple[int, bytes]], None],
+    ) -> None:
+        asked = json.loads(request)
+        self.calls += 1
+        seen = {"calls": self.calls, "host": os.getpid(), **asked, "records": len(list(records))}
+        marks = Path(asked["marks"])
+        if asked["linger"]:
+            (marks / f"lingering{asked['slot']}").touch()
+            try:
+                while True:
+                    push((0, bytes(1000)))
+                    time.sleep(0.001)
+            except Abandoned:
+                (marks / f"abandoned{asked['slot']}").touch()
+                raise
+        for partition in range(SLOTS):
+            push((partition, json.dumps(seen).encode()))
+
+    def close(self) -> None:
+        return
+
+
+@dataclass(frozen=True)
+class Task:
+    leash: Address
+    marks: str
+    fresh: bool
+    linger: bool = False
+
+    def __call__(self, slot: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+        asked = {
+            "slot": slot,
+            "worker": os.getpid(),
+            "marks": self.marks,
+            "linger": self.linger,
+        }
+        return call(
+            HostId("job", slot),
+            Counting,
+            json.dumps(asked).encode(),
+            iter(()) if self.fresh else records,
+            leash=self.leash,
+            fresh=self.fresh,
+            directory=local_directories()[0],
+        )
+
+
+def wait_for(*marks: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not all(mark.exists() for mark in marks):
+        assert time.monotonic() < deadline, marks
+        time.sleep(0.01)
+
+
+def main(reuse: str, marks: str) -> None:
+    conf = SparkConf().setMaster(f"local[{SLOTS}]").set("spark.ui.enabled", "false")
+    conf.set("spark.python.worker.reuse", reuse)
+    conf.set("spark.python.daemon.module", "sparkdrain.stages.daemon")
+    context = SparkContext(conf=conf)
+    leash = Leash("127.0.0.1", "127.0.0.1")
+    parts = partitioner(context, SLOTS, 7)
+
+    def exchange(inputs: list[Exchange], **how: bool) -> Exchange:
+        task = Task(leash.address, marks, **how)
+        return Exchange(context, task, inputs, SLOTS, range(SLOTS), parts)
+
+    def seen(exchange: Exchange) -> list[dict[str, Any]]:
+        return [json.loads(record) for record in exchange.read([0])]
+
+    first = exchange([], fresh=True)
+    rounds = [seen(first)]
+    second = exchange([first], fresh=False)
+    rounds.append(seen(second))
+
+    def cancelled() -> None:
+        context.setJobGroup("doomed", "cancelled in the middle of a call", interruptOnCancel=True)
+        try:
+            list(exchange([second], fresh=False, linger=True).read([0]))
+        except Exception:  # noqa: BLE001 - it is cancelled
+            rounds.append([])
+
+    doomed = threading.Thread(target=cancelled)
+    doomed.start()
+    wait_for(*(Path(marks) / f"lingering{slot}" for slot in range(SLOTS)))
+    context.cancelJobGroup("doomed")
+    doomed.join()
+    wait_for(*(Path(marks) / f"abandoned{slot}" for slot in range(SLOTS)))
+    context.setJobGroup("fine", "after the cancelled one")
+    rounds.append(seen(exchange([second], fresh=False)))
+    pids = [record.pid for record in leash.hosts()]
+    unended = leash.close()
+    left = [pid for pid in pids if psutil.pid_exists(pid)]
+    context.stop()
+    print(json.dumps({"rounds": rounds, "unended": len(unended), "left": left}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,29 @@
+"""Hosts outlive Spark's tasks, workers and cancelled jobs, but not the leash."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("rounds_on_spark.py")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("reuse", ["true", "false"])
+def test_a_slot_finds_its_state_again_in_every_spark_job(python, tmp_path, reuse) -> None:
+    done = python(str(PROGRAM), reuse, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout.splitlines()[-1])
+    first, second, cancelled, last = outcome["rounds"]
+    for calls, found in ((1, first), (2, second), (4, last)):
+        assert sorted((each["slot"], each["calls"]) for each in found) == [(0, calls), (1, calls)]
+    hosts = [{each["slot"]: each["host"] for each in found} for found in (first, second, last)]
+    assert hosts[0] == hosts[1] == hosts[2]
+    assert [each["records"] for each in last] == [2, 2]
+    assert cancelled == []
+    if reuse == "false":
+        workers = [each["worker"] for found in (first, second, last) for each in found]
+        assert len(set(workers)) == 6
+    assert (outcome["unended"], outcome["left"]) == (0, [])

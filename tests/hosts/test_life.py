@@ -1,0 +1,142 @@
+"""A host lives as long as its driver and its executor do, and not longer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from conftest import wait_until
+
+from sparkdrain.errors import BadSetup, WorkerLost
+
+DRIVER = """
+import sys, time
+from sparkdrain.hosts.leash import Leash
+address = Leash("127.0.0.1", "127.0.0.1").address
+print(address.port, address.key.hex(), flush=True)
+time.sleep(600)
+"""
+
+
+def gone(bench) -> None:
+    wait_until(lambda: not bench.processes())
+    assert bench.files() == []
+
+
+def test_when_the_driver_lets_go_services_are_closed_and_nothing_is_left(bench) -> None:
+    for slot in range(3):
+        bench.ask("count", slot=slot)
+    assert bench.leash.close() == ()
+    assert bench.mark("closed").exists()
+    assert bench.files() == []
+    assert {record.ended for record in bench.leash.hosts()} == {
+        "the driver closed the job; it exited with status 0"
+    }
+    wait_until(lambda: not bench.processes())
+
+
+def test_no_host_starts_after_the_driver_has_let_go(bench) -> None:
+    bench.leash.close()
+    with pytest.raises(BadSetup, match="does not reach the driver"):
+        bench.ask("count")
+    gone(bench)
+
+
+def test_a_host_asleep_in_user_code_is_woken_to_tear_down(bench) -> None:
+    task = bench.start("sleep")
+    bench.wait_for("asleep")
+    bench.leash.close()
+    assert bench.mark("closed").exists()
+    with pytest.raises(WorkerLost):
+        bench.outcome(task)
+
+
+def test_a_host_that_does_not_tear_down_is_killed(bench) -> None:
+    task = bench.start("resist")
+    bench.wait_for("resisting")
+    assert bench.leash.close(seconds=2.0) == ()
+    assert "SIGKILL" in bench.leash.hosts()[0].ended
+    assert bench.files() == []
+    with pytest.raises(WorkerLost):
+        bench.outcome(task)
+
+
+def test_what_user_code_has_started_ends_with_the_host(bench) -> None:
+    ((_, child),) = bench.ask("breed")
+    assert psutil.pid_exists(int(child))
+    bench.leash.close()
+    wait_until(lambda: not bench.processes())
+
+
+def test_hosts_tear_down_when_the_driver_dies(bench) -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, env=bench.environ
+    )
+    port, key = driver.stdout.readline().split()
+    address = type(bench.leash.address)("127.0.0.1", int(port), bytes.fromhex(key.decode()))
+    bench.ask("count", leash=address)
+    with driver:
+        driver.kill()
+    bench.wait_for("closed")
+    gone(bench)
+
+
+def test_hosts_tear_down_when_their_executor_dies(bench) -> None:
+    executor = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    bench.ask("count", keeper=executor.pid)
+    with executor:
+        executor.kill()
+    bench.wait_for("closed")
+    gone(bench)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_host_that_is_told_to_end_tears_down(bench, number) -> None:
+    bench.ask("count")
+    os.kill(bench.leash.hosts()[0].pid, number)
+    bench.wait_for("closed")
+    gone(bench)
+
+
+def warden_of(bench) -> psutil.Process:
+    return psutil.Process(bench.leash.hosts()[0].pid).parent()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_host_without_its_warden_tears_down(bench, number) -> None:
+    task = bench.start("sleep")
+    bench.wait_for("asleep")
+    warden_of(bench).send_signal(number)
+    bench.wait_for("closed")
+    with pytest.raises(WorkerLost):
+        bench.outcome(task)
+    wait_until(lambda: not bench.processes())
+
+
+def test_an_interrupt_from_the_terminal_does_not_reach_a_host(bench) -> None:
+    bench.ask("count")
+    (record,) = bench.leash.hosts()
+    assert os.getsid(record.pid) != os.getsid(0)
+    for process in (psutil.Process(record.pid), warden_of(bench)):
+        process.send_signal(signal.SIGINT)
+    assert bench.ask("count", fresh=False) == [(0, b"2")]
+
+
+def test_a_stranger_at_the_leash_keeps_nobody_waiting(bench) -> None:
+    with socket.create_connection(("127.0.0.1", bench.leash.address.port)):
+        assert bench.ask("count") == [(0, b"1")]
+        began = time.monotonic()
+        assert bench.leash.close() == ()
+        assert time.monotonic() - began < 20
+
+
+def test_the_driver_knows_its_hosts(bench) -> None:
+    ((_, pid),) = bench.ask("pid", slot=5)
+    (record,) = bench.leash.hosts()
+    assert (record.id.slot, record.pid, record.ended) == (5, int(pid), "")
