@@ -113,3 +113,22 @@ def test_with_inputs_appended(pipeline):
         return p | beam.Create([1, 2]) | beam.FlattenWith(more)
 
     gives(pipeline, build, [1, 2, 3])
+
+
+class _Tag(beam.DoFn):
+    SEEN = beam.transforms.userstate.CombiningValueStateSpec("seen", sum)
+
+    def process(self, element, seen=beam.DoFn.StateParam(SEEN)):
+        seen.add(element[1])
+        yield "stateful", element[0], seen.read()
+
+
+def test_a_stateful_dofn_beside_another_reader_of_its_input(pipeline):
+    def build(p):
+        pairs = p | beam.Create([("a", 1), ("b", 2)])
+        stateful = pairs | beam.ParDo(_Tag())
+        plain = pairs | beam.Map(lambda pair: ("plain", *pair))
+        return (stateful, plain) | beam.Flatten()
+
+    expected = [("stateful", "a", 1), ("stateful", "b", 2), ("plain", "a", 1), ("plain", "b", 2)]
+    gives(pipeline, build, expected)

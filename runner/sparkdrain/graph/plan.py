@@ -25,6 +25,8 @@ class EdgeKind(enum.Enum):
     """Input of a stateful DoFn: routed by key, handed out key after key."""
     SIDE = "side"
     """Side input: collected by the driver and published to every executor."""
+    BROADCAST = "broadcast"
+    """Side input in streaming: every block to every slot of the consuming level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +39,20 @@ class Edge:
     producer: LevelIndex
     consumer: LevelIndex
     multimap: bool = False
-    """SIDE only: the consumers look values up by key."""
+    """SIDE and BROADCAST only: the consumers look values up by key."""
     time_sorted: bool = False
     """KEYED only: the elements of a key are handed out in time order."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideInput:
-    """One use of a SIDE edge: ``transform`` reads it under ``tag``."""
+    """One use of a SIDE or BROADCAST edge: ``transform`` reads it under ``tag``."""
 
     transform: TransformId
     tag: str
     edge: EdgeId
+    main: EdgeId | None = None
+    """Streaming: the edge whose elements wait for it."""
 
 
 @dataclass(frozen=True, slots=True)

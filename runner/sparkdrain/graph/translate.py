@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -203,6 +203,8 @@ class _Part:
     sinks: list[tuple[TransformId, EdgeId]] = field(default_factory=list)
     side_inputs: list[SideInput] = field(default_factory=list)
     ends: list[beam_runner_api_pb2.PTransform] = field(default_factory=list)
+    read_by: dict[PCollectionId, EdgeId] = field(default_factory=dict)
+    """The edge through which a PCollection comes in under its own name."""
 
 
 class _Planner:
@@ -285,7 +287,11 @@ class _Planner:
             for transform in part.transforms:
                 if transform.proto.spec.urn in urns.ROOTS:
                     part.sources.append((transform.id, None))
-                for tag, pcollection in transform.inputs:
+                inputs = transform.inputs
+                if transform.gated:
+                    # Side inputs first, so that they can be told the main input's edge.
+                    inputs.sort(key=lambda tagged: tagged[0] not in transform.side_tags)
+                for tag, pcollection in inputs:
                     self._cut_input(part_of, part, transform, tag, pcollection)
 
     def _cut_input(
@@ -298,7 +304,7 @@ class _Planner:
     ) -> None:
         source = self._producer[pcollection]
         if tag in transform.side_tags:
-            kind = EdgeKind.SIDE
+            kind = EdgeKind.BROADCAST if transform.gated else EdgeKind.SIDE
         elif self._fused(source, transform):
             return
         elif transform.keyed:
@@ -312,10 +318,29 @@ class _Planner:
         else:
             kind = EdgeKind.GROUP
         edge = self._edge(part_of, kind, pcollection, transform, tag)
-        if kind is EdgeKind.SIDE:
+        if tag in transform.side_tags:
             part.side_inputs.append(SideInput(transform.id, tag, edge))
-        else:
-            self._add_source(part, edge, pcollection)
+            return
+        name = self._name_in(part, pcollection, edge)
+        transform.proto.inputs[tag] = name
+        self._add_source(part, edge, name)
+        if transform.gated:
+            part.side_inputs = [
+                replace(side, main=edge) if side.transform == transform.id else side
+                for side in part.side_inputs
+            ]
+
+    def _name_in(self, part: _Part, pcollection: PCollectionId, edge: EdgeId) -> PCollectionId:
+        """What a PCollection is called in a part that reads it through ``edge``.
+
+        One that is read through several edges has several names: what comes in through one of
+        them is for that one's readers only.
+        """
+        if part.read_by.setdefault(pcollection, edge) == edge:
+            return pcollection
+        name = PCollectionId(f"{pcollection} of edge {edge}")
+        self._components.pcollections[name].CopyFrom(self._components.pcollections[pcollection])
+        return name
 
     def _edge(
         self,
@@ -326,11 +351,11 @@ class _Planner:
         tag: str,
     ) -> EdgeId:
         """The edge on which ``consumer`` reads ``pcollection``, made at its first use."""
-        multimap = kind is EdgeKind.SIDE and tag in consumer.multimap_tags
+        multimap = tag in consumer.multimap_tags
         time_sorted = kind is EdgeKind.KEYED and consumer.time_sorted
-        # A side input is published once, whoever reads it.
+        # A side input is published once, whoever reads it; in streaming, once for each level.
         level = -1 if kind is EdgeKind.SIDE else consumer.level
-        own = "" if kind is EdgeKind.SIDE else consumer.own_edge
+        own = "" if tag in consumer.side_tags else consumer.own_edge
         key = (kind, pcollection, level, multimap, time_sorted, own)
         if key in self._edge_ids:
             return self._edge_ids[key]
