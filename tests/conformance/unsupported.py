@@ -17,7 +17,6 @@ _ALL = {
     "test_pardo_et_timer_with_no_firing": _UNBOUNDED,
     "test_pardo_et_timer_with_no_reset": _UNBOUNDED,
     "test_pardo_et_timer_with_no_reset_and_no_clear": _UNBOUNDED,
-    "test_sliding_windows": _UNBOUNDED,
     "test_unbounded_source_read": _UNBOUNDED,
 }
 
@@ -29,7 +28,5 @@ UNSUPPORTED: dict[str, str] = {
     "FnApiRunnerSuite.test_sdf_default_truncate_when_unbounded": _DRAIN,
     "FnApiRunnerSuite.test_sdf_with_truncate": _DRAIN,
     "DeduplicateTest.test_deduplication_in_different_windows": _TEST_STREAM,
-    "TimestampCombinerTest.test_combiner_earliest": _TEST_STREAM,
-    "TimestampCombinerTest.test_combiner_latest": _TEST_STREAM,
     "SideInputsTest.test_multi_triggered_gbk_side_input": _TEST_STREAM,
 }
