@@ -92,10 +92,11 @@ def wait_for(*marks: Path) -> None:
         time.sleep(0.01)
 
 
-def main(reuse: str, marks: str) -> None:
+def main(reuse: str, daemon: str, marks: str) -> None:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     conf = SparkConf().setMaster(f"local[{SLOTS}]").set("spark.ui.enabled", "false")
     conf.set("spark.python.worker.reuse", reuse)
-    conf.set("spark.python.daemon.module", "sparkdrain.stages.daemon")
+    conf.set("spark.python.daemon.module", daemon)
     context = SparkContext(conf=conf)
     leash = Leash("127.0.0.1", "127.0.0.1")
     parts = partitioner(context, SLOTS, 7)
@@ -135,4 +136,4 @@ def main(reuse: str, marks: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(*sys.argv[1:])

@@ -11,9 +11,11 @@ PROGRAM = Path(__file__).with_name("rounds_on_spark.py")
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("reuse", ["true", "false"])
-def test_a_slot_finds_its_state_again_in_every_spark_job(python, tmp_path, reuse) -> None:
-    done = python(str(PROGRAM), reuse, str(tmp_path))
+@pytest.mark.parametrize(
+    ("reuse", "daemon"), [("true", "sparkdrain.stages.daemon"), ("false", "pyspark.daemon")]
+)
+def test_a_slot_finds_its_state_again_in_every_spark_job(python, tmp_path, reuse, daemon) -> None:
+    done = python(str(PROGRAM), reuse, daemon, str(tmp_path))
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout.splitlines()[-1])
     first, second, cancelled, last = outcome["rounds"]
