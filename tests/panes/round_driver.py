@@ -18,6 +18,7 @@ from sparkdrain.shuffle.keys import key_codec
 from timers_state import MemoryStore, Overlay
 
 STATE = 7
+SECOND = 1_000_000
 
 
 class Blocks:
@@ -45,6 +46,7 @@ class Rounds:
         store=None,
         budget_bytes=16 << 20,
         memory_bytes=16 << 20,
+        block_bytes=1 << 20,
         closing=Closing.IF_NOT_EMPTY,
         on_time=OnTime.ALWAYS,
     ):
@@ -55,6 +57,7 @@ class Rounds:
         self.scratch = scratch
         self.store = MemoryStore() if store is None else store
         self.memory_bytes = memory_bytes
+        self.block_bytes = block_bytes
         self.closing, self.on_time = closing, on_time
         self.overlay = Overlay(self.store, budget_bytes, rounds=True)
         self.grouping = self.new_grouping()
@@ -75,19 +78,19 @@ class Rounds:
             on_time=self.on_time,
         )
 
-    def blocks(self, elements, block_bytes=1 << 20):
+    def blocks(self, elements):
         """Payloads for ``(key, value, seconds)``, as a producer writes them."""
         blocks = Blocks()
         encode, _ = key_codec(self.key_coder)
         route = lambda keys: [0] * len(keys)
         if groups_by_window(self.windowing):
             writer = WindowedWriter(
-                GroupWriter(0, encode, self.value_coder, blocks, route, block_bytes),
+                GroupWriter(0, encode, self.value_coder, blocks, route, self.block_bytes),
                 self.window_coder,
             )
         else:
             element = coders.WindowedValueCoder(self.value_coder, self.window_coder)
-            writer = KeyedWriter(GroupWriter(0, encode, element, blocks, route, block_bytes))
+            writer = KeyedWriter(GroupWriter(0, encode, element, blocks, route, self.block_bytes))
         for key, value, seconds in elements:
             writer.write((key, value), self.context(value, seconds))
         writer.flush()
@@ -133,5 +136,11 @@ def seen(batches):
     for context, pairs in batches:
         (window,) = context.windows
         for key, values in pairs:
-            panes.append((key, sorted(values), window, context.timestamp, context.pane_info))
+            panes.append(seen_pane(key, values, window, context.timestamp, context.pane_info))
     return panes
+
+
+def seen_pane(key, values, window, time, info):
+    """A pane as something that can be compared and sorted."""
+    pane = (info.timing, info.index, info.nonspeculative_index, info.is_first, info.is_last)
+    return (key, window.end.micros, window.start.micros, pane, sorted(values), time.micros)

@@ -12,6 +12,7 @@ from apache_beam.transforms.trigger_test import CustomTimestampingFixedWindowsWi
 from apache_beam.utils.windowed_value import PaneInfoTiming
 from round_driver import Rounds
 
+SECOND = 1_000_000
 NAMES = {
     **vars(window),
     **vars(trigger),
@@ -44,16 +45,16 @@ def rounds_for(spec, scratch):
 
 
 def described(pane):
-    _, values, found, time, info = pane
+    _, end, start, (timing, index, nonspeculative, _, last), values, time = pane
     return {
-        "window": [int(found.start), int(found.max_timestamp())],
+        "window": [start // SECOND, (end - 1) // SECOND],
         "values": values,
-        "timestamp": int(time),
-        "index": info.index,
-        "nonspeculative_index": info.nonspeculative_index,
-        "early": info.timing == PaneInfoTiming.EARLY,
-        "late": info.timing == PaneInfoTiming.LATE,
-        "final": info.is_last,
+        "timestamp": time // SECOND,
+        "index": index,
+        "nonspeculative_index": nonspeculative,
+        "early": timing == PaneInfoTiming.EARLY,
+        "late": timing == PaneInfoTiming.LATE,
+        "final": last,
     }
 
 
@@ -70,7 +71,7 @@ def test_a_transcript_comes_out_as_beam_wrote_it(spec, tmp_path):
                 output = [described(pane) for pane in rounds.round(elements)]
             case "watermark":
                 assert output == []
-                output = [described(pane) for pane in rounds.round(frontier=given * 1_000_000)]
+                output = [described(pane) for pane in rounds.round(frontier=given * SECOND)]
             case "expect":
                 for expected in given:
                     match = next(o for o in output if expected.items() <= o.items())

@@ -41,3 +41,7 @@ class OutputTime:
     def combined(self, parts: Iterable[int | None]) -> int | None:
         """Of panes that become one."""
         return self._pick((part for part in parts if part is not None), default=None)
+
+    def of_pane(self, times: WindowTimes, hold: int | None) -> int:
+        """The timestamp of a pane, by what its elements say."""
+        return times.end - 1 if self._at_end or hold is None else hold

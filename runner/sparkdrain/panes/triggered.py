@@ -244,7 +244,7 @@ class TriggeredGrouping:
         state, times = found.state, found.times
         last = finished or (by_timer and watermark >= times.expiry)
         info = self._pane_info(found, watermark, last=last, by_timer=by_timer)
-        time = times.end - 1 if state.hold is None else state.hold
+        time = self._rules.output_time.of_pane(times, state.hold)
         context = WindowedValue(None, in_millis(timestamp(time)), (found.window,), info)
         values = self._values.of(windows.chunks(found))
         state.fresh = False
