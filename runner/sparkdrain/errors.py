@@ -26,6 +26,10 @@ class UserCodeError(SparkDrainError):
     """User code raised: the message starts with the user's own exception and names the step."""
 
 
+class UnreadableState(SparkDrainError):
+    """Bytes of user state are not what the coder of the state wrote; names state, key, window."""
+
+
 class WorkerLost(SparkDrainError):
     """A Python worker ended without an answer (``os._exit``, a crash, out of memory)."""
 

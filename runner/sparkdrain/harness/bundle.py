@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sparkdrain.graph.plan import EdgeId, Stage, TransformId
+    from sparkdrain.harness.factory import MakeState
     from sparkdrain.harness.operations import SourceOperation, Writer
 
 
@@ -41,13 +42,13 @@ class StageBundle(BundleProcessor):
         components: beam_runner_api_pb2.Components,
         writers: Mapping[EdgeId, Writer],
         state_handler: Any,
-        key_state: Any,
+        make_state: MakeState,
         *,
         compiled: bool,
     ) -> None:
         self._stage = stage
         self._writers = writers
-        self._key_state = key_state
+        self._make_state = make_state
         self._compile = compiled
         self.states: dict[str, Any] = {}
         self.dofns: dict[str, Any] = {}
@@ -78,7 +79,7 @@ class StageBundle(BundleProcessor):
         factory.writers = self._writers
         factory.states = self.states
         factory.dofns = self.dofns
-        factory.key_state = self._key_state
+        factory.make_state = self._make_state
         consumers = _consumers(descriptor)
 
         @memoize
@@ -131,7 +132,7 @@ class StageBundle(BundleProcessor):
         return self.factory.tracker if self._compile else self.state_sampler
 
     def begin_key(self, encoded: bytes) -> None:
-        """The elements that follow are of one key, with this encoding."""
+        """The elements that follow are of one key, with this encoding; for bounded stages."""
         for context in self.states.values():
             context.begin_key(encoded)
 
@@ -190,7 +191,7 @@ class StageBundle(BundleProcessor):
             except Exception as failure:  # noqa: BLE001 - the first is raised below
                 error = error or failure
         for context in self.states.values():
-            context.forget_key()
+            context.close()
         for handle in self.dofns.values():
             handle.close()
         if error is not None:

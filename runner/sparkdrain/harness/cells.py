@@ -47,13 +47,19 @@ _STEP = 256
 class Again(Generic[T]):
     """An iterable that can be iterated again: each time it asks anew."""
 
-    __slots__ = ("_source",)
+    __slots__ = ("__weakref__", "_items", "_source")
 
     def __init__(self, source: Callable[[], Iterator[T]]) -> None:
         self._source = source
+        self._items: list[T] | None = None
 
     def __iter__(self) -> Iterator[T]:
-        return self._source()
+        return self._source() if self._items is None else iter(self._items)
+
+    def load(self) -> None:
+        """Hold all items from now on: the source is about to lose them."""
+        if self._items is None:
+            self._items = list(self._source())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
@@ -279,7 +285,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
     def read_range(self, min_timestamp: Any, limit_timestamp: Any) -> Iterable[Any]:
         if self._stored is None:
             return self._values[self._range(min_timestamp, limit_timestamp)]
-        low, high = _micros(min_timestamp), _micros(limit_timestamp)
+        low, high = micros(min_timestamp), micros(limit_timestamp)
         return Again(lambda: map(self._decoded, self._stored.read(low, high)))
 
     def _decoded(self, item: tuple[int, bytes]) -> tuple[Timestamp, Any]:
@@ -293,7 +299,7 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
 
     def clear_range(self, min_timestamp: Any, limit_timestamp: Any) -> None:
         if self._stored is not None:
-            self._stored.clear_range(_micros(min_timestamp), _micros(limit_timestamp))
+            self._stored.clear_range(micros(min_timestamp), micros(limit_timestamp))
             return
         cut = self._range(min_timestamp, limit_timestamp)
         del self._times[cut]
@@ -301,15 +307,16 @@ class OrderedListCell(userstate.OrderedListRuntimeState):
 
     def _range(self, low: Any, high: Any) -> slice:
         return slice(
-            bisect.bisect_left(self._times, _micros(low)),
-            bisect.bisect_left(self._times, _micros(high)),
+            bisect.bisect_left(self._times, micros(low)),
+            bisect.bisect_left(self._times, micros(high)),
         )
 
     def close(self) -> None:
         """Nothing to give back."""
 
 
-def _micros(timestamp: Any) -> int:
+def micros(timestamp: Any) -> int:
+    """A timestamp of a user, in any of Beam's forms, as microseconds."""
     return Timestamp.of(timestamp).micros
 
 

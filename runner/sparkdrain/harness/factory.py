@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -29,17 +30,20 @@ from sparkdrain.harness.operations import (
     Writer,
 )
 from sparkdrain.harness.precombine import PrecombineOperation
-from sparkdrain.harness.user_state import KeyedStateContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from apache_beam.coders import WindowedValueCoder
 
     from sparkdrain.harness.compiled.tracker import StepTracker
-    from timers_state import Overlay
 
 Consumers = dict[str, list[Any]]
+MakeState = Callable[[str, Any], Any]
+"""Makes a stateful DoFn's ``UserStateContext``, of its transform id and its window coder.
+
+Such a context also has ``begin_key`` and ``close``.
+"""
 
 
 class StageFactory(BeamTransformFactory):
@@ -49,10 +53,9 @@ class StageFactory(BeamTransformFactory):
     _known_urns = dict(BeamTransformFactory._known_urns)  # noqa: RUF012, SLF001
 
     writers: Mapping[EdgeId, Writer]
-    states: dict[str, KeyedStateContext]
+    states: dict[str, Any]
     dofns: dict[str, DoFnHandle]
-    key_state: Callable[[], Overlay]
-    """The slot's state, opened at first use."""
+    make_state: MakeState
     entry: Callable[[str], Any]
     """What the producers of a transform see of it."""
     tracker: StepTracker
@@ -120,9 +123,8 @@ def create_par_do(
     context = None
     if payload.timer_family_specs or payload.state_specs:
         coder = factory.main_input_coder(proto, payload)
-        context = factory.states[transform_id] = KeyedStateContext(
-            transform_id, len(factory.states), coder.window_coder, factory.key_state()
-        )
+        context = factory.make_state(transform_id, coder.window_coder)
+        factory.states[transform_id] = context
     tags = list(proto.outputs)
     coders = factory.get_output_coders(proto)
     spec = operation_specs.WorkerDoFn(

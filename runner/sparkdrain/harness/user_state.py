@@ -31,13 +31,13 @@ class KeyedStateContext(userstate.UserStateContext):
     """What one stateful DoFn sees of the state and timers of the present key.
 
     Args:
-        number: tells this DoFn's rows in the store from those of others.
-        overlay: the slot's state.
+        transform_id: of the DoFn.
+        window_coder: of its input.
+        overlay: its own; nobody else's rows are in there.
     """
 
-    def __init__(self, transform_id: str, number: int, window_coder: Any, overlay: Overlay) -> None:
+    def __init__(self, transform_id: str, window_coder: Any, overlay: Overlay) -> None:
         self._transform_id = transform_id
-        self._number = number
         self._window_impl = window_coder.get_impl()
         self._overlay = overlay
         self._cells: dict[tuple[Any, Any], Any] = {}
@@ -53,7 +53,7 @@ class KeyedStateContext(userstate.UserStateContext):
     def scope(self) -> KeyScope:
         """The present key's place in the store."""
         if self._scope is None:
-            self._scope = self._overlay.scope(self._number, self._key)
+            self._scope = self._overlay.scope(0, self._key)
             self._scope.before_spill = self._save
         return self._scope
 
@@ -110,6 +110,10 @@ class KeyedStateContext(userstate.UserStateContext):
             self._scope.forget()
             self._scope = None
             self._spilled = False
+
+    def close(self) -> None:
+        """The bundle is torn down."""
+        self.forget_key()
 
     def commit(self) -> None:
         """Nothing outlives a bounded bundle."""

@@ -8,6 +8,7 @@ from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.state_ids import edge_state_id
 from sparkdrain.panes.grouping import grouping_for
 from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, ImpulseInput
+from sparkdrain.rounds.keyed_state import keyed_input_for
 
 if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, Stage, TransformId
@@ -45,5 +46,7 @@ def input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inpu
                 lambda: slot.directory,
             )
             return GroupInput(grouping, source)
+        case EdgeKind.KEYED:
+            return keyed_input_for(slot, edge, stage, source)
         case _:
             raise NotImplementedError(edge.kind)

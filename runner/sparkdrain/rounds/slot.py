@@ -17,6 +17,7 @@ from sparkdrain.panes.grouping import groups_by_window
 from sparkdrain.rounds.budget import Budget
 from sparkdrain.rounds.input_for import input_for, source_input_for
 from sparkdrain.rounds.inputs import Turn
+from sparkdrain.rounds.keyed_state import state_maker
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.shard import RoundShard
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
@@ -112,7 +113,7 @@ class RoundSlot:
             self._components,
             self._writers,
             SideInputState(edges, self._open_side_input),
-            lambda: self.overlay,
+            state_maker(self._plan, stage, self.codings, self.overlay),
             compiled=self._options.compiled,
         )
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Stage, TransformId
     from sparkdrain.harness.bundle import StageBundle
+    from sparkdrain.harness.operations import SourceOperation
 
 # Elements fed at one go; between two goes, deferred work is looked after.
 _FEED = 4096
@@ -95,6 +96,10 @@ class Source:
         for start in range(0, len(elements), _FEED):
             operation.feed_windowed(elements[start : start + _FEED])
             self.shard.resume_due()
+
+    def operation(self) -> SourceOperation:
+        """The operation that takes in the elements, started."""
+        return self.shard.open().source(self._transform)
 
     def split(self, keep: float) -> list[Any]:
         """See ``SourceOperation.split``; may be called from any thread."""

@@ -12,6 +12,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
+from sparkdrain.harness.user_state import KeyedStateContext
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
 from sparkdrain.side_inputs.state import SideInputState
@@ -163,11 +164,11 @@ class Slot:
             self._components,
             self._writers,
             SideInputState(edges, self._open_side_input),
-            self._open_state,
+            self._make_state,
             compiled=self._options.compiled,
         )
 
-    def _open_state(self) -> Overlay:
+    def _make_state(self, transform_id: str, window_coder: Any) -> KeyedStateContext:
         """State for one stateful DoFn: in memory up to the slot's budget, then on its disk.
 
         Writing state out takes about three times the memory that it holds.
@@ -175,7 +176,7 @@ class Slot:
         directory = self._scratch() / f"state-{uuid.uuid4().hex}"
         overlay = Overlay(ScratchStore(directory), self._options.memory_bytes // 3)
         self._states.append(overlay)
-        return overlay
+        return KeyedStateContext(transform_id, window_coder, overlay)
 
     def _impulses(self) -> None:
         beginnings = [

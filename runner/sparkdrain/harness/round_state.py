@@ -1,0 +1,313 @@
+"""User state and timers that last between rounds: what a stateful DoFn sees of the present key.
+
+A key has its turn whenever elements came for it or its timers are due. State is read at first use
+and written back when the turn ends; timers go to the overlay at once, since they may be due in the
+same turn. The overlay ends or undoes rounds.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam.coders.coder_impl import PaneInfoCoderImpl
+from apache_beam.transforms import userstate
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
+
+from sparkdrain.errors import Unsupported
+from sparkdrain.harness.cells import micros
+from sparkdrain.harness.round_cells import ROUND_CELLS, Kind
+from timers_state import Domain
+from timers_state.keys import I64_MAX, I64_MIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.harness.round_cells import PutOff
+    from timers_state import KeyScope, Overlay, Timers
+
+_HOLD = struct.Struct(">q")
+_PANES = PaneInfoCoderImpl()
+_EXPIRY: Final = b""
+# So many windows of keys are remembered as known to expire; more of them are told again.
+_MOST_KNOWN: Final = 200_000
+
+
+class RoundKeyedState(userstate.UserStateContext):
+    """One stateful DoFn's state and timers in a slot, one key at a time.
+
+    Order of calls: ``begin_key``; elements, or timers from ``pop_due``; ``end_key``.
+
+    Args:
+        transform_id: of the DoFn.
+        state_id: tells its rows in the store from those of others.
+        window_coder: of its input.
+        overlay: the slot's state.
+        expiry_of: the time at which a window is over for good; None if windows last for ever.
+    """
+
+    def __init__(
+        self,
+        transform_id: str,
+        state_id: int,
+        window_coder: Any,
+        overlay: Overlay,
+        expiry_of: Callable[[Any], int] | None,
+    ) -> None:
+        self.transform_id = transform_id
+        self.state_id = state_id
+        self._window_impl = window_coder.get_impl()
+        self._overlay = overlay
+        self._expiry_of = expiry_of
+        self._kinds: dict[Any, tuple[Kind, Callable[[Any, Any], Any]]] = {}
+        self._families: dict[str, tuple[bytes, Domain]] = {}
+        self._known: set[tuple[bytes, bytes]] = set()
+        self._key = b""
+        self._scope: KeyScope | None = None
+        self._window: Any = None
+        self._place: _WindowPlace | None = None
+        self._places: dict[bytes, _WindowPlace] = {}
+        self._put_off: list[PutOff] = []
+        self._decoded: tuple[bytes, Any] = (b"\x00undecoded", None)
+
+    # --- turns --------------------------------------------------------------------------------
+
+    def begin_key(self, key: bytes) -> None:
+        """What follows belongs to the key with this encoding."""
+        self._key = key
+
+    def end_key(self) -> None:
+        """The key's turn is over: what has changed goes to the overlay."""
+        put_off = self._put_off
+        while put_off:
+            put_off.pop().store()
+        if self._places:
+            self._places = {}
+        self._scope = None
+        self._place = None
+        self._window = None
+
+    def close(self) -> None:
+        """Tear down what was set up for state; nothing is forgotten."""
+        for kind, _ in self._kinds.values():
+            kind.close()
+        self._kinds = {}
+
+    def scope(self) -> KeyScope:
+        """The present key's scope."""
+        scope = self._scope
+        if scope is None:
+            scope = self._scope = self._overlay.scope(self.state_id, self._key)
+        return scope
+
+    @property
+    def window(self) -> Any:
+        """The window whose state was asked for last in this turn, if any."""
+        return self._window
+
+    # --- what Beam asks -----------------------------------------------------------------------
+
+    def get_state(self, state_spec: Any, key: Any, window: Any) -> Any:
+        """The cell of ``state_spec`` in ``window``, made at first use."""
+        place = self._place
+        if place is None or window is not self._window:
+            place = self._enter(window, key)
+        cell = place.cells.get(state_spec)
+        if cell is None:
+            kind, make = self._kinds.get(state_spec) or self._kind(state_spec)
+            cell = place.cells[state_spec] = make(kind, place)
+        return cell
+
+    def get_timer(
+        self, timer_spec: Any, key: Any, window: Any, timestamp: Any, pane: Any
+    ) -> RoundTimer:
+        """A handle to set and clear timers of a family, for ``window``."""
+        place = self._place
+        if place is None or window is not self._window:
+            place = self._enter(window, key)
+        family, domain = self._families.get(timer_spec.name) or self._family(timer_spec)
+        return RoundTimer(place, family, domain, timestamp, pane)
+
+    def commit(self) -> None:
+        """Nothing: rounds are ended by the slot."""
+
+    def reset(self) -> None:
+        """Nothing: state lasts longer than bundles."""
+
+    def _kind(self, spec: Any) -> tuple[Kind, Callable[[Any, Any], Any]]:
+        for class_ in type(spec).__mro__:
+            if class_ in ROUND_CELLS:
+                kind, make = ROUND_CELLS[class_]
+                self._kinds[spec] = found = kind(self.transform_id, spec), make
+                return found
+        message = f"{self.transform_id!r}: state {spec.name!r} is of a kind not known here"
+        raise Unsupported(message)
+
+    def _family(self, spec: Any) -> tuple[bytes, Domain]:
+        event_time = TimeDomain.is_event_time(spec.time_domain)
+        found = spec.name.encode(), Domain.EVENT if event_time else Domain.PROCESSING
+        self._families[spec.name] = found
+        return found
+
+    def _enter(self, window: Any, key: Any) -> _WindowPlace:
+        section = self._window_impl.encode(window)
+        place = self._places.get(section)
+        if place is None:
+            place = self._places[section] = _WindowPlace(self, section, window, key)
+        self._window = window
+        self._place = place
+        return place
+
+    # --- timers -------------------------------------------------------------------------------
+
+    def pop_due(self, event: int, processing: int, key: Any) -> tuple[str, Any] | None:
+        """Take out the present key's next timer, as family and ``userstate.Timer``.
+
+        Those of event time come first, in time order; then those of processing time.
+
+        Args:
+            event: event time up to which timers are due.
+            processing: the same for processing time.
+            key: goes into the timer.
+        """
+        scope = self.scope()
+        found = scope.timers(Domain.EVENT).pop_due(event)
+        payload = b""
+        if found is None:
+            found = scope.timers(Domain.PROCESSING).pop_due(processing)
+            if found is None:
+                return None
+            scope.timers(Domain.HOLD).clear(found.family, found.tag, found.window)
+        payload = found.payload
+        timer = userstate.Timer(
+            user_key=key,
+            dynamic_timer_tag=found.tag.decode(),
+            windows=(self._decode_window(found.window),),
+            clear_bit=False,
+            fire_timestamp=Timestamp(micros=found.time),
+            hold_timestamp=None,
+            paneinfo=_PANES.decode(payload) if payload else PANE_INFO_UNKNOWN,
+        )
+        return found.family.decode(), timer
+
+    def expire(self, up_to: int) -> None:
+        """Forget the present key's windows that expire at or before ``up_to``.
+
+        A window that still has timers lasts until they have fired: call ``expire_window`` then.
+        """
+        for timer in self.scope().timers(Domain.EXPIRY).due(up_to):
+            self._expire(timer.window)
+
+    def expire_window(self, window: Any) -> None:
+        """Forget a window that has expired, and whose timers have fired, if these were the last."""
+        section = self._window_impl.encode(window)
+        if self.scope().timers(Domain.EXPIRY).time_of(_EXPIRY, b"", section) is None:
+            self._expire(section)
+
+    def forget_key(self) -> None:
+        """Forget the present key."""
+        self.scope().forget()
+        self._scope = None
+
+    def _expire(self, section: bytes) -> None:
+        scope = self.scope()
+        if any(scope.timers(d).is_any_set(section) for d in (Domain.EVENT, Domain.PROCESSING)):
+            return
+        self._places.pop(section, None)
+        self._known.discard((self._key, section))
+        scope.forget_window(section)
+
+    def keep(self, section: bytes, window: Any) -> None:
+        """Something is kept for ``window`` of the present key: see to it that it expires."""
+        expiry_of = self._expiry_of
+        if expiry_of is None:
+            return
+        known = self._known
+        ident = (self._key, section)
+        if ident in known:
+            return
+        self.scope().timers(Domain.EXPIRY).set(expiry_of(window), _EXPIRY, b"", section)
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known.add(ident)
+
+    def _decode_window(self, section: bytes) -> Any:
+        known, window = self._decoded
+        if known != section:
+            window = self._window_impl.decode(section)
+            self._decoded = section, window
+        return window
+
+
+class _WindowPlace:
+    """A window of the present key: see ``round_cells.Place``."""
+
+    __slots__ = ("_context", "_is_kept", "_key", "cells", "section", "window")
+
+    def __init__(self, context: RoundKeyedState, section: bytes, window: Any, key: Any) -> None:
+        self._context = context
+        self._key = key
+        self._is_kept = False
+        self.cells: dict[Any, Any] = {}
+        self.section = section
+        self.window = window
+
+    def scope(self) -> KeyScope:
+        return self._context.scope()
+
+    def keep(self) -> None:
+        if not self._is_kept:
+            self._is_kept = True
+            self._context.keep(self.section, self.window)
+
+    def put_off(self, cell: PutOff) -> None:
+        self._context._put_off.append(cell)  # noqa: SLF001 - a part of it
+
+    def timers(self, domain: Domain) -> Timers:
+        return self._context.scope().timers(domain)
+
+    def where(self) -> str:
+        return f"key {self._key!r}, window {self.window}"
+
+
+class RoundTimer(userstate.BaseTimer):
+    """Sets and clears timers of one family, key and window.
+
+    What fires in event time holds the output frontier at its time. What fires in processing time
+    holds it at the time of the element, or of the timer, that set it.
+    """
+
+    __slots__ = ("_domain", "_family", "_pane", "_place", "_timestamp")
+
+    def __init__(
+        self, place: _WindowPlace, family: bytes, domain: Domain, timestamp: Any, pane: Any
+    ) -> None:
+        self._place = place
+        self._family = family
+        self._domain = domain
+        self._timestamp = timestamp
+        self._pane = pane
+
+    def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
+        """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
+        time = timestamp.micros if type(timestamp) is Timestamp else micros(timestamp)
+        place = self._place
+        place.keep()
+        tag = dynamic_timer_tag.encode()
+        pane = self._pane
+        payload = b"" if pane is PANE_INFO_UNKNOWN else _PANES.encode(pane)
+        fire = min(max(time, I64_MIN), I64_MAX)
+        place.timers(self._domain).set(fire, self._family, tag, place.section, payload)
+        if self._domain is Domain.PROCESSING:
+            hold = micros(self._timestamp)
+            place.timers(Domain.HOLD).set(hold, self._family, tag, place.section)
+
+    def clear(self, dynamic_timer_tag: str = "") -> None:
+        """Take back the setting of this tag, if there is one."""
+        place = self._place
+        tag = dynamic_timer_tag.encode()
+        place.timers(self._domain).clear(self._family, tag, place.section)
+        if self._domain is Domain.PROCESSING:
+            place.timers(Domain.HOLD).clear(self._family, tag, place.section)

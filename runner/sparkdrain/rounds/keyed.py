@@ -1,0 +1,300 @@
+"""Stateful DoFns: elements of a round key after key, then the timers that are due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.transforms.window import WindowedValue
+
+from sparkdrain.panes.round_blocks import loaded
+from sparkdrain.panes.times import whole_millis
+from sparkdrain.rounds.keyed_errors import tell_key
+from sparkdrain.watermarks.frontier import BEGIN, END
+from timers_state import Domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from sparkdrain.graph.plan import TransformId
+    from sparkdrain.harness.bundle import StageBundle
+    from sparkdrain.harness.round_state import RoundKeyedState
+    from sparkdrain.panes.round_blocks import RoundBlocks
+    from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.rounds.keyed_sorted import SortedWait
+    from sparkdrain.shuffle.coding import ElementCoding
+    from sparkdrain.stages.shard import Source
+    from timers_state import Overlay
+
+
+@dataclass(frozen=True, slots=True)
+class Stateful:
+    """A DoFn with state or timers, and the number of what it keeps."""
+
+    transform: TransformId
+    state_id: int
+
+
+class KeyedInput:
+    """The elements of a KEYED edge, and the timers of the DoFns behind it.
+
+    In a turn, keys come one after the other: all that a key has to do is done before the next one.
+    Order of a key: its elements; event timers that are due, in time order; then the same for
+    processing time, event timers first again after each. What a callback sets takes part. When the
+    input has ended, all processing-time timers are due, as in a bounded pipeline.
+
+    Args:
+        source: where the edge enters the stage.
+        stateful: what the edge feeds.
+        coding: of the values.
+        decode_key: of the keys.
+        expiry_of: the time at which a window is over for good; None if windows last for ever.
+        overlay: the slot's state.
+        blocks: collects a round's input.
+        wait: where elements wait for their time, if they must come in time order.
+    """
+
+    reason = "timers"
+
+    def __init__(
+        self,
+        source: Source,
+        stateful: Sequence[Stateful],
+        coding: ElementCoding,
+        decode_key: Callable[[bytes], Any],
+        expiry_of: Callable[[Any], int] | None,
+        overlay: Overlay,
+        blocks: RoundBlocks,
+        wait: SortedWait | None,
+    ) -> None:
+        self._source = source
+        self._stateful = stateful
+        self._coding = coding
+        self._decode_key = decode_key
+        self._expiry_of = expiry_of
+        self._overlay = overlay
+        self._blocks = blocks
+        self._wait = wait
+        self._dropped = 0
+        self._hold = END
+        self._wake: int | None = None
+
+    # --- elements -----------------------------------------------------------------------------
+
+    def take(self, payload: memoryview) -> None:
+        """Collect a block."""
+        self._blocks.add(payload)
+
+    def process(self, turn: Turn) -> None:
+        """Feed the elements of the round, and those that have waited long enough."""
+        decode = self._coding.windowed_values.decode
+        late = turn.before if self._expiry_of is not None else BEGIN
+        feeder: _Feeder | None = None
+        for _, encoded, chunks in self._blocks.groups():
+            batches: Iterator[list[Any]] = map(decode, loaded(chunks))
+            if late > BEGIN:
+                batches = (self._timely(elements, late) for elements in batches)
+            if self._wait is not None:
+                batches = self._wait.take(encoded, batches, turn)
+            if feeder is None:
+                feeder = self._feeder()
+            feeder.feed(encoded, batches)
+        if self._wait is not None:
+            for encoded, batches in self._wait.due(turn):
+                feeder = feeder or self._feeder()
+                feeder.feed(encoded, batches)
+
+    def _timely(self, elements: list[Any], late: int) -> list[Any]:
+        """Those whose windows have not all expired. None has, if the element is on time itself."""
+        if all(element.timestamp_micros >= late for element in elements):
+            return elements
+        timely = []
+        for element in elements:
+            left = tuple(window for window in element.windows if not self._expired(window, late))
+            self._dropped += len(element.windows) - len(left)
+            if len(left) == len(element.windows):
+                timely.append(element)
+            elif left:
+                timely.append(
+                    WindowedValue(element.value, element.timestamp, left, element.pane_info)
+                )
+        return timely
+
+    def _expired(self, window: Any, frontier: int) -> bool:
+        assert self._expiry_of is not None
+        return self._expiry_of(window) <= frontier
+
+    def _feeder(self) -> _Feeder:
+        bundle = self._source.shard.open()
+        contexts = [bundle.states[one.transform] for one in self._stateful]
+        return _Feeder(self._source.operation().feed_windowed, contexts, self._decode_key)
+
+    # --- timers -------------------------------------------------------------------------------
+
+    def advance(self, turn: Turn) -> None:
+        """Fire timers; windows that are over, with all their timers, are forgotten."""
+        in_time = all(self._fire(one, turn) for one in self._stateful)
+        self._hold = self._first_hold()
+        self._wake = self._first_wake() if in_time else turn.now
+
+    def _fire(self, one: Stateful, turn: Turn) -> bool:
+        """Fire what is due for one DoFn; whether the budget was enough."""
+        overlay, budget = self._overlay, turn.budget
+        processing = END if turn.after == END else turn.now
+        firing: _Firing | None = None
+        for domain, up_to in (
+            (Domain.EVENT, turn.after),
+            (Domain.PROCESSING, processing),
+            (Domain.EXPIRY, turn.after),
+        ):
+            while (encoded := overlay.next_due(one.state_id, domain, up_to)) is not None:
+                if budget.is_spent():
+                    return False
+                if firing is None:
+                    firing = self._firing(one, turn, processing)
+                if domain is Domain.EXPIRY:
+                    firing.expire(encoded)
+                else:
+                    firing.fire(encoded)
+        return True
+
+    def _firing(self, one: Stateful, turn: Turn, processing: int) -> _Firing:
+        bundle = self._source.shard.open()
+        return _Firing(bundle, one, turn, processing, self._decode_key, self._expiry_of)
+
+    def _first_hold(self) -> int:
+        firsts = [
+            first
+            for one in self._stateful
+            for domain in (Domain.EVENT, Domain.HOLD)
+            if (first := self._overlay.first_time(one.state_id, domain)) is not None
+        ]
+        if self._wait is not None:
+            firsts.append(self._wait.hold())
+        # What is sent has whole milliseconds.
+        return min(END, whole_millis(min(firsts, default=END)))
+
+    def _first_wake(self) -> int | None:
+        firsts = [
+            first
+            for one in self._stateful
+            if (first := self._overlay.first_time(one.state_id, Domain.PROCESSING)) is not None
+        ]
+        first = min(firsts, default=END + 1)
+        return first if first <= END else None
+
+    # --- what the slot asks -------------------------------------------------------------------
+
+    def hold(self) -> int:
+        """See ``Input``: as it was at the end of ``advance``."""
+        return self._hold
+
+    def wake(self) -> int | None:
+        """See ``Input``: as it was at the end of ``advance``."""
+        return self._wake
+
+    def take_dropped(self) -> int:
+        """See ``Input``."""
+        dropped, self._dropped = self._dropped, 0
+        if self._wait is not None:
+            dropped += self._wait.take_dropped()
+        return dropped
+
+    def commit(self) -> None:
+        """See ``Input``."""
+
+    def close(self) -> None:
+        """See ``Input``."""
+        self._blocks.clear()
+
+
+class _Feeder:
+    """Feeds elements of one key after the other."""
+
+    def __init__(
+        self,
+        feed: Callable[[list[Any]], None],
+        contexts: list[RoundKeyedState],
+        decode_key: Callable[[bytes], Any],
+    ) -> None:
+        self._feed = feed
+        self._contexts = contexts
+        self._decode_key = decode_key
+
+    def feed(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
+        """Feed all elements of a key."""
+        key = self._decode_key(encoded)
+        contexts = self._contexts
+        for context in contexts:
+            context.begin_key(encoded)
+        try:
+            for elements in batches:
+                for element in elements:
+                    element.value = (key, element.value)
+                self._feed(elements)
+            for context in contexts:
+                context.end_key()
+        except Exception as error:
+            tell_key(error, key, contexts[0].window if contexts else None)
+            raise
+
+
+class _Firing:
+    """Fires the timers of one DoFn, key after key, in one turn."""
+
+    def __init__(
+        self,
+        bundle: StageBundle,
+        one: Stateful,
+        turn: Turn,
+        processing: int,
+        decode_key: Callable[[bytes], Any],
+        expiry_of: Callable[[Any], int] | None,
+    ) -> None:
+        self._context: RoundKeyedState = bundle.states[one.transform]
+        self._process_timer = bundle.ops[one.transform].process_timer
+        self._turn = turn
+        self._processing = processing
+        self._decode_key = decode_key
+        self._expiry_of = expiry_of
+
+    def fire(self, encoded: bytes) -> None:
+        """Fire timers of a key until none is due, or the budget is spent."""
+        context, budget, after = self._context, self._turn.budget, self._turn.after
+        processing = self._processing
+        key = self._decode_key(encoded)
+        fired: set[Any] = set()
+        context.begin_key(encoded)
+        while (due := context.pop_due(after, processing, key)) is not None:
+            family, timer = due
+            window = timer.windows[0]
+            try:
+                self._process_timer(family, timer)
+            except Exception as error:
+                tell_key(error, key, window, family)
+                raise
+            if self._expiry_of is not None and self._expiry_of(window) <= after:
+                fired.add(window)
+            budget.spend(1)
+            if budget.is_spent():
+                break
+        try:
+            context.end_key()
+        except Exception as error:
+            tell_key(error, key, context.window)
+            raise
+        for window in fired:
+            context.begin_key(encoded)
+            context.expire_window(window)
+            context.end_key()
+
+    def expire(self, encoded: bytes) -> None:
+        """Forget the windows of a key that are over; all of it when everything is."""
+        context = self._context
+        context.begin_key(encoded)
+        if self._turn.after == END:
+            context.forget_key()
+        else:
+            context.expire(self._turn.after)
+        context.end_key()
+        self._turn.budget.spend(1)

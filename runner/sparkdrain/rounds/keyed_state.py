@@ -1,0 +1,91 @@
+"""Which DoFns of a stage keep state, under which number, and for how long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms.window import GlobalWindows
+
+from sparkdrain.graph import urns
+from sparkdrain.graph.plan import EdgeKind, TransformId
+from sparkdrain.graph.state_ids import edge_state_id, transform_state_id
+from sparkdrain.harness.round_state import RoundKeyedState
+from sparkdrain.panes.round_blocks import RoundBlocks
+from sparkdrain.panes.times import WindowTimes
+from sparkdrain.rounds.keyed import KeyedInput, Stateful
+from sparkdrain.rounds.keyed_sorted import SortedWait
+from sparkdrain.shuffle.keys import key_codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.graph.plan import Edge, Plan, Stage
+    from sparkdrain.harness.factory import MakeState
+    from sparkdrain.rounds.slot import RoundSlot
+    from sparkdrain.stages.edges import Codings
+    from sparkdrain.stages.shard import Source
+    from timers_state import Overlay
+
+
+def keyed_input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> KeyedInput:
+    """The input that a KEYED edge is."""
+    coder = slot.codings.coder(edge)
+    coding = slot.codings.elements(edge, coder.value_coder())
+    _, decode_key = key_codec(coder.key_coder())
+    windowing = slot.codings.windowing(edge)
+    wait = None
+    if edge.time_sorted:
+        lateness = windowing.allowed_lateness.micros
+        wait = SortedWait(slot.overlay, edge_state_id(edge.id), coding, lateness)
+    return KeyedInput(
+        source,
+        stateful_behind(slot.plan, stage, edge),
+        coding,
+        decode_key,
+        expiry_for(windowing),
+        slot.overlay,
+        RoundBlocks(slot.options.memory_bytes, lambda: slot.directory),
+        wait,
+    )
+
+
+def state_maker(plan: Plan, stage: Stage, codings: Codings, overlay: Overlay) -> MakeState:
+    """Makes what the stateful DoFns of a stage see of their state."""
+    edges = {edge.id: edge for edge in plan.edges}
+    made = {
+        one.transform: (one.state_id, expiry_for(codings.windowing(edges[id_])))
+        for _, id_ in stage.sources
+        if id_ is not None and edges[id_].kind is EdgeKind.KEYED
+        for one in stateful_behind(plan, stage, edges[id_])
+    }
+
+    def make(transform_id: str, window_coder: Any) -> RoundKeyedState:
+        state_id, expiry_of = made[TransformId(transform_id)]
+        return RoundKeyedState(transform_id, state_id, window_coder, overlay, expiry_of)
+
+    return make
+
+
+def stateful_behind(plan: Plan, stage: Stage, edge: Edge) -> list[Stateful]:
+    """The DoFns with state or timers that read ``edge`` in ``stage``."""
+    (source,) = (transform for transform, id_ in stage.sources if id_ == edge.id)
+    protos = {
+        id_: beam_runner_api_pb2.PTransform.FromString(data) for id_, data in stage.transforms
+    }
+    fed = set(protos[source].outputs.values())
+    found = []
+    for id_, proto in protos.items():
+        if proto.spec.urn == urns.PAR_DO and fed.intersection(proto.inputs.values()):
+            payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+            if payload.state_specs or payload.timer_family_specs:
+                found.append(Stateful(id_, transform_state_id(plan, id_)))
+    return found
+
+
+def expiry_for(windowing: Any) -> Callable[[Any], int] | None:
+    """Tells the time at which nothing more is kept of a window; None if windows last for ever."""
+    if windowing.windowfn == GlobalWindows():
+        return None
+    lateness = windowing.allowed_lateness.micros
+    return lambda window: WindowTimes.of(window, lateness).expiry
