@@ -50,10 +50,13 @@ class Bench:
         }
 
     def orders(self, request: str, slot: int = 0, **more: Any) -> hosted.Orders:
-        given = {"leash": self.leash.address, "keeper": os.getpid(), **more}
-        return hosted.Orders(
-            HostId("job", slot), request.encode(), directory=self.directory, **given
-        )
+        given = {
+            "leash": self.leash.address,
+            "keeper": os.getpid(),
+            "directory": self.directory,
+            **more,
+        }
+        return hosted.Orders(HostId("job", slot), request.encode(), **given)
 
     def start(
         self, request: str, slot: int = 0, pass_fds: tuple[int, ...] = (), **more: Any

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.home import Home
     from sparkdrain.hosts.service import Service
 
-_READY: Final = b"ready"
+_READY: Final = "ready"
+_ELSEWHERE: Final = "elsewhere"
 _BIRTH_SECONDS: Final = 60
 _REPORT_BYTES: Final = 4096
 
@@ -59,7 +60,7 @@ class Birth:
     describe: Callable[[BaseException], bytes]
 
     def give(self, listener: socket.socket, scratch: Path) -> None:
-        """Start the host; it listens when this returns.
+        """Start the host; it listens when this returns, unless there is one elsewhere already.
 
         Raises:
             BadSetup: it could not be started.
@@ -80,8 +81,8 @@ class Birth:
             report = _read(ready)
         finally:
             os.close(ready)
-        if report != _READY:
-            text = report.decode(errors="replace") or "it ended, or did not answer in time"
+        if report not in {_READY, _ELSEWHERE}:
+            text = report or "it ended, or did not answer in time"
             message = f"The process for the state of slot {self.id.slot} did not start: {text}"
             raise BadSetup(message)
 
@@ -93,8 +94,8 @@ class Birth:
             os.setsid()
             if os.fork() == 0:
                 self._be_warden(listener, scratch, keeper, done)
-        except BaseException as error:  # noqa: BLE001 - never back into the worker's code
-            _tell(done, error)
+        except BaseException:  # noqa: BLE001 - never back into the worker's code
+            traceback.print_exc()
         finally:
             os._exit(0)
 
@@ -104,26 +105,43 @@ class Birth:
         gc.disable()
         # Until it listens to the driver, nothing else would end it.
         signal.alarm(_BIRTH_SECONDS)
-        line = self._dial()
-        lifeline, held = os.pipe()
-        warden = Warden(line, keeper)
-        child = os.fork()
-        if child == 0:
-            self._be_host(listener, scratch, lifeline)
-        listener.close()
-        os.close(lifeline)
-        line.send(HostRecord(self.id, socket.gethostname(), child))
-        if line.recv() != WELCOME:
-            message = "the job is over"
-            raise ConnectionAbortedError(message)
+        try:
+            line = self._dial()
+            warden = Warden(line, keeper)
+            child = self._bear(listener, scratch, line)
+        except Exception as error:  # noqa: BLE001 - the worker raises it
+            _tell(done, str(error))
+            # Now that it is told, the worker lets go of the lock.
+            self.home.leave(scratch)
+            return
         signal.alarm(0)
-        os.write(done, _READY)
-        os.close(done)
+        _tell(done, _READY)
         ended = warden.wait(child)
         self.home.leave(scratch)
         with contextlib.suppress(OSError):
             line.send(ended)
-        os.close(held)
+
+    def _bear(self, listener: socket.socket, scratch: Path, line: Connection) -> int:
+        """Fork the host and make it known to the driver."""
+        remote = _listen_at(line)
+        # The host has the one end; this process never closes the other.
+        lifeline, _ = os.pipe()
+        child = os.fork()
+        if child == 0:
+            self._be_host(listener, remote, scratch, lifeline)
+        record = HostRecord(self.id, socket.gethostname(), child, remote.getsockname()[:2])
+        for inherited in (listener, remote):
+            inherited.close()
+        os.close(lifeline)
+        try:
+            line.send(record)
+            answer = line.recv()
+        except (EOFError, OSError):
+            answer = "the job is over"
+        if answer != WELCOME:
+            os.kill(child, signal.SIGKILL)
+            raise ConnectionError(_ELSEWHERE if isinstance(answer, HostRecord) else answer)
+        return child
 
     def _dial(self) -> Connection:
         try:
@@ -132,16 +150,26 @@ class Birth:
             message = f"this machine does not reach the driver at {self.leash}: {error!r}"
             raise ConnectionError(message) from error
 
-    def _be_host(self, listener: socket.socket, scratch: Path, lifeline: int) -> NoReturn:
+    def _be_host(
+        self, listener: socket.socket, remote: socket.socket, scratch: Path, lifeline: int
+    ) -> NoReturn:
         status = 1
         try:
             os.setpgid(0, 0)
-            let_go({listener.fileno(), lifeline})
+            let_go({listener.fileno(), remote.fileno(), lifeline})
             faulthandler.enable(2)
             # What the worker has imported is never garbage.
             gc.freeze()
             gc.enable()
-            Host(listener, lifeline, scratch, self.make_service, self.describe).run()
+            Host(
+                listener,
+                remote,
+                self.leash.key,
+                lifeline,
+                scratch,
+                self.make_service,
+                self.describe,
+            ).run()
             status = 0
         except BaseException:  # noqa: BLE001 - never back into the worker's code
             traceback.print_exc()
@@ -152,11 +180,23 @@ class Birth:
             os._exit(status)
 
 
-def _tell(done: int, error: BaseException) -> None:
+def _listen_at(line: Connection) -> socket.socket:
+    """Listen where this machine is in the network that leads to the driver, and only there."""
+    with socket.socket(fileno=os.dup(line.fileno())) as connected:
+        here = connected.getsockname()[0]
+        return socket.create_server((here, 0), family=connected.family)
+
+
+def _tell(done: int, report: str) -> None:
+    # Without a worker, a host is as good for the next one.
     with contextlib.suppress(OSError):
-        os.write(done, str(error).encode(errors="replace")[:_REPORT_BYTES] or b"?")
+        os.write(done, report.encode(errors="replace")[:_REPORT_BYTES] or b"?")
+    os.close(done)
 
 
-def _read(ready: int) -> bytes:
-    readable, _, _ = select.select([ready], [], [], _BIRTH_SECONDS)
-    return os.read(ready, _REPORT_BYTES) if readable else b""
+def _read(ready: int) -> str:
+    waiting = select.poll()
+    waiting.register(ready, select.POLLIN)
+    if not waiting.poll(1000 * _BIRTH_SECONDS):
+        return ""
+    return os.read(ready, _REPORT_BYTES).decode(errors="replace")

@@ -13,7 +13,7 @@ from sparkdrain.hosts.birth import Birth
 from sparkdrain.hosts.feed import Feed
 from sparkdrain.hosts.frames import Ended, FrameReader, Kind, records_of
 from sparkdrain.hosts.home import Home
-from sparkdrain.hosts.line import Address, Ask, ask
+from sparkdrain.hosts.line import Address, Ask, ask, dial_host
 from sparkdrain.hosts.process import parent_of
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ def call(
 ) -> Iterator[tuple[int, bytes]]:
     """Have ``host`` serve one call; the pairs that it pushes come out, in bounded memory.
 
-    A call waits while the host serves another one. What the caller does not wait for any more
-    is given up: close the generator, or end the process.
+    The host may be on another executor: Spark runs a slot's tasks where it likes. A call waits
+    while the host serves another one. What the caller does not wait for any more is given up:
+    close the generator, or end the process.
 
     Args:
         host: whose state is needed.
@@ -66,7 +67,7 @@ def call(
         records: for the service; a thread takes them while pairs come out.
         leash: the driver that the host belongs to.
         fresh: whether a host may be started, if there is none, as it holds no state yet.
-        directory: where hosts of this executor keep their files.
+        directory: where hosts of this executor keep their files; for all tasks the same.
         describe: what a new host tells an exception of the service with, now and later.
         failure: the exception to raise here for what ``describe`` said there.
         keeper: finds the process that a new host must not outlive, beside the driver's.
@@ -107,17 +108,31 @@ class _Line:
 
 def _reach(birth: Birth, *, fresh: bool) -> _Line:
     for _ in range(_ATTEMPTS):
-        connection = birth.home.connect()
+        connection = birth.home.connect() or _connect_elsewhere(birth)
         if connection is None and fresh:
             connection = _start(birth)
         if connection is None:
-            break
+            # If it was to be started, there is one elsewhere now.
+            continue
         reader = FrameReader(connection)
         try:
             return _Line(connection, reader, int(reader.payload(Kind.HELLO)))
         except Ended:  # It was about to end when we came.
             connection.close()
     raise _missing(birth)
+
+
+def _connect_elsewhere(birth: Birth) -> socket.socket | None:
+    """A connection to the host that the driver knows of, if it is alive."""
+    known = ask(birth.leash, Ask(birth.id))
+    if known is None or known.ended:
+        return None
+    try:
+        return dial_host(known.address, birth.leash.key)
+    except (OSError, EOFError):
+        # It has just ended, or it is out of reach: the driver will know.
+        ask(birth.leash, Ask(birth.id, known.pid))
+        return None
 
 
 def _start(birth: Birth) -> socket.socket | None:
@@ -145,20 +160,19 @@ def _missing(birth: Birth) -> HostMissing:
     known = ask(birth.leash, Ask(host))
     if known is None:
         where = "no process has held it, as far as the driver can be asked"
-    elif known.ended or known.machine == here:
+    elif known.ended:
         where = f"it was in {known}"
     else:
-        where = f"it is in {known}, but Spark runs the task elsewhere"
-    return HostMissing(
-        f"The state of slot {host.slot} is gone: {where}. This task runs on {here}, where no "
-        "process holds it."
-    )
+        where = f"it was in {known}, which does not answer"
+    return HostMissing(f"The state of slot {host.slot} is gone: {where}. (Asked from {here}.)")
 
 
 def _lost(birth: Birth, pid: int) -> WorkerLost:
     known = ask(birth.leash, Ask(birth.id, pid))
-    how = known.ended if known is not None and known.pid == pid else ""
+    who = f"process {pid}, which ended in an unknown way"
+    if known is not None and known.pid == pid:
+        who = str(known)
     return WorkerLost(
-        f"The process that holds the state of slot {birth.id.slot} ended while it was at work "
-        f"(process {pid} on {socket.gethostname()}): {how or 'how it ended is unknown'}."
+        f"The process that holds the state of slot {birth.id.slot} ended while it was at work: "
+        f"{who}."
     )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _LOOK_SECONDS: Final = 0.05
+# Over a network, its end is not always one for both directions; not all systems know this.
+_HUNG_UP: Final = getattr(select, "POLLRDHUP", 0)
 
 
 class Caller:
@@ -41,8 +43,8 @@ class Caller:
         self._reader = FrameReader(connection)
         self._writer = FrameWriter(sender(connection))
         self._hung_up = select.poll()
-        # Without any flag, it is woken by the end of the connection alone.
-        self._hung_up.register(connection, 0)
+        # Woken by the end of the connection alone.
+        self._hung_up.register(connection, _HUNG_UP)
         self._looked = clock()
         self._all_taken = False
 

@@ -41,7 +41,9 @@ class Ended(Exception):
 
 
 def widen(connection: socket.socket) -> None:
-    """Ask for buffers that hold a frame or more."""
+    """Ask for buffers that hold a frame or more; TCP sizes its own."""
+    if connection.family != socket.AF_UNIX:
+        return
     for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         connection.setsockopt(socket.SOL_SOCKET, buffer, _SOCKET_BYTES)
 

@@ -50,24 +50,30 @@ class Home:
         return self.job / f"{self.slot}.lock"
 
     @contextmanager
-    def locked(self) -> Iterator[int]:
+    def locked(self, *, make: bool = True) -> Iterator[int]:
         """Be the only one at work on these files; the lock's descriptor.
 
         The content of the lock file names the scratch directory of the host born last.
+
+        Raises:
+            FileNotFoundError: there is no lock, and it is not to be made.
         """
-        descriptor = self._take_lock()
+        descriptor = self._take_lock(make)
         try:
             yield descriptor
         finally:
             os.close(descriptor)
 
-    def _take_lock(self) -> int:
+    def _take_lock(self, make: bool) -> int:
         while True:
-            self.job.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if make:
+                self.job.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
-            except FileNotFoundError:  # ``leave`` has just removed the directory
-                continue
+                descriptor = os.open(self._lock, os.O_RDWR | (os.O_CREAT if make else 0), 0o600)
+            except FileNotFoundError:
+                if make:  # ``leave`` has just removed the directory.
+                    continue
+                raise
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), self._lock.stat()):
@@ -108,13 +114,12 @@ class Home:
     def leave(self, scratch: Path) -> None:
         """Remove what is left of the host that had this scratch directory, and only of it."""
         shutil.rmtree(scratch, ignore_errors=True)
-        if not self.job.exists():
-            return
+        # The executor may be removing the directories above.
+        with contextlib.suppress(OSError), self.locked(make=False) as lock:
+            if os.pread(lock, 255, 0).decode() == scratch.name:
+                self._socket.unlink(missing_ok=True)
+                self._lock.unlink()
         with contextlib.suppress(OSError):
-            with self.locked() as lock:
-                if os.pread(lock, 255, 0).decode() == scratch.name:
-                    self._socket.unlink(missing_ok=True)
-                    self._lock.unlink()
             self.job.rmdir()
 
 

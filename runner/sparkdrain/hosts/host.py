@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from sparkdrain.hosts.caller import Caller
 from sparkdrain.hosts.frames import Kind
+from sparkdrain.hosts.line import admit
 from sparkdrain.hosts.service import Abandoned, Stopped
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ class Host:
     """Runs a service in this process's main thread until the process is told to end.
 
     Args:
-        listener: where tasks connect.
+        listener: where tasks of this executor connect.
+        remote: where other tasks connect, and show that they know the key.
+        key: the job's.
         lifeline: a pipe that ends with the process that watches this one.
         scratch: a directory for the service.
         make_service: called when the first call has come.
@@ -39,12 +42,16 @@ class Host:
     def __init__(
         self,
         listener: socket.socket,
+        remote: socket.socket,
+        key: bytes,
         lifeline: int,
         scratch: Path,
         make_service: Callable[[Path], Service],
         describe: Callable[[BaseException], bytes],
     ) -> None:
         self._listener = listener
+        self._remote = remote
+        self._key = key
         self._lifeline = lifeline
         self._scratch = scratch
         self._make_service = make_service
@@ -56,7 +63,7 @@ class Host:
     def run(self) -> None:
         """Serve until SIGTERM, or until making the service fails; then close the service."""
         waker, woken = socket.socketpair()
-        with self._listener, waker, woken:
+        with self._listener, self._remote, waker, woken:
             waker.setblocking(False)
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, self._stop)
@@ -67,15 +74,14 @@ class Host:
                     self._serve(connection)
             except Stopped:
                 pass
-            # Whoever comes now is to find nobody, rather than to wait for nothing.
-            self._listener.close()
-            self._close()
+            finally:
+                self._close()
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping = True
         if self._interruptible:
-            # Out of whatever user code is in the middle of, sleep and endless loops included.
-            self._interruptible = False
+            # Out of whatever user code is in the middle of, sleep and endless loops included. It
+            # is told again and again: some places, finalizers above all, swallow exceptions.
             raise Stopped
 
     def _follow(self) -> NoReturn:
@@ -87,11 +93,16 @@ class Host:
 
     def _next(self, woken: socket.socket) -> socket.socket | None:
         waiting = select.poll()
-        waiting.register(self._listener, select.POLLIN)
-        waiting.register(woken, select.POLLIN)
+        for source in (self._listener, self._remote, woken):
+            waiting.register(source, select.POLLIN)
         while not self._stopping:
-            if any(ready == self._listener.fileno() for ready, _ in waiting.poll()):
+            ready = {descriptor for descriptor, _ in waiting.poll()}
+            if self._listener.fileno() in ready:
                 return self._listener.accept()[0]
+            if self._remote.fileno() in ready:
+                admitted = admit(self._remote.accept()[0], self._key)
+                if admitted is not None:
+                    return admitted
         return None
 
     def _check(self) -> None:
@@ -127,6 +138,10 @@ class Host:
             caller.end(Kind.DONE)
 
     def _close(self) -> None:
+        self._interruptible = False
+        # Whoever comes now is to find nobody, rather than to wait for nothing.
+        for listener in (self._listener, self._remote):
+            listener.close()
         if self._service is not None:
             try:
                 self._service.close()

@@ -21,12 +21,14 @@ class HostRecord:
         id: what it hosts.
         machine: the machine's name.
         pid: of the process that runs the service.
+        address: where tasks on other executors connect.
         ended: how it ended; empty as long as it lives.
     """
 
     id: HostId
     machine: str
     pid: int
+    address: tuple[str, int]
     ended: str = ""
 
     def __str__(self) -> str:

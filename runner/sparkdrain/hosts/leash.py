@@ -110,7 +110,13 @@ class Leash:
         with self._changed:
             if self._closed is not None:
                 return
-            self._lines[line] = self._records[record.id] = record
+            other = self._records.get(record.id)
+            wanted = other is None or bool(other.ended)
+            if wanted:
+                self._lines[line] = self._records[record.id] = record
+        if not wanted:
+            line.send(other)
+            return
         ended = _LOST
         try:
             line.send(WELCOME)
@@ -118,6 +124,5 @@ class Leash:
         finally:
             with self._changed:
                 del self._lines[line]
-                if self._records[record.id].pid == record.pid:
-                    self._records[record.id] = replace(record, ended=ended)
+                self._records[record.id] = replace(record, ended=ended)
                 self._changed.notify_all()

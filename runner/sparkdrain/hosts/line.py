@@ -1,13 +1,16 @@
-"""The line between the machines of a job and its driver: how it is opened, and what is said.
+"""Connections between the machines of a job: how they are opened, and what is said to the driver.
 
 A warden says its host's ``HostRecord`` and hears ``WELCOME``, later ``Close``; in the end it says
-how the host ended, as text. A task may ``Ask`` about a host instead.
+how the host ended, as text. If there is a host of that name already, it hears of that one instead.
+A task may ``Ask`` about a host.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import struct
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import TYPE_CHECKING, Final
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
 WELCOME: Final = "welcome"
 _CONNECT_SECONDS: Final = 20.0
+_HANDSHAKE_SECONDS: Final = 5
 # Together: a machine that is silent for a minute and a half is gone.
 _KEEPALIVE: Final = (
     ("TCP_KEEPIDLE", 30),
@@ -79,9 +83,42 @@ def dial(address: Address) -> Connection:
     connected.settimeout(None)
     keep_alive(connected)
     line = Connection(connected.detach())
-    answer_challenge(line, address.key)
-    deliver_challenge(line, address.key)
+    try:
+        answer_challenge(line, address.key)
+        deliver_challenge(line, address.key)
+    except BaseException:
+        line.close()
+        raise
     return line
+
+
+def dial_host(address: tuple[str, int], key: bytes) -> socket.socket:
+    """A connection to a host on another executor, when that has time. Raises as ``dial`` does."""
+    with dial(Address(*address, key)) as line:
+        connected = socket.socket(fileno=os.dup(line.fileno()))
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
+
+
+def admit(connected: socket.socket, key: bytes) -> socket.socket | None:
+    """The other end of ``dial_host``; nothing for a stranger. Takes ``connected`` over."""
+    keep_alive(connected)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    _limit_waiting(connected, _HANDSHAKE_SECONDS)
+    # Of strangers, all kinds of errors.
+    with Connection(connected.detach()) as line, contextlib.suppress(Exception):
+        deliver_challenge(line, key)
+        answer_challenge(line, key)
+        admitted = socket.socket(fileno=os.dup(line.fileno()))
+        _limit_waiting(admitted, 0)
+        return admitted
+    return None
+
+
+def _limit_waiting(connected: socket.socket, seconds: int) -> None:
+    """Let the system end a wait for data, which Python's own limit does only for its sockets."""
+    limit = struct.pack("@ll", seconds, 0)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
 
 def ask(address: Address, question: Ask) -> HostRecord | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 1.0
+_LAST_SECONDS: Final = 0.05
 
 
 class Warden:
@@ -87,7 +88,7 @@ class Warden:
 
     def _patience(self) -> float | None:
         if self._deadline is not None:
-            return max(0.0, min(_POLL_SECONDS, self._deadline - self._clock()))
+            return max(_LAST_SECONDS, min(_POLL_SECONDS, self._deadline - self._clock()))
         return None if self._keeper_is_watched else _POLL_SECONDS
 
     def _press(self, child: int) -> None:
