@@ -8,11 +8,23 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import EdgeId, Plan, TransformId
 
 _EDGES = 1 << 31
+_SIDES = 1 << 30
+_PARKED = _EDGES | _SIDES
 
 
 def edge_state_id(edge: EdgeId) -> int:
     """For what waits at the end of an edge."""
     return _EDGES | edge
+
+
+def side_state_id(edge: EdgeId) -> int:
+    """For the content of a side input."""
+    return _SIDES | edge
+
+
+def parked_state_id(edge: EdgeId) -> int:
+    """For elements that came on an edge and wait for side inputs."""
+    return _PARKED | edge
 
 
 def transform_state_id(plan: Plan, transform: TransformId) -> int:

@@ -14,12 +14,14 @@ from sparkdrain.harness.beam import (
     ExecutionContext,
     MetricsContainer,
     memoize,
+    operations,
     proto_utils,
     statesampler,
 )
 from sparkdrain.harness.compiled.operation import compile_from
 from sparkdrain.harness.compiled.times import StepTimes
 from sparkdrain.harness.compiled.tracker import StepTracker
+from sparkdrain.harness.dofn import not_remembered
 from sparkdrain.harness.factory import StageFactory
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class StageBundle(BundleProcessor):
         make_state: MakeState,
         *,
         compiled: bool,
+        changing_side_inputs: bool = False,
     ) -> None:
         self._stage = stage
         self._writers = writers
@@ -56,7 +59,8 @@ class StageBundle(BundleProcessor):
         self._times = StepTimes(lambda: None)
         self.ops: collections.OrderedDict[str, Any] = collections.OrderedDict()
         try:
-            super().__init__(frozenset(), _descriptor(stage, components), state_handler, None)
+            with not_remembered() if changing_side_inputs else contextlib.nullcontext():
+                super().__init__(frozenset(), _descriptor(stage, components), state_handler, None)
         except BaseException:
             # A DoFn failed to be set up: those that were are torn down; the others fail to be.
             with contextlib.suppress(Exception):
@@ -169,6 +173,12 @@ class StageBundle(BundleProcessor):
         """Start the next bundle on the same DoFns; the one before was finished."""
         self._start_operations()
 
+    def forget_side_inputs(self) -> None:
+        """What side inputs are is read anew; to be called when no finalizer waits."""
+        for op in self.ops.values():
+            if isinstance(op, operations.DoOperation):
+                _reset(op)
+
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
         """All metrics of the bundle."""
         return self._times.shared_out(self.monitoring_infos())
@@ -178,7 +188,7 @@ class StageBundle(BundleProcessor):
         for op in self.ops.values():
             if op.needs_finalization():
                 op.finalize_bundle()
-                _forget_finalizers(op)
+                _reset(op)
 
     def teardown(self) -> None:
         """Tear all DoFns down; errors of one do not keep the others from it."""
@@ -198,8 +208,11 @@ class StageBundle(BundleProcessor):
             raise error
 
 
-def _forget_finalizers(op: Any) -> None:
-    """Have each finalizer run once. Beam's operation can only forget all that it has counted."""
+def _reset(op: Any) -> None:
+    """Have an operation forget its finalizers, and what it knows of side inputs.
+
+    Beam's can do that only if it also forgets all that it has counted.
+    """
     counted, op.metrics_container = op.metrics_container, MetricsContainer(None)
     op.reset()
     op.metrics_container = counted

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.internal import pickler
+from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.pvalue import SideInputData
 from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.core import DoFnInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from apache_beam.portability.api import beam_runner_api_pb2
 
 # Beam's operations take a DoFn as bytes and load it three times. The bytes we give them name an
@@ -31,6 +35,20 @@ class _Reference:
 
 def _loaded(number: int) -> Any:
     return _LOADED[number]
+
+
+@contextlib.contextmanager
+def not_remembered() -> Iterator[None]:
+    """What is made here asks for its side inputs with every element.
+
+    Else a DoFn keeps, for its whole life, what it got of those that are in the global window.
+    """
+    before = RuntimeValueProvider.experiments
+    RuntimeValueProvider.experiments = {*(before or ()), "disable_global_windowed_args_caching"}
+    try:
+        yield
+    finally:
+        RuntimeValueProvider.experiments = before
 
 
 @dataclass(slots=True)

@@ -30,6 +30,10 @@ def source_input_for(
 
 def input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:
     """The input that ``edge`` is for ``stage``, through ``source``."""
+    return slot.sides.gated(edge, stage, source, lambda into: _input_for(slot, edge, stage, into))
+
+
+def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:
     codings = slot.codings
     match edge.kind:
         case EdgeKind.FORWARD | EdgeKind.SPREAD:

@@ -43,8 +43,9 @@ class Turn:
 class Input(Protocol):
     """One way into a stage. Its state is in the slot's overlay: a round can be undone."""
 
-    reason: str
-    """Why it holds the output frontier back, in a word or two."""
+    @property
+    def reason(self) -> str:
+        """Why it holds the output frontier back, in a word or two."""
 
     def take(self, payload: memoryview) -> None:
         """Take a block of the edge in; more may come."""

@@ -20,6 +20,7 @@ from sparkdrain.rounds.inputs import Turn
 from sparkdrain.rounds.keyed_state import state_maker
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.shard import RoundShard
+from sparkdrain.rounds.sides import Sides
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness
 from sparkdrain.shuffle.outbox import Outbox
@@ -89,7 +90,8 @@ class RoundSlot:
             )
             for edge in self._plan.edges_out_of(self._level)
         }
-        self._inputs: dict[EdgeId, Input] = {}
+        self.sides = Sides(self, self._edges.values())
+        self._inputs: dict[EdgeId, Input] = dict(self.sides.streams)
         self._shards = [
             self._make_shard(stage, metrics)
             for stage, metrics in zip(self._plan.levels[self._level], counted, strict=True)
@@ -112,9 +114,10 @@ class RoundSlot:
             stage,
             self._components,
             self._writers,
-            SideInputState(edges, self._open_side_input),
+            SideInputState(edges, self.sides.content),
             state_maker(self._plan, stage, self.codings, self.overlay),
             compiled=self._options.compiled,
+            changing_side_inputs=True,
         )
 
     # --- what inputs need ---------------------------------------------------------------------
@@ -158,6 +161,9 @@ class RoundSlot:
         inputs = complete.verify()
         budget = Budget(header.elements, header.seconds, self._clock)
         frontiers = complete.frontiers()
+        self.sides.run(
+            {e: self._turn(header, e, frontiers, budget) for e in self.sides.streams}, self._shards
+        )
         turns = [self._turns(header, shard, frontiers, budget) for shard in self._shards]
         for shard, own in zip(self._shards, turns, strict=True):
             for (_, input_), turn in zip(shard.inputs, own, strict=True):
@@ -165,6 +171,7 @@ class RoundSlot:
             for (_, input_), turn in zip(shard.inputs, own, strict=True):
                 input_.advance(turn)
             shard.finish()
+        self.sides.expire()
         for writer in self._writers.values():
             writer.flush()
         outputs = self._outputs(header, turns)
@@ -183,6 +190,7 @@ class RoundSlot:
                 shard.commit()
                 for _, input_ in shard.inputs:
                     input_.commit()
+            self.sides.commit()
             self._dropped_before += self._dropped
         elif self._dirty:
             self.overlay.rollback()
@@ -209,15 +217,22 @@ class RoundSlot:
         turns = []
         for (edge, _), (transform, _) in zip(shard.inputs, shard.stage.sources, strict=True):
             if edge is not None:
-                before = header.inputs[edge]
-                after = advanced(before, frontiers.get(edge, before), f"edge {edge}")
-            elif transform in header.feeds:
+                turns.append(self._turn(header, edge, frontiers, budget))
+                continue
+            if transform in header.feeds:
                 feed = header.feeds[transform]
                 before, after = feed.before, feed.frontier
             else:
                 before, after = (BEGIN if header.begin else END), END
             turns.append(Turn(before, after, header.now, budget, header.feeds.get(transform)))
         return turns
+
+    def _turn(
+        self, header: RoundHeader, edge: int, frontiers: dict[int, int], budget: Budget
+    ) -> Turn:
+        before = header.inputs[edge]
+        after = advanced(before, frontiers.get(edge, before), f"edge {edge}")
+        return Turn(before, after, header.now, budget)
 
     def _outputs(self, header: RoundHeader, turns: list[list[Turn]]) -> tuple[int, ...]:
         before = header.outputs or (BEGIN,) * len(self._shards)
@@ -242,8 +257,10 @@ class RoundSlot:
         outputs: tuple[int, ...],
     ) -> RoundReport:
         wakes = [wake for shard in self._shards if (wake := shard.wake()) is not None]
+        wakes += self.sides.wakes()
         outbox = self._outbox
         self._dropped = sum(i.take_dropped() for shard in self._shards for _, i in shard.inputs)
+        self._dropped += self.sides.take_dropped()
         return RoundReport(
             self._level,
             self._slot,
@@ -270,6 +287,7 @@ class RoundSlot:
             self.overlay.close()
 
     def _close_shards(self) -> None:
+        self.sides.close()
         errors = []
         for shard in self._shards:
             try:

@@ -160,6 +160,21 @@ def mixed_run(elements: list[Any], coding: ElementCoding) -> bytes:
     return _RUN.pack(_MIXED, len(elements), 0, len(encoded)) + encoded
 
 
+def cut_runs(
+    payload: memoryview, coding: ElementCoding
+) -> Iterator[tuple[Any, int, memoryview]]:
+    """The runs of a block, each a block of its own: shared metadata or None, count, run."""
+    position = 0
+    while position < len(payload):
+        start = position
+        mode, count, metadata_size, size = _RUN.unpack_from(payload, position)
+        position += _RUN.size
+        metadata = bytes(payload[position : position + metadata_size])
+        position += metadata_size + size
+        context = coding.metadata.decode(metadata) if mode == _UNIFORM else None
+        yield context, count, payload[start:position]
+
+
 def read_runs(payload: memoryview, coding: ElementCoding) -> Iterator[tuple[Any, list[Any]]]:
     """The runs of a block: ``(context, values)`` with shared metadata, or ``(None, elements)``.
 

@@ -1,8 +1,8 @@
-"""Answers Beam's state requests for side inputs from the published files."""
+"""Answers Beam's state requests for side inputs from what is published."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from apache_beam import coders
 
@@ -12,21 +12,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from sparkdrain.graph.plan import EdgeId, TransformId
-    from sparkdrain.side_inputs.file import SideFile
+
+
+class Published(Protocol):
+    """A side input: ``SideFile`` in batch, ``WindowedContent`` in streaming."""
+
+    def values(
+        self, section: bytes, key: bytes, decode: Callable[[bytes], list[Any]]
+    ) -> Iterator[Any]:
+        """The values of an encoded window and key."""
 
 
 class SideInputState:
-    """The state handler of a stage: finds the file of (transform, tag), reads what is asked."""
+    """The state handler of a stage: finds the content of (transform, tag), reads what is asked."""
 
     def __init__(
         self,
         edges: Mapping[tuple[TransformId, str], EdgeId],
-        open_file: Callable[[int], SideFile | None],
+        open_file: Callable[[int], Published | None],
     ) -> None:
         self._edges = edges
         self._open = open_file
 
-    def _file(self, request: Any) -> SideFile | None:
+    def _content(self, request: Any) -> Published | None:
         return self._open(self._edges[request.transform_id, request.side_input_id])
 
     def blocking_get(self, state_key: Any, coder: Any) -> Iterator[Any]:
@@ -45,12 +53,12 @@ class SideInputState:
         raise NotImplementedError(msg)
 
     def _values(self, request: Any, key: bytes, coder: Any) -> Iterator[Any]:
-        file = self._file(request)
-        if file is None:
+        content = self._content(request)
+        if content is None:
             return iter(())
         impl = coder.get_impl() if isinstance(coder, coders.Coder) else coder
         decode = _list_decoder(impl)
-        return file.values(request.window, key, decode)
+        return content.values(request.window, key, decode)
 
 
 def _list_decoder(impl: Any) -> Callable[[bytes], list[Any]]:

@@ -15,6 +15,7 @@ from sparkdrain.shuffle.group_by_key import PaneGroups, WindowGroups
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, WindowedWriter
 from sparkdrain.shuffle.keys import key_codec, slots_of
 from sparkdrain.shuffle.merging import GroupMerger
+from sparkdrain.side_inputs.broadcast import broadcast_writer
 from sparkdrain.stages.restrictions import RestrictionReader
 
 if TYPE_CHECKING:
@@ -121,6 +122,9 @@ def writer_for(
             return KeyedWriter(
                 GroupWriter(edge.id, encode_key, element, outbox, route, block_bytes)
             )
+        case EdgeKind.BROADCAST:
+            coder, windowing = codings.coder(edge), codings.windowing(edge)
+            return broadcast_writer(edge, coder, windowing, outbox, block_bytes)
         case EdgeKind.SIDE:
             # Of a side input without keys, each slot fills a bucket.
             own = slot % layout.side_buckets

@@ -1,0 +1,232 @@
+"""The gate in front of a transform with side inputs: elements wait here until these are ready.
+
+What waits holds the frontier of all behind the gate, so it is neither late nor is anything closed
+before it. A gate stands before its input where that takes elements as they are (FORWARD, SPREAD,
+KEYED), and behind it where that makes them (GROUP).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.transforms.window import WindowedValue
+
+from sparkdrain.rounds.inputs import ElementInput
+from sparkdrain.shuffle.elements import mixed_run
+from sparkdrain.stages.shard import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.rounds.inputs import Input, Turn
+    from sparkdrain.rounds.side_doors import Doors
+    from sparkdrain.rounds.side_parking import Parking
+    from sparkdrain.rounds.side_sorting import Sorter
+    from sparkdrain.shuffle.coding import ElementCoding
+
+_BATCH = 1024
+
+
+class Gate:
+    """What both kinds of gate have in common; an ``Input`` around another one."""
+
+    def __init__(
+        self, inner: Input, doors: Doors, parking: Parking, outlet: Callable[[memoryview], None]
+    ) -> None:
+        self._inner = inner
+        self._doors = doors
+        self._parking = parking
+        self._outlet = outlet
+        self._now: int | None = None
+
+    @property
+    def reason(self) -> str:
+        """See ``Input``."""
+        return "side input" if self._parking.hold() < self._inner.hold() else self._inner.reason
+
+    def passed(self) -> int:
+        """The time up to which nothing will ask for side inputs anymore."""
+        return min(self._parking.passed, self._inner.hold())
+
+    def _admits(self, door: bytes) -> bool:
+        return not self._parking.is_waiting(door) and self._doors.is_open(door)
+
+    def _release(self, turn: Turn) -> None:
+        """Let through what waits at doors that have opened, a page at least."""
+        self._now = turn.now
+        for door in self._parking.doors():
+            if not self._doors.is_open(door):
+                continue
+            for page in self._parking.take_out(door):
+                for payload, count in page:
+                    self._outlet(memoryview(payload))
+                    turn.budget.spend(count)
+                if turn.budget.is_spent():
+                    return
+
+    def hold(self) -> int:
+        """See ``Input``."""
+        return min(self._parking.hold(), self._inner.hold())
+
+    def wake(self) -> int | None:
+        """See ``Input``."""
+        if self._now is not None and any(map(self._doors.is_open, self._parking.doors())):
+            return self._now
+        return self._inner.wake()
+
+    def commit(self) -> None:
+        """See ``Input``."""
+        self._inner.commit()
+
+    def close(self) -> None:
+        """See ``Input``."""
+        self._inner.close()
+
+
+class FrontGate(Gate):
+    """A gate that blocks pass before they get to their input.
+
+    Args:
+        inner: that input.
+        doors: what elements wait for.
+        parking: where.
+        sorter: takes blocks apart.
+        room: how many bytes of a round are kept in memory until its side inputs are there.
+    """
+
+    def __init__(
+        self, inner: Input, doors: Doors, parking: Parking, sorter: Sorter, room: int
+    ) -> None:
+        super().__init__(inner, doors, parking, inner.take)
+        self._sorter = sorter
+        self._room = room
+        self._blocks: list[memoryview] = []
+        self._size = 0
+        self._dropped = 0
+        self._turn: Turn | None = None
+
+    def take(self, payload: memoryview) -> None:
+        """Keep a block until the side inputs of the round are known; see ``Input``."""
+        self._blocks.append(payload)
+        self._size += len(payload)
+        if self._size > self._room:
+            self._let_in()
+
+    def process(self, turn: Turn) -> None:
+        """See ``Input``."""
+        self._release(turn)
+        self._let_in()
+        self._turn = replace(turn, before=self._parking.passed)
+        self._inner.process(self._turn)
+
+    def advance(self, turn: Turn) -> None:
+        """See ``Input``."""
+        before = self._parking.passed
+        self._parking.passed = max(before, min(turn.after, self._parking.hold()))
+        self._inner.advance(replace(turn, before=before, after=self._parking.passed))
+
+    def _let_in(self) -> None:
+        blocks, self._blocks = self._blocks, []
+        self._size = 0
+        for payload in blocks:
+            if self._doors.only is None:
+                self._sort(payload)
+            elif self._admits(self._doors.only):
+                self._outlet(payload)
+            else:
+                count, earliest = self._sorter.measure(payload)
+                self._parking.park(self._doors.only, bytes(payload), count, earliest)
+
+    def _sort(self, payload: memoryview) -> None:
+        for lot in self._sorter.sort(payload, self._admits, self._parking.passed):
+            if lot.door is None:
+                self._outlet(memoryview(lot.payload))
+            else:
+                self._parking.park(lot.door, bytes(lot.payload), lot.count, lot.earliest)
+
+    def take_dropped(self) -> int:
+        """See ``Input``."""
+        dropped, self._sorter.dropped = self._sorter.dropped, 0
+        return dropped + self._inner.take_dropped()
+
+
+class Valve(Source):
+    """What an input behind which a gate stands takes for its source."""
+
+    def __init__(
+        self, source: Source, doors: Doors, parking: Parking, coding: ElementCoding
+    ) -> None:
+        self._source = source
+        self._doors = doors
+        self._parking = parking
+        self._coding = coding
+        self.shard = source.shard
+        self.dropped = 0
+
+    def feed(self, values: list[Any], context: Any) -> None:
+        """Let values through, or park them."""
+        parts = self._doors.split(context.windows, self._parking.passed)
+        for door, windows in parts.items():
+            part = context
+            if len(parts) > 1:
+                part = WindowedValue(None, context.timestamp, tuple(windows), context.pane_info)
+            if door is None:
+                self.dropped += len(values) * len(windows)
+            elif not self._parking.is_waiting(door) and self._doors.is_open(door):
+                self._source.feed(values, part)
+            else:
+                self._park(door, values, part)
+
+    def _park(self, door: bytes, values: list[Any], context: Any) -> None:
+        for start in range(0, len(values), _BATCH):
+            elements = [context.with_value(value) for value in values[start : start + _BATCH]]
+            payload = mixed_run(elements, self._coding)
+            self._parking.park(door, payload, len(elements), context.timestamp_micros)
+
+    def feed_windowed(self, elements: list[Any]) -> None:
+        """Let elements through, or park them."""
+        for element in elements:
+            self.feed([element.value], element)
+
+
+class BackGate(Gate):
+    """A gate behind its input.
+
+    Args:
+        make: makes the input for a source.
+        source: what it feeds in the end.
+        doors: what elements wait for.
+        parking: where.
+        coding: of what the input feeds.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[Source], Input],
+        source: Source,
+        doors: Doors,
+        parking: Parking,
+        coding: ElementCoding,
+    ) -> None:
+        self._valve = Valve(source, doors, parking, coding)
+        super().__init__(make(self._valve), doors, parking, ElementInput(coding, source).take)
+
+    def take(self, payload: memoryview) -> None:
+        """See ``Input``."""
+        self._inner.take(payload)
+
+    def process(self, turn: Turn) -> None:
+        """See ``Input``."""
+        self._release(turn)
+        self._inner.process(turn)
+
+    def advance(self, turn: Turn) -> None:
+        """See ``Input``."""
+        self._inner.advance(turn)
+        self._parking.passed = max(self._parking.passed, min(turn.after, self.hold()))
+
+    def take_dropped(self) -> int:
+        """See ``Input``."""
+        dropped, self._valve.dropped = self._valve.dropped, 0
+        return dropped + self._inner.take_dropped()

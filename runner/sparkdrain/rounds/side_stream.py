@@ -1,0 +1,185 @@
+"""One side input in one slot of a level: takes its elements in, says which windows are ready.
+
+A window is ready when it has ended (the side input's frontier has passed it), or a pane of it has
+fired. If the trigger waits for the end of the window, its content is all of its elements; late
+ones, within the allowed lateness, are added. With any other trigger the content is the latest
+pane: the side input is a GroupByKey of one key, see ``sparkdrain.panes``. A pane without elements
+replaces nothing.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any
+
+from apache_beam import coders
+from apache_beam.transforms.trigger import DefaultTrigger
+
+from sparkdrain.graph.state_ids import edge_state_id, side_state_id
+from sparkdrain.panes.behaviors import OnTime
+from sparkdrain.panes.grouping import grouping_for
+from sparkdrain.rounds.inputs import GroupInput, Plain
+from sparkdrain.shuffle.grouped_blocks import decode_groups
+from sparkdrain.side_inputs.broadcast import comes_with_window
+from sparkdrain.side_inputs.windows import WindowedContent, chunk_of, count_of
+from sparkdrain.watermarks.frontier import BEGIN, END
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from sparkdrain.graph.plan import Edge
+    from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.rounds.slot import RoundSlot
+
+_BATCH = 1024
+_REMEMBERED = 10_000
+
+
+class SideStream(Plain):
+    """What comes on a BROADCAST edge. It feeds nothing into a stage; a stage reads ``content``.
+
+    Attributes:
+        content: the side input by window.
+        keeps: how long after its end a window is read, in microseconds; None: always.
+    """
+
+    def __init__(self, slot: RoundSlot, edge: Edge) -> None:
+        self.content = WindowedContent(slot.overlay, side_state_id(edge.id), multimap=edge.multimap)
+        self.keeps: int | None = 0
+        self.window_coder = slot.codings.window_coder(edge)
+        self._decode_window = self.window_coder.get_impl().decode
+        self._ready: set[bytes] = set()
+        self._frontier = BEGIN
+
+    def take(self, payload: memoryview) -> None:
+        """Add a block to the content of its window."""
+        section, groups = decode_groups(bytes(payload))
+        for key, chunk in groups:
+            self._put(section, key, chunk)
+
+    def _put(self, window: bytes, key: bytes, chunk: bytes) -> None:
+        self.content.append(window, key, chunk)
+        self._date(window)
+
+    def advance(self, turn: Turn) -> None:
+        """See ``Input``."""
+        self._frontier = turn.after
+
+    def end_of(self, window: bytes) -> int:
+        """When a window, in its encoding, is over."""
+        return min(int(self._decode_window(window).max_timestamp().micros) + 1, END)
+
+    def is_ready(self, window: bytes) -> bool:
+        """Whether a window, in its encoding, may be read; once it is, it always is."""
+        if window in self._ready:
+            return True
+        if self.end_of(window) > self._frontier and not self._has_fired(window):
+            return False
+        if len(self._ready) >= _REMEMBERED:
+            self._ready = set()
+        self._ready.add(window)
+        return True
+
+    def _has_fired(self, window: bytes) -> bool:
+        return False
+
+    def _date(self, window: bytes) -> None:
+        if self.keeps is not None:
+            self.content.date(window, min(self.end_of(window) + self.keeps, END))
+
+
+class UntriggeredStream(SideStream):
+    """A side input that is complete with its window."""
+
+    def __init__(self, slot: RoundSlot, edge: Edge) -> None:
+        super().__init__(slot, edge)
+        windowing = slot.codings.windowing(edge)
+        late = type(windowing.triggerfn) is DefaultTrigger
+        self._lateness = windowing.allowed_lateness.micros if late else 0
+        self._dropped = 0
+
+    def _put(self, window: bytes, key: bytes, chunk: bytes) -> None:
+        if self.end_of(window) + self._lateness <= self._frontier:
+            self._dropped += count_of(chunk)
+        else:
+            super()._put(window, key, chunk)
+
+    def take_dropped(self) -> int:
+        """See ``Input``."""
+        dropped, self._dropped = self._dropped, 0
+        return dropped
+
+
+class TriggeredStream(SideStream):
+    """A side input of which a trigger makes panes."""
+
+    def __init__(self, slot: RoundSlot, edge: Edge) -> None:
+        super().__init__(slot, edge)
+        coder = slot.codings.coder(edge)
+        self._entries = _entries_of(coder, multimap=edge.multimap)
+        grouping = grouping_for(
+            slot.codings.windowing(edge),
+            coders.BytesCoder(),
+            slot.codings.elements(edge),
+            slot.overlay,
+            edge_state_id(edge.id),
+            slot.options.memory_bytes,
+            lambda: slot.directory,
+            on_time=OnTime.IF_NOT_EMPTY,
+        )
+        self._encode_window = self.window_coder.get_impl().encode
+        publisher: Any = self
+        self._groups = GroupInput(grouping, publisher)
+        self.take = self._groups.take  # type: ignore[method-assign]
+        self.process = self._groups.process  # type: ignore[method-assign]
+        self.wake = self._groups.wake  # type: ignore[method-assign]
+        self.take_dropped = self._groups.take_dropped  # type: ignore[method-assign]
+        self.commit = self._groups.commit  # type: ignore[method-assign]
+        self.close = self._groups.close  # type: ignore[method-assign]
+
+    def feed(self, pairs: list[tuple[bytes, Any]], context: Any) -> None:
+        """Make a pane the content of its window."""
+        (window,) = map(self._encode_window, context.windows)
+        for _, values in pairs:
+            self.content.replace(window, self._entries(values))
+        self._date(window)
+
+    def advance(self, turn: Turn) -> None:
+        """Fire what is due; a window of which something is still due has not ended."""
+        self._groups.advance(turn)
+        self._frontier = min(turn.after, self._groups.hold())
+
+    def _has_fired(self, window: bytes) -> bool:
+        return self.content.has_fired(window)
+
+
+def _entries_of(
+    coder: coders.Coder, *, multimap: bool
+) -> Callable[[Iterable[Any]], Iterator[tuple[bytes, bytes]]]:
+    """What makes pairs of key and chunk of the elements of a pane."""
+    if not multimap:
+        encode = coder.get_impl().encode_nested
+
+        def plain(values: Iterable[Any]) -> Iterator[tuple[bytes, bytes]]:
+            iterator = iter(values)
+            while batch := list(islice(iterator, _BATCH)):
+                yield b"", chunk_of([encode(value) for value in batch])
+
+        return plain
+    encode_key = coder.key_coder().get_impl().encode_nested
+    encode_value = coder.value_coder().get_impl().encode_nested
+
+    def keyed(values: Iterable[Any]) -> Iterator[tuple[bytes, bytes]]:
+        encoded = ((encode_key(key), encode_value(value)) for key, value in values)
+        for key, run in groupby(encoded, lambda entry: entry[0]):
+            while batch := list(islice(run, _BATCH)):
+                yield key, chunk_of([value for _, value in batch])
+
+    return keyed
+
+
+def side_stream_for(slot: RoundSlot, edge: Edge) -> SideStream:
+    """The side input that comes on ``edge``."""
+    if comes_with_window(slot.codings.windowing(edge)):
+        return UntriggeredStream(slot, edge)
+    return TriggeredStream(slot, edge)

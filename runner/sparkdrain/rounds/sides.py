@@ -1,0 +1,129 @@
+"""The side inputs of a level in one slot, and the gates of the transforms that read them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.pvalue import SideInputData
+
+from sparkdrain.graph.plan import EdgeId, EdgeKind, PCollectionId
+from sparkdrain.graph.state_ids import parked_state_id
+from sparkdrain.rounds.side_doors import Doors, View
+from sparkdrain.rounds.side_gate import BackGate, FrontGate, Gate
+from sparkdrain.rounds.side_parking import Parking
+from sparkdrain.rounds.side_sorting import GroupSorter, RunSorter
+from sparkdrain.rounds.side_stream import SideStream, side_stream_for
+from sparkdrain.watermarks.frontier import least
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from sparkdrain.graph.plan import Edge, SideInput, Stage, TransformId
+    from sparkdrain.rounds.inputs import Input, Turn
+    from sparkdrain.rounds.shard import RoundShard
+    from sparkdrain.rounds.slot import RoundSlot
+    from sparkdrain.side_inputs.windows import WindowedContent
+    from sparkdrain.stages.shard import Source
+
+# The part of a slot's memory in which a gate keeps the blocks of a round.
+_SHARE = 16
+
+
+class Sides:
+    """All side inputs of a level in one slot."""
+
+    def __init__(self, slot: RoundSlot, edges: Iterable[Edge]) -> None:
+        self._slot = slot
+        self.streams: dict[EdgeId, SideStream] = {
+            edge.id: side_stream_for(slot, edge)
+            for edge in edges
+            if edge.kind is EdgeKind.BROADCAST
+        }
+        self._gates: dict[EdgeId, list[Gate]] = {edge: [] for edge in self.streams}
+
+    def content(self, edge: int) -> WindowedContent:
+        """What is read of a side input."""
+        return self.streams[EdgeId(edge)].content
+
+    def run(self, turns: Mapping[EdgeId, Turn], shards: Iterable[RoundShard]) -> None:
+        """All blocks of the round were taken: see what is ready now, before anything is fed."""
+        for edge, stream in self.streams.items():
+            stream.process(turns[edge])
+            stream.advance(turns[edge])
+        changed = {edge for edge, stream in self.streams.items() if stream.content.changed}
+        for shard in shards:
+            if shard.opened and any(side.edge in changed for side in shard.stage.side_inputs):
+                shard.opened.forget_side_inputs()
+        for edge in changed:
+            self.streams[edge].content.changed = False
+
+    def expire(self) -> None:
+        """The round's elements were processed: drop windows that nobody will read again."""
+        for edge, stream in self.streams.items():
+            if stream.keeps is not None:
+                stream.content.forget(least(gate.passed() for gate in self._gates[edge]))
+
+    def wakes(self) -> list[int]:
+        """The processing times at which side inputs change by themselves."""
+        wakes = (stream.wake() for stream in self.streams.values())
+        return [wake for wake in wakes if wake is not None]
+
+    def take_dropped(self) -> int:
+        """See ``Input``."""
+        return sum(stream.take_dropped() for stream in self.streams.values())
+
+    def commit(self) -> None:
+        """See ``Input``."""
+        for stream in self.streams.values():
+            stream.commit()
+
+    def close(self) -> None:
+        """See ``Input``."""
+        for stream in self.streams.values():
+            stream.close()
+
+    # --- gates --------------------------------------------------------------------------------
+
+    def gated(
+        self, edge: Edge, stage: Stage, source: Source, make: Callable[[Source], Input]
+    ) -> Input:
+        """The input that ``make`` makes, with a gate if its elements may have to wait."""
+        waits = [side for side in stage.side_inputs if side.main == edge.id]
+        if not waits:
+            return make(source)
+        reader = next(transform for transform, read in stage.sources if read == edge.id)
+        (read,) = _transform(stage, reader).outputs.values()
+        main = replace(edge, pcollection=PCollectionId(read))
+        codings = self._slot.codings
+        windowing = codings.windowing(main)
+        doors = Doors(
+            [self._view(stage, side) for side in waits], windowing.allowed_lateness.micros
+        )
+        parking = Parking(self._slot.overlay, parked_state_id(edge.id))
+        gate: FrontGate | BackGate
+        if edge.kind is EdgeKind.GROUP:
+            gate = BackGate(make, source, doors, parking, codings.elements(main))
+        else:
+            sorter: RunSorter | GroupSorter = RunSorter(doors, codings.elements(main))
+            if edge.kind is EdgeKind.KEYED:
+                values = codings.coder(main).value_coder()
+                sorter = GroupSorter(doors, codings.elements(main, values))
+            room = self._slot.options.memory_bytes // _SHARE
+            gate = FrontGate(make(source), doors, parking, sorter, room)
+        for side in waits:
+            self._gates[side.edge].append(gate)
+        return gate
+
+    def _view(self, stage: Stage, side: SideInput) -> View:
+        proto = _transform(stage, side.transform)
+        payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+        data = SideInputData.from_runner_api(payload.side_inputs[side.tag], None)
+        edge = next(e for e in self._slot.plan.edges if e.id == side.edge)
+        windowing = self._slot.codings.windowing(edge)
+        return View(self.streams[side.edge], windowing, data.window_mapping_fn)
+
+
+def _transform(stage: Stage, id_: TransformId) -> beam_runner_api_pb2.PTransform:
+    return beam_runner_api_pb2.PTransform.FromString(dict(stage.transforms)[id_])

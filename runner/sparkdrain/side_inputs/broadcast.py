@@ -1,0 +1,103 @@
+"""Writes a side input in streaming: every block goes to every slot that reads it.
+
+A block is one of grouped values (``shuffle.grouped_blocks``). If the side input is complete with
+its window, the section is the window, and the key that of a multimap, or empty. If its trigger
+decides, section and key are empty, and the values are whole elements with time and windows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apache_beam import coders
+from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
+from apache_beam.transforms.trigger import _Never as Never
+
+from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter
+
+if TYPE_CHECKING:
+    from sparkdrain.graph.plan import Edge
+    from sparkdrain.shuffle.outbox import Outbox, Partition
+
+
+def comes_with_window(windowing: Any) -> bool:
+    """Whether the content of a window is all that is in it, once the window has ended."""
+    trigger = windowing.triggerfn
+    return not windowing.windowfn.is_merging() and (
+        type(trigger) in (DefaultTrigger, Never)
+        or (type(trigger) is AfterWatermark and not trigger.early and not trigger.late)
+    )
+
+
+def broadcast_writer(
+    edge: Edge, coder: coders.Coder, windowing: Any, outbox: Outbox, block_bytes: int
+) -> Any:
+    """The writer of ``edge`` in the slot of ``outbox``.
+
+    Args:
+        edge: a BROADCAST edge.
+        coder: of its elements.
+        windowing: theirs.
+        outbox: where blocks go.
+        block_bytes: the size at which they go.
+    """
+    window = windowing.windowfn.get_window_coder()
+    layout = outbox.layout
+    everywhere: Any = _Everywhere(
+        outbox, [layout.shard(edge.consumer, slot) for slot in range(layout.slots)]
+    )
+
+    def nowhere(keys: list[bytes]) -> list[Partition]:
+        return [layout.reports] * len(keys)
+
+    if not comes_with_window(windowing):
+        element = coders.WindowedValueCoder(coder, window)
+        return _ElementWriter(
+            KeyedWriter(GroupWriter(edge.id, bytes, element, everywhere, nowhere, block_bytes))
+        )
+    return SideWriter(
+        GroupWriter(
+            edge.id,
+            # Beam asks for a key of a multimap by its nested encoding.
+            coder.key_coder().get_impl().encode_nested if edge.multimap else bytes,
+            coder.value_coder() if edge.multimap else coder,
+            everywhere,
+            nowhere,
+            block_bytes,
+        ),
+        window,
+        multimap=edge.multimap,
+    )
+
+
+class _Everywhere:
+    """An outbox whose blocks go to all of some partitions, whichever is asked for."""
+
+    def __init__(self, outbox: Outbox, partitions: list[Partition]) -> None:
+        self._outbox = outbox
+        self._partitions = partitions
+        self.sent_bytes = 0
+
+    def put(self, edge: int, partition: Partition, payload: bytes) -> None:
+        """See ``Outbox``; ``sent_bytes`` counts a block once."""
+        del partition
+        self.sent_bytes += len(payload)
+        for each in self._partitions:
+            self._outbox.put(edge, each, payload)
+
+
+class _ElementWriter:
+    """Groups nothing: all elements are of one key."""
+
+    def __init__(self, writer: KeyedWriter) -> None:
+        self._writer = writer
+        self.flush = writer.flush
+
+    @property
+    def elements(self) -> int:
+        """Elements written."""
+        return self._writer.elements
+
+    def write(self, value: Any, context: Any) -> None:
+        """Put an element to all others."""
+        self._writer.write((b"", value), context)
