@@ -43,6 +43,9 @@ class FakeEngine:
         self.refuse: Exception | None = None
         self.calls: list[Call] = []
 
+    def head_start(self, settings: Any) -> None:
+        pass
+
     def check(self, pipeline: Any, settings: Any) -> None:
         if self.refuse is not None:
             raise self.refuse

@@ -14,7 +14,7 @@ from sparkdrain.environment import default_environment
 from sparkdrain.option_check import refuse_unknown, refuse_without_effect
 from sparkdrain.options import Settings, SparkDrainOptions
 from sparkdrain.result import SparkDrainResult
-from sparkdrain.submission import submission
+from sparkdrain.submission import head_start, submission
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -48,7 +48,8 @@ class SparkDrainRunner(PortableRunner):
         """
         refuse_unknown(options, sys.argv)
         refuse_without_effect(options)
-        Settings.from_options(options)
+        settings = Settings.from_options(options)
+        head_start(options, settings)
         deterministic = not options.view_as(TypeOptions).allow_non_deterministic_key_coders
         pipeline.visit(group_by_key_input_visitor(deterministic))
         with tempfile.TemporaryDirectory(prefix="sparkdrain-stage-") as directory:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
     from google.protobuf.struct_pb2 import Struct
 
+    from sparkdrain.options import Settings
+
 _LOGGER = logging.getLogger(__name__)
 
 _MASTER_URN = "beam:option:spark_master_url:v1"
@@ -120,6 +122,12 @@ class Submission(JobServiceHandle):
             self.job_service.Cancel(beam_job_api_pb2.CancelJobRequest(job_id=preparation_id))
             raise
         return job_id, messages, states
+
+
+def head_start(options: PipelineOptions, settings: Settings) -> None:
+    """Tell the service of this process, if it is to be used, that a job is about to come."""
+    if not options.view_as(PortableOptions).job_endpoint:
+        local_server().head_start(settings)
 
 
 def submission(options: PipelineOptions) -> Submission:

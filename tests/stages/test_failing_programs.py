@@ -144,9 +144,10 @@ def test_a_jvm_that_dies_fails_the_job_and_the_next_job_gets_a_new_one(program):
     process = program(
         """
         import psutil, sparkdrain.errors
-        def kill(x):
-            daemon = psutil.Process(os.getppid())
-            daemon.parent().kill()
+        def kill(x, program=os.getpid()):
+            for process in psutil.Process(program).children(recursive=True):
+                if process.name() == "java":
+                    process.kill()
             time.sleep(1000)
         try:
             run(lambda p: p | beam.Create([1]) | beam.Map(kill))

@@ -35,6 +35,12 @@ class Outcome(Protocol):
 class Engine(Protocol):
     """Runs pipelines; called from many threads, one per job."""
 
+    def head_start(self, settings: Settings) -> None:
+        """Begin what takes long before a first job can run; does not wait, and never fails.
+
+        A job with these settings is likely to come, but need not.
+        """
+
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: Settings) -> None:
         """Return if the pipeline can be run; nothing is started.
 
@@ -59,6 +65,12 @@ class Engine(Protocol):
 
 class SparkEngine:
     """The engine of this package, imported when the first job needs it."""
+
+    def head_start(self, settings: Settings) -> None:
+        """See ``Engine.head_start``."""
+        from sparkdrain.stages.head_start import head_start  # noqa: PLC0415 - only for programs
+
+        head_start(settings)
 
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: Settings) -> None:
         """See ``Engine.check``."""

@@ -18,6 +18,7 @@ from sparkdrain.jobs.service import JobService
 
 if TYPE_CHECKING:
     from sparkdrain.jobs.engine import Engine
+    from sparkdrain.options import Settings
 
 # Pipelines carry user code and data of any size.
 UNLIMITED: Final = (
@@ -51,6 +52,7 @@ class JobServer:
         """
         self._homes = [_private_directory()]
         self._address = address or self._private_address()
+        self._engine = engine
         artifacts = Artifacts(self._homes[0] / "staged")
         self._service = JobService(engine, artifacts)
         # Beam's pool, because its threads do not keep a program alive that wants to end.
@@ -85,6 +87,10 @@ class JobServer:
         self._service.endpoint = self._address if is_socket else f"{host}{colon}{port}"
         self._server.start()
         return self._service.endpoint
+
+    def head_start(self, settings: Settings) -> None:
+        """See ``Engine.head_start``."""
+        self._engine.head_start(settings)
 
     def stop(self) -> None:
         """Cancel what still runs, wait a little for it, and leave no files behind."""

@@ -1,6 +1,8 @@
 """PySpark's worker daemon with everything imported before it forks.
 
-A worker then starts in milliseconds, not in the second that importing Beam takes.
+A worker then starts in milliseconds, not in the seconds that importing Beam takes. Where there is
+a nursery, which has imported all that ahead, this process hands its place to a child of it, and
+only waits for that to end.
 """
 
 from __future__ import annotations
@@ -9,20 +11,67 @@ import contextlib
 import gc
 import logging
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
-import pyspark.daemon
-
-from sparkdrain.stages.packages import ARCHIVE_VARIABLE, use_packages
+from sparkdrain.stages.handover import STREAMS, Identity, read, send
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
+
+NURSERY_VARIABLE: Final = "SPARKDRAIN_NURSERY"
+"""Where the nursery listens, if there is one."""
+
+REFUSED: Final = 0
+"""What the nursery answers in the place of a process id."""
+
+NUMBER_BYTES: Final = 4
+
+
+def import_all() -> None:
+    """Import what tasks need, and have the garbage collector leave it alone."""
+    # The program that made the pipeline has imported the same, and has heard the warnings.
+    logging.disable(logging.WARNING)
+    # The imports are the point.
+    import pyspark.daemon  # noqa: PLC0415
+    import pyspark.worker  # noqa: F401, PLC0415
+
+    import sparkdrain.stages.task  # noqa: F401, PLC0415
+
+    logging.disable(logging.NOTSET)
+    gc.collect()
+    # The imported modules are never garbage; PySpark collects after every task.
+    gc.freeze()
+
+
+def serve() -> None:
+    """Be PySpark's daemon until Spark ends it."""
+    import pyspark.daemon  # noqa: PLC0415
+
+    pyspark.daemon.worker = _without_complaints(pyspark.daemon.worker)
+    pyspark.daemon.manager()
+
+
+def _without_complaints(serve_task: Callable[[socket.socket, bool], int]) -> Any:
+    """A worker whose task was cancelled finds its connection closed: nothing to tell anybody."""
+
+    def quietly(connection: socket.socket, authenticated: bool) -> int:
+        try:
+            return serve_task(connection, authenticated)
+        except (BrokenPipeError, ConnectionResetError):
+            return 1
+
+    return quietly
 
 
 def _use_packages() -> None:
     """Install what the job brings before Beam is imported, so that the job's versions win."""
+    from pathlib import Path  # noqa: PLC0415 - not needed where a nursery is
+
+    from sparkdrain.stages.packages import ARCHIVE_VARIABLE, use_packages  # noqa: PLC0415
+
     archive = os.environ.get(ARCHIVE_VARIABLE)
     scratch = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
     if archive and scratch:
@@ -31,31 +80,56 @@ def _use_packages() -> None:
             use_packages(Path(archive).absolute(), Path(scratch))
 
 
-def _import_all() -> None:
-    # The program that made the pipeline has imported the same, and has heard the warnings.
-    logging.disable(logging.WARNING)
-    import sparkdrain.stages.task  # noqa: F401, PLC0415 - the import is the point
+def _replaced() -> int | None:
+    """Let a child of the nursery be the daemon; its exit code, or None if there is no such child.
 
-    logging.disable(logging.NOTSET)
+    Any failure means that this process does its work itself.
+    """
+    address = os.environ.get(NURSERY_VARIABLE)
+    if not address:
+        return None
+    try:
+        with socket.socket(socket.AF_UNIX) as nursery:
+            nursery.connect(address)
+            send(nursery, Identity.of_this_process())
+            child = _number(nursery)
+            return None if child == REFUSED else _wait_for(child, nursery)
+    except (OSError, EOFError):
+        return None
 
 
-def _without_complaints(serve: Callable[[socket.socket, bool], int]) -> Any:
-    """A worker whose task was cancelled finds its connection closed: nothing to tell anybody."""
+def _wait_for(child: int, nursery: socket.socket) -> int:
+    """Stand for ``child`` until it ends: Spark knows this process only."""
+    signal.signal(signal.SIGTERM, lambda *_: _terminate(child))
+    # The streams are the child's: nobody may take them for open when it has ended.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in STREAMS:
+        os.dup2(nothing, stream)
+    try:
+        return _number(nursery)
+    except (OSError, EOFError):
+        # The nursery ends when the program does; no daemon must outlive it unseen.
+        _terminate(child)
+        return 1
 
-    def quietly(connection: socket.socket, authenticated: bool) -> int:
-        try:
-            return serve(connection, authenticated)
-        except (BrokenPipeError, ConnectionResetError):
-            return 1
 
-    return quietly
+def _terminate(child: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGTERM)
+
+
+def _number(nursery: socket.socket) -> int:
+    return int.from_bytes(read(nursery, NUMBER_BYTES), "big")
+
+
+def _main() -> None:
+    code = _replaced()
+    if code is not None:
+        sys.exit(code)
+    _use_packages()
+    import_all()
+    serve()
 
 
 if __name__ == "__main__":
-    _use_packages()
-    _import_all()
-    gc.collect()
-    # The imported modules are never garbage; PySpark collects after every task.
-    gc.freeze()
-    pyspark.daemon.worker = _without_complaints(pyspark.daemon.worker)
-    pyspark.daemon.manager()
+    _main()

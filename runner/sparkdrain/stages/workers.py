@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.stages.cluster import is_local, is_ours
 from sparkdrain.stages.code_archive import code_archive
+from sparkdrain.stages.daemon import NURSERY_VARIABLE
 from sparkdrain.stages.dependencies import dependencies_of
+from sparkdrain.stages.head_start import importable, nursery_address
 from sparkdrain.stages.packages import ARCHIVE_VARIABLE
 from sparkdrain.stages.preparation import Preparation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark import SparkContext
 
@@ -65,7 +67,9 @@ def job_context(
         session = environment[_SESSION_VARIABLE] = files.send(dependencies.session)
     preparation = Preparation.of(options, packages, session)
     if is_local(context):
-        environment["PYTHONPATH"] = os.pathsep.join(_importable())
+        environment["PYTHONPATH"] = os.pathsep.join(importable())
+        if nursery := nursery_address():
+            environment[NURSERY_VARIABLE] = nursery
         return JobContext(context, sys.executable, environment, []), preparation
     code = files.send_code()
     # In the environment too: the daemon imports this package before Spark names any archive.
@@ -76,12 +80,6 @@ def job_context(
         # Whoever else runs tasks on our session gets our daemon, which must then be importable.
         context.environment.setdefault("PYTHONPATH", environment["PYTHONPATH"])
     return JobContext(context, context.pythonExec, environment, [code]), preparation
-
-
-def _importable() -> Iterator[str]:
-    for entry in dict.fromkeys(map(os.path.abspath, sys.path)):
-        if os.path.exists(entry):
-            yield entry
 
 
 @dataclass(slots=True)

@@ -1,0 +1,95 @@
+"""Begins what a first job will wait for while the program still makes its pipeline ready.
+
+Imports neither Beam's nor Spark's modules: it is in the way of what it is to speed up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from sparkdrain.options import Settings
+
+_SOCKET: Final = "nursery"
+_LOCK: Final = threading.Lock()
+# What Spark sets for its Python workers when it starts them, and what an import may look at.
+_AS_SPARK: Final = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "YES"}
+
+
+class _Started:
+    """The one nursery of this process, if it has any."""
+
+    process: subprocess.Popen[bytes] | None = None
+    home: tempfile.TemporaryDirectory[str] | None = None
+
+
+def head_start(settings: Settings) -> None:
+    """Start a nursery if a job with these settings will start Spark, on this machine."""
+    master = settings.spark_master_url or ""
+    local = master.startswith("local") and not master.startswith("local-cluster")
+    if sys.platform == "win32" or not local or _spark_is_there():
+        return
+    with _LOCK:
+        if _Started.process is None:
+            # It is a matter of speed only: without a nursery the daemon does the same work later.
+            with contextlib.suppress(OSError):
+                home = tempfile.TemporaryDirectory(prefix="sparkdrain-", ignore_cleanup_errors=True)
+                _Started.process = start_nursery(home.name, _environment(os.environ))
+                _Started.home = home
+
+
+def nursery_address() -> str | None:
+    """Where the nursery of this process listens, or will; None if there is none."""
+    home = _Started.home
+    return None if home is None else os.path.join(home.name, _SOCKET)
+
+
+def importable() -> Iterator[str]:
+    """The places in which this program finds modules, for a process that is to find the same."""
+    for entry in dict.fromkeys(map(os.path.abspath, sys.path)):
+        if os.path.exists(entry):
+            yield entry
+
+
+def _spark_is_there() -> bool:
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None  # noqa: SLF001
+
+
+def start_nursery(home: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a nursery that listens in the directory ``home``, and removes that when it ends.
+
+    It ends when its standard input is closed. It need not have begun to serve: who connects
+    waits until it has.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.join(home, _SOCKET))
+        listener.listen()
+        listening = listener.fileno()
+        return subprocess.Popen(  # noqa: S603 - this very Python
+            [sys.executable, "-m", "sparkdrain.stages.nursery", home, str(listening)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environ,
+            pass_fds=[listening],
+            process_group=0,
+        )
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment that Spark's daemon will have, as far as it matters to imports."""
+    path = os.pathsep.join(importable())
+    return {"PYTHONHASHSEED": "0", **environ, **_AS_SPARK, "PYTHONPATH": path}
