@@ -95,10 +95,10 @@ class SparkEngine:
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
         if is_streaming(pipeline, settings):
-            from sparkdrain.rounds import execute  # noqa: PLC0415 (imports PySpark)
+            from sparkdrain.rounds.execute import execute as run  # noqa: PLC0415 (imports PySpark)
         else:
-            from sparkdrain.stages import execute  # noqa: PLC0415 (imports PySpark)
-        return execute.execute(
+            from sparkdrain.stages.execute import execute as run  # noqa: PLC0415
+        return run(
             pipeline,
             settings,
             job_id=job_id,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import metrics_pb2
@@ -19,6 +18,7 @@ from sparkdrain.rounds.tell import Teller
 from sparkdrain.rounds.test_stream import play_for
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.cluster import spark_context
+from sparkdrain.stages.execute import Outcome
 from sparkdrain.stages.task import TaskOptions
 from sparkdrain.stages.workers import job_context
 
@@ -32,14 +32,6 @@ if TYPE_CHECKING:
     from sparkdrain.types import Artifact, CancelToken
 
 _RUNS = itertools.count(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is left of a streaming job that came to its end."""
-
-    attempted: list[metrics_pb2.MonitoringInfo]
-    committed: list[metrics_pb2.MonitoringInfo]
 
 
 def execute(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkdrain.stages.residuals import Residuals
 
@@ -72,18 +72,32 @@ class Shard:
             self._bundle.teardown()
 
 
+class Openable(Protocol):
+    """A part of a stage that can be fed; see ``Shard``."""
+
+    def open(self) -> StageBundle:
+        """The bundle, started."""
+
+    def resume_due(self) -> None:
+        """Called between elements."""
+
+    @property
+    def opened(self) -> StageBundle | None:
+        """The bundle, if there ever was an element."""
+
+
 class Source:
     """Where the elements of an edge enter a shard."""
 
-    def __init__(self, shard: Shard, transform: TransformId) -> None:
+    def __init__(self, shard: Openable, transform: TransformId) -> None:
         self.shard = shard
-        self._transform = transform
+        self.transform = transform
 
     def feed(self, values: list[Any], context: Any) -> None:
         """Process values that share the metadata of ``context``."""
         if not values:
             return
-        operation = self.shard.open().source(self._transform)
+        operation = self.shard.open().source(self.transform)
         for start in range(0, len(values), _FEED):
             operation.feed(values[start : start + _FEED], context)
             self.shard.resume_due()
@@ -92,16 +106,16 @@ class Source:
         """Process windowed values."""
         if not elements:
             return
-        operation = self.shard.open().source(self._transform)
+        operation = self.shard.open().source(self.transform)
         for start in range(0, len(elements), _FEED):
             operation.feed_windowed(elements[start : start + _FEED])
             self.shard.resume_due()
 
     def operation(self) -> SourceOperation:
         """The operation that takes in the elements, started."""
-        return self.shard.open().source(self._transform)
+        return self.shard.open().source(self.transform)
 
     def split(self, keep: float) -> list[Any]:
         """See ``SourceOperation.split``; may be called from any thread."""
         bundle = self.shard.opened
-        return [] if bundle is None else bundle.source(self._transform).split(keep)
+        return [] if bundle is None else bundle.source(self.transform).split(keep)

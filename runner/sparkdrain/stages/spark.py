@@ -6,15 +6,117 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkContext, SparkFiles
 from pyspark.core.broadcast import Broadcast
-from pyspark.core.rdd import RDD
-from pyspark.serializers import NoOpSerializer, pack_long
+from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, pack_long
 from pyspark.util import _load_from_socket
 
+if TYPE_CHECKING:
+    from pyspark.core.rdd import RDD
+
+# Of a pickled task; what is larger is not sent with every task.
+_LARGE: Final = 1 << 20
+
 Task = Callable[[int, Iterator[bytes]], Iterator[tuple[int, bytes]]]
+
+
+class _Gate:
+    """Ways into Spark's JVM, found once: each look-up is a round trip, and rounds are short."""
+
+    def __init__(self, context: SparkContext) -> None:
+        jvm = self.jvm = context._jvm
+        self.function = jvm.SimplePythonFunction
+        self.python_rdd = jvm.PythonRDD
+        self.value_of_pair = jvm.PythonRDD.valueOfPair
+        self.run_job = jvm.PythonRDD.runJob
+        self.pairwise_rdd = jvm.PairwiseRDD
+        self.prune = jvm.org.apache.spark.rdd.PartitionPruningRDD.create
+        self.scala_context = context._jsc.sc()
+        self._array_list = jvm.java.util.ArrayList
+        self._to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._lists: dict[tuple[int, ...], Any] = {}
+        self._sets: dict[tuple[int, ...], Any] = {}
+        self._workers: dict[Any, tuple[Any, Any]] = {}
+        self._empty: dict[int, RDD[Any]] = {}
+        self._no_broadcasts = self._array_list()
+
+    def numbers(self, numbers: Sequence[int]) -> Any:
+        """A Java list."""
+        key = tuple(numbers)
+        if key not in self._lists:
+            _make_room(self._lists)
+            made = self._lists[key] = self._array_list()
+            for number in key:
+                made.add(int(number))
+        return self._lists[key]
+
+    def chosen(self, numbers: Sequence[int]) -> Any:
+        """A Scala set: a function from its elements to whether they are in it."""
+        key = tuple(numbers)
+        if key not in self._sets:
+            _make_room(self._sets)
+            self._sets[key] = self._to_seq(self.numbers(key)).toSet()
+        return self._sets[key]
+
+    def empty(self, context: SparkContext, slots: int) -> RDD[Any]:
+        """What a task without input reads."""
+        if slots not in self._empty:
+            self._empty[slots] = context.parallelize(range(slots), slots)
+        return self._empty[slots]
+
+    def python_function(self, context: SparkContext, command: bytes) -> Any:
+        """What a Python worker of ``context`` is to run."""
+        key = (
+            tuple(sorted(context.environment.items())),
+            tuple(context._python_includes),
+            context.pythonExec,
+        )
+        if key not in self._workers:
+            _make_room(self._workers)
+            environment = self.jvm.java.util.HashMap()
+            for name, value in context.environment.items():
+                environment.put(name, value)
+            includes = self._array_list()
+            for include in context._python_includes:
+                includes.add(include)
+            self._workers[key] = environment, includes
+        environment, includes = self._workers[key]
+        broadcasts = self._no_broadcasts
+        if context._pickled_broadcast_vars:
+            broadcasts = self._array_list()
+            for broadcast in context._pickled_broadcast_vars:
+                broadcasts.add(broadcast._jbroadcast)
+            context._pickled_broadcast_vars.clear()
+        return self.function(
+            bytearray(command),
+            environment,
+            includes,
+            context.pythonExec,
+            context.pythonVer,
+            broadcasts,
+            context._javaAccumulator,
+        )
+
+
+_KEPT: Final = 64
+# By identity: a Java object's hash is a round trip. Kept with it, so that none is another's.
+_GATES: dict[int, tuple[Any, _Gate]] = {}
+_GATES_KEPT: Final = 4
+
+
+def _make_room(kept: dict[Any, Any], limit: int = _KEPT) -> None:
+    if len(kept) >= limit:
+        del kept[next(iter(kept))]
+
+
+def _gate(context: SparkContext) -> _Gate:
+    jsc = context._jsc
+    if id(jsc) not in _GATES:
+        _make_room(_GATES, _GATES_KEPT)
+        _GATES[id(jsc)] = jsc, _Gate(context)
+    return _GATES[id(jsc)][1]
 
 
 class Exchange:
@@ -32,30 +134,29 @@ class Exchange:
         wanted: Sequence[int],
         partitioner: Any,
     ) -> None:
-        self._context = context
+        gate = self._gate = _gate(context)
         if inputs:
-            source = _read(context, [exchange.pairs for exchange in inputs], wanted)
+            source, deserializer = _read(gate, [e.pairs for e in inputs], wanted), NoOpSerializer()
         else:
-            source = context.parallelize(range(len(wanted)), len(wanted))
-        sent = source.mapPartitionsWithIndex(_Framed(task), preservesPartitioning=False)
-        sent._bypass_serializer = True
-        # Which workers run it; ``context`` may be one job's view of the SparkContext.
-        sent.ctx = context
-        pairs = context._jvm.PairwiseRDD(sent._jrdd.rdd()).asJavaPairRDD()
-        self.pairs: Any = pairs.partitionBy(partitioner)
-        self._partitions = partitions
+            empty = gate.empty(context, len(wanted))
+            source, deserializer = empty._jrdd.rdd(), empty._jrdd_deserializer
+        command = (_Framed(task), None, deserializer, NoOpSerializer())
+        pickled = CloudPickleSerializer().dumps(command)
+        if len(pickled) > _LARGE:
+            # Lives as long as the function that refers to it.
+            pickled = CloudPickleSerializer().dumps(context.broadcast(pickled))
+        function = gate.python_function(context, pickled)
+        sent = gate.python_rdd(source, function, False, False)
+        self.pairs: Any = gate.pairwise_rdd(sent).asJavaPairRDD().partitionBy(partitioner)
 
     def read(self, partitions: Sequence[int]) -> Iterator[bytes]:
         """Fetch the records of ``partitions`` to the driver; runs the tasks if they have not run.
 
         What is read at one time must fit into the driver's memory.
         """
-        context = self._context
-        values = context._jvm.PythonRDD.valueOfPair(self.pairs)
-        chosen = context._jvm.java.util.ArrayList()
-        for partition in partitions:
-            chosen.append(int(partition))
-        served = context._jvm.PythonRDD.runJob(context._jsc.sc(), values, chosen)
+        gate = self._gate
+        values = gate.value_of_pair(self.pairs)
+        served = gate.run_job(gate.scala_context, values, gate.numbers(partitions))
         with _load_from_socket(served, NoOpSerializer()) as records:
             yield from records
 
@@ -81,21 +182,13 @@ def partitioner(context: SparkContext, partitions: int, identity: int) -> Any:
     return context._jvm.PythonPartitioner(partitions, identity)
 
 
-def _read(context: SparkContext, pairs: Sequence[Any], wanted: Sequence[int]) -> RDD[bytes]:
+def _read(gate: _Gate, pairs: Sequence[Any], wanted: Sequence[int]) -> Any:
     """The records of the ``wanted`` partitions, those of all ``pairs`` put together."""
-    jvm = context._jvm
     together = pairs[0]
     for more in pairs[1:]:
         # With one partitioner, this is a union partition by partition.
         together = together.union(more)
-    numbers = jvm.java.util.ArrayList()
-    for partition in wanted:
-        numbers.append(int(partition))
-    # A Scala set is a function from its elements to whether they are in it.
-    chosen = jvm.org.apache.spark.api.python.PythonUtils.toSeq(numbers).toSet()
-    values = jvm.PythonRDD.valueOfPair(together).rdd()
-    pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(values, chosen)
-    return RDD(pruned.toJavaRDD(), context, NoOpSerializer())
+    return gate.prune(gate.value_of_pair(together).rdd(), gate.chosen(wanted))
 
 
 class FileBroadcast(Broadcast[Any]):
