@@ -306,6 +306,21 @@ def timer_of_tag_row(row: bytes, prefix_length: int) -> tuple[bytes, bytes]:
     return family, row[at:]
 
 
+def timer_of_owned_tag_row(row: bytes, owner_length: int) -> tuple[bytes, Domain, bytes, bytes]:
+    """Window, domain, family and dynamic tag in a row of the tag index.
+
+    ``owner_length`` is the length of the row's ``owner_prefix``.
+    """
+    try:
+        window, at = unescape(row, owner_length)
+        domain = Domain(row[at])
+    except (IndexError, ValueError) as error:
+        message = f"row {row.hex()} follows no layout of this format"
+        raise MalformedRow(message) from error
+    family, at = unescape(row, at + 1)
+    return window, domain, family, row[at:]
+
+
 def timer_of_time_row(row: bytes, owner_length: int) -> tuple[int, bytes, bytes, bytes]:
     """Time, window, family and dynamic tag in a row of the time index.
 

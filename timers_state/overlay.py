@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
+from timers_state.cells.cell import REST_ROOM
 from timers_state.erase import erase_key
 from timers_state.keys import DEFAULT_GROUPS, MAX_GROUPS, key_group
-from timers_state.rounds import Rounds, RoundScope
-from timers_state.scope import KeyScope
+from timers_state.round_scope import RoundScope
+from timers_state.rounds import Rounds
+from timers_state.scope import SCOPE_BYTES, KeyScope
 from timers_state.sealed import SEALED, refuse
 from timers_state.store import Batch
 
@@ -20,13 +22,11 @@ if TYPE_CHECKING:
     from timers_state.store import Store
     from timers_state.timers import Timers
 
-SCOPE_BYTES: Final = 640
-"""What a scope without content costs in memory."""
-
 _FIRST_ROOM: Final = 1024
 _FIRST_LEASE: Final = SCOPE_BYTES + _FIRST_ROOM
 _MOST_ROOM: Final = 1 << 20
 _MOST_RESIDENTS: Final = 100_000
+_NOTHING: Final = Batch(0)
 
 Ident = tuple[int, bytes]
 
@@ -164,7 +164,7 @@ class Overlay:
         rounds = self._in_round()
         self._spilling = True
         try:
-            batch = self._collect()
+            batch = self._settle(rounds)
         except BaseException:
             self._kill_all()
             raise
@@ -195,6 +195,8 @@ class Overlay:
         except BaseException:
             self._kill_all()
             raise
+        if self._free < 0:
+            self._evict(0)
 
     def rollback(self) -> None:
         """Takes back everything since the last ``commit``, prepared or not. All scopes are stale.
@@ -240,13 +242,17 @@ class Overlay:
         need = -scope.room
         if need <= 0:
             return
-        if need > self._free and not self._spilling:
-            self.flush()
+        if need > self._free and not self._spilling and not self._make_room(need):
             return
         grant = max(need, min(need + scope.leased, _MOST_ROOM, self._free))
         scope.room += grant
         scope.leased += grant
         self._free -= grant
+
+    def note_change(self, scope: RoundScope) -> None:
+        """A scope became active; only with rounds."""
+        if self._rounds is not None:
+            self._rounds.changed.append(scope)
 
     def index_of(self, state_id: int, domain: Domain) -> DueIndex:
         """The index of timers across keys; only with rounds."""
@@ -276,39 +282,102 @@ class Overlay:
         return scope
 
     def _activate(self, scope: KeyScope, ident: Ident) -> None:
-        if self._free < _FIRST_LEASE and self._scopes and not self._spilling:
-            self.flush()
+        scope.active = True  # first, so that it is not let go of to make room
+        if self._free < _FIRST_LEASE and not self._spilling:
+            self._make_room(_FIRST_LEASE)
+            scope.active = True  # a clean one was written out with everything else
         self._free -= _FIRST_LEASE
         self._scopes[ident] = scope
-        scope.leased = _FIRST_LEASE
-        scope.room += _FIRST_ROOM
-        scope.active = True
+        scope.leased += _FIRST_LEASE
+        scope.room += _FIRST_ROOM - REST_ROOM
         scope.wake()
+
+    def _make_room(self, need: int) -> bool:
+        """Makes room; says whether that was possible without writing everything out."""
+        rounds = self._rounds
+        if rounds is not None and len(rounds.changed) < len(self._scopes):
+            self._evict(need + self._budget // 16)
+            if self._free >= need:
+                return True
+        if self._scopes:
+            self.flush()
+        return False
+
+    def _evict(self, need: int) -> None:
+        """Lets go of clean scopes until ``need`` bytes are free, those not used lately first."""
+        for any_will_do in (False, True):
+            for ident, scope in list(self._scopes.items()):
+                if self._free >= need:
+                    return
+                if scope.active:
+                    continue
+                if scope.recent and not any_will_do:
+                    scope.recent = False
+                    continue
+                self._free += scope.leased
+                scope.spill(_NOTHING, self.store)
+                del self._scopes[ident]
+                self._resting[ident] = scope
+                self._rested = True
 
     def _may_be_stored(self, ident: Ident) -> bool:
         residents = self._residents
         return (residents is None or ident in residents) and ident not in self._erased
 
     def _collect(self) -> Batch:
-        batch = Batch(self.store.sequence + 1)
-        for state_id, key in self._erased:
-            erase_key(self.store, batch, state_id, key_group(key, self.groups), key)
-        if self._residents is not None:
-            self._residents.difference_update(self._erased)
-        self._erased = {}
+        """Everything that is not in the store as one batch; all scopes let go of their content."""
+        batch = self._erasures()
+        clean: dict[Ident, KeyScope] = {}
         for ident, scope in self._scopes.items():
+            if not scope.active:
+                clean[ident] = scope
+                continue
             scope.spill(batch, self.store)
             self._resting[ident] = scope
             if scope.stored and self._residents is not None:
                 self._residents.add(ident)
+        self._rested = True
+        self._scopes = clean
+        self._free = self._budget - sum(scope.leased for scope in clean.values())
+        self._written()
+        return batch
+
+    def _settle(self, rounds: Rounds) -> Batch:
+        """As ``_collect``, but scopes become clean: they keep content that is worth it."""
+        batch = self._erasures()
+        for scope in rounds.changed:
+            if not scope.active:  # it was forgotten
+                continue
+            new = not scope.stored
+            kept = scope.settle(batch, self.store)
+            self._free += scope.leased - kept
+            scope.leased = kept
+            if not kept:
+                ident = (scope.state_id, scope.key)
+                del self._scopes[ident]
+                self._resting[ident] = scope
+                self._rested = True
+            elif new and self._residents is not None:
+                self._residents.add((scope.state_id, scope.key))
+        self._written()
+        return batch
+
+    def _erasures(self) -> Batch:
+        batch = Batch(self.store.sequence + 1)
+        for state_id, key in self._erased:
+            erase_key(self.store, batch, state_id, key_group(key, self.groups), key)
+            self._free += SCOPE_BYTES + len(key)
+        if self._residents is not None:
+            self._residents.difference_update(self._erased)
+        self._erased = {}
+        return batch
+
+    def _written(self) -> None:
+        """Everything in memory is about to be in the store."""
         if self._residents is not None and len(self._residents) > _MOST_RESIDENTS:
             self._residents = None
-        self._rested = True
-        self._scopes = {}
-        self._free = self._budget
         if self._rounds is not None:
             self._rounds.written()
-        return batch
 
     def _in_round(self) -> Rounds:
         rounds = self._rounds

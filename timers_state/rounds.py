@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timers_state.cells.cell import GONE_MESSAGE
 from timers_state.due_index import DueIndex
-from timers_state.errors import StaleScope
-from timers_state.keys import I64_MAX, I64_MIN, Domain, encode_i64
-from timers_state.scope import KeyScope
-from timers_state.timers import Timers
+from timers_state.keys import Domain
 
 if TYPE_CHECKING:
     from timers_state.due_index import Memory
+    from timers_state.round_scope import RoundScope
     from timers_state.store import Batch, Store
 
 
 class Rounds:
     """The round that is running or prepared, and the timers across keys.
 
-    ``prepared`` has the store and what is to be written to it, between ``prepare`` and its end.
+    ``prepared`` has the store and what is to be written to it, between ``prepare`` and its end;
+    ``changed`` the scopes that became active since the last writing, also those forgotten after.
     """
 
-    __slots__ = ("_indexes", "_marked", "prepared")
+    __slots__ = ("_indexes", "_marked", "changed", "prepared")
 
     def __init__(self) -> None:
         self.prepared: tuple[Store, Batch] | None = None
+        self.changed: list[RoundScope] = []
         self._marked = False
         self._indexes: dict[tuple[int, Domain], DueIndex] = {}
 
@@ -45,6 +44,7 @@ class Rounds:
 
     def written(self) -> None:
         """Everything in memory is about to be in the store."""
+        self.changed = []
         for index in self._indexes.values():
             index.written()
 
@@ -62,51 +62,9 @@ class Rounds:
 
     def undo(self, store: Store) -> None:
         """The round never was."""
+        self.changed = []
         for index in self._indexes.values():
             index.restart()
         if self._marked:
             self._marked = False
             store.undo()
-
-
-class RoundScope(KeyScope):
-    """A scope whose timers are also found across keys."""
-
-    __slots__ = ()
-
-    def timers(self, domain: Domain) -> Timers:
-        """See ``KeyScope``."""
-        timers = self._timers.get(domain)
-        if timers is None:
-            if not self.active:
-                self.lease()
-                timers = self._timers.get(domain)
-            if timers is None:
-                timers = self._timers[domain] = RoundTimers(self, domain, self.stored)
-        return timers
-
-    def index(self, domain: Domain) -> DueIndex:
-        """Where the timers of the domain are found across keys."""
-        if self._overlay is None:
-            raise StaleScope(GONE_MESSAGE)
-        return self._overlay.index_of(self.state_id, domain)
-
-
-class RoundTimers(Timers):
-    """Timers of one key that are also found across keys."""
-
-    __slots__ = ("_index",)
-
-    def __init__(self, scope: RoundScope, domain: Domain, stored: bool) -> None:
-        super().__init__(scope, domain, stored)
-        self._index = scope.index(domain)
-
-    def set(
-        self, time: int, family: bytes, tag: bytes = b"", window: bytes = b"", payload: bytes = b""
-    ) -> None:
-        """See ``Timers``."""
-        if not I64_MIN <= time <= I64_MAX:
-            encode_i64(time)
-        # Before the change, since that may write everything out: the index has to know then.
-        self._index.note(time, self._scope.group, self._scope.key)
-        super().set(time, family, tag, window, payload)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import ref
 
 from timers_state.cells import Bag, Combining, Map, Multimap, OrderedList, Set, Value
-from timers_state.cells.cell import CELL_BYTES, ENTRY_BYTES, GONE_MESSAGE, GONE_ROOM, Cell
+from timers_state.cells.cell import (
+    CELL_BYTES,
+    ENTRY_BYTES,
+    GONE_MESSAGE,
+    GONE_ROOM,
+    REST_ROOM,
+    Cell,
+)
 from timers_state.errors import KindMismatch, StaleScope
 from timers_state.keys import Domain, Family, key_group, owner_prefix, prefix_end, window_prefix
 from timers_state.store import delete_rows
@@ -17,6 +24,9 @@ if TYPE_CHECKING:
 
     from timers_state.overlay import Overlay
     from timers_state.store import Batch, Store
+
+SCOPE_BYTES: Final = 640
+"""What a scope without content costs in memory."""
 
 C = TypeVar("C", bound=Cell)
 
@@ -50,15 +60,17 @@ class KeyScope:
         "before_spill",
         "key",
         "leased",
+        "recent",
         "room",
         "state_id",
         "stored",
     )
 
     def __init__(self, overlay: Overlay, state_id: int, key: bytes, stored: bool) -> None:
-        self.room = -1
+        self.room = REST_ROOM
         self.leased = 0
         self.active = False
+        self.recent = True
         self.state_id = state_id
         self.key = key
         self.stored = stored
@@ -214,7 +226,7 @@ class KeyScope:
         self.stored = self.stored or len(batch) > count
         self.active = False
         self.leased = 0
-        self.room = -1
+        self.room = REST_ROOM
 
     def kill(self) -> None:
         """Makes every further use an error; breaks reference cycles."""

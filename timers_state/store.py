@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,31 +24,38 @@ class Batch:
     filled, so rows can carry it: what is appended later sorts later, without a read.
     """
 
-    __slots__ = ("changes", "sequence")
+    __slots__ = ("_parts", "sequence")
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
-        self.changes: list[Change] = []
+        # Three entries per change, not a tuple: large batches are no work for the collector.
+        self._parts: list[Any] = []
+
+    @property
+    def changes(self) -> Iterator[Change]:
+        """The changes, in order."""
+        parts = iter(self._parts)
+        return zip(parts, parts, parts, strict=True)
 
     def put(self, row: bytes, value: bytes) -> None:
         """Sets a row."""
-        self.changes.append((PUT, row, value))
+        self._parts += (PUT, row, value)
 
     def delete(self, row: bytes) -> None:
         """Removes a row, if it is there."""
-        self.changes.append((DELETE, row, b""))
+        self._parts += (DELETE, row, b"")
 
     def delete_range(self, lower: bytes, upper: bytes) -> None:
         """Removes every row in ``[lower, upper)`` that is there before or was added before."""
-        self.changes.append((DELETE_RANGE, lower, upper))
+        self._parts += (DELETE_RANGE, lower, upper)
 
     @property
     def size(self) -> int:
         """The bytes in all rows and values."""
-        return sum(len(row) + len(value) for _, row, value in self.changes)
+        return sum(map(len, self._parts[1::3])) + sum(map(len, self._parts[2::3]))
 
     def __len__(self) -> int:
-        return len(self.changes)
+        return len(self._parts) // 3
 
 
 class Store(Protocol):

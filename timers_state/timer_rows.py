@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from timers_state.keys import (
+    I64_MAX,
     I64_MIN,
     OWNER_OFFSET_IN_TIME,
     Domain,
@@ -23,7 +25,7 @@ from timers_state.keys import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from timers_state.store import Batch, Store
 
@@ -61,6 +63,31 @@ class Holder(Protocol):
         """Prefix of the tag rows of the key."""
 
 
+class StoredTimers(Protocol):
+    """The timers of one key that follow one clock, as the store has them."""
+
+    def first(self, changes: Changes, up_to: int) -> Entry | None:
+        """The first timer of which ``changes`` says nothing; may be None if it is after ``up_to``.
+
+        What ``changes`` names stays named until ``write`` or ``rewind``.
+        """
+
+    def time_of(self, window: bytes, ident: Ident) -> int | None:
+        """When a timer fires, None if it is not set."""
+
+    def of_window(self, window: bytes) -> Iterable[tuple[Ident, int]]:
+        """The timers of a window and their times."""
+
+    def write(self, batch: Batch, store: Store, changes: Changes, stored: bool) -> None:
+        """Adds changes to ``batch``; ``stored`` says whether ``store`` may have timers of the key.
+
+        The batch will be written before anything else is asked.
+        """
+
+    def rewind(self) -> None:
+        """Lets go of what was read; to be called when the store has changed."""
+
+
 class TimerRows:
     """The rows of the timers of one key that follow one clock.
 
@@ -68,27 +95,44 @@ class TimerRows:
     at or below the first that counts.
     """
 
-    __slots__ = ("_domain", "_exhausted", "_head", "_owner", "_rows", "_scope", "_start")
+    __slots__ = (
+        "_ahead",
+        "_bound",
+        "_bound_time",
+        "_domain",
+        "_exhausted",
+        "_head",
+        "_owner",
+        "_rows",
+        "_scope",
+        "_start",
+    )
 
     def __init__(self, scope: Holder, domain: Domain) -> None:
         self._scope = scope
         self._domain = domain
         self._owner = owner_in_time(scope.group, scope.key)
         self._start = time_bound(scope.state_id, domain, I64_MIN)
+        self._bound_time = I64_MAX
+        self._bound = time_domain_end(scope.state_id, domain)
         self.rewind()
 
     def rewind(self) -> None:
         """Closes the iterator; to be called when the store has changed."""
         self._rows: Iterator[tuple[bytes, bytes]] | None = None
+        self._ahead: tuple[bytes, bytes] | None = None
         self._head: Entry | None = None
         self._exhausted = False
 
-    def first(self, changes: Changes) -> Entry | None:
-        """The first timer in the store of which ``changes`` says nothing."""
+    def first(self, changes: Changes, up_to: int) -> Entry | None:
+        """The first timer in the store of which ``changes`` says nothing.
+
+        Timers after ``up_to`` need not be found: rows of other keys are passed only up to there.
+        """
         while True:
             head = self._head
             if head is None:
-                head = self._head = self._next()
+                head = self._head = self._next(up_to)
                 if head is None:
                     return None
             changed = changes.get(head[1])
@@ -153,22 +197,38 @@ class TimerRows:
         batch.put(row, entry[4])
         self._start = min(self._start, row)
 
-    def _next(self) -> Entry | None:
+    def _next(self, up_to: int) -> Entry | None:
         if self._exhausted:
+            return None
+        if up_to != self._bound_time:
+            self._bound_time = up_to
+            self._bound = self._row_after(up_to)
+        bound = self._bound
+        if self._ahead is not None and self._ahead[0] >= bound:
             return None
         rows = self._rows
         if rows is None:
             end = time_domain_end(self._scope.state_id, self._domain)
             rows = self._rows = self._scope.reach().iterate(self._start, end)
         owner = self._owner
-        for row, payload in rows:
+        ahead, self._ahead = self._ahead, None
+        for row, payload in rows if ahead is None else chain((ahead,), rows):
             self._start = row
+            if row >= bound:
+                self._ahead = (row, payload)
+                return None
             if row.startswith(owner, OWNER_OFFSET_IN_TIME):
                 time, window, family, tag = timer_of_time_row(row, len(owner))
                 return time, window, family, tag, payload
         self._exhausted = True
         self._rows = None
         return None
+
+    def _row_after(self, time: int) -> bytes:
+        state_id = self._scope.state_id
+        if time >= I64_MAX:
+            return time_domain_end(state_id, self._domain)
+        return time_bound(state_id, self._domain, max(time, I64_MIN) + 1)
 
     def _tag_prefix(self, window: bytes) -> bytes:
         return tag_prefix(self._scope.tag_owner(), window, self._domain)

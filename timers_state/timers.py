@@ -10,7 +10,15 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from timers_state.keys import I64_MAX, I64_MIN, Domain, encode_i64
-from timers_state.timer_rows import Change, Changes, Entry, Holder, Ident, TimerRows
+from timers_state.timer_rows import (
+    Change,
+    Changes,
+    Entry,
+    Holder,
+    Ident,
+    StoredTimers,
+    TimerRows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +27,10 @@ if TYPE_CHECKING:
 
 TIMER_BYTES: Final = 320
 """What a timer costs in memory beside its payload."""
+
+
+TIMERS_BYTES: Final = 480
+"""What the timers of a domain cost without any."""
 
 
 class Timer(NamedTuple):
@@ -56,7 +68,7 @@ class Timers:
         self._heap: list[Entry] | None = None
         self._heap_limit = 0
         self._stored = stored
-        self._rows: TimerRows | None = None
+        self._rows: StoredTimers | None = None
 
     def set(
         self, time: int, family: bytes, tag: bytes = b"", window: bytes = b"", payload: bytes = b""
@@ -108,7 +120,7 @@ class Timers:
 
     def next_time(self) -> int | None:
         """When the first timer fires, None if none is set."""
-        first = self._first()
+        first = self._first(I64_MAX)
         return None if first is None else first[0]
 
     def pop_due(self, up_to: int) -> Timer | None:
@@ -116,7 +128,7 @@ class Timers:
 
         Timers that are set between two calls are considered in the second.
         """
-        first = self._first()
+        first = self._first(up_to)
         if first is None or first[0] > up_to:
             return None
         self._take_out(first[1], (first[2], first[3]), first[0])
@@ -139,6 +151,15 @@ class Timers:
         while (timer := self.pop_due(up_to)) is not None:
             yield timer
 
+    def is_any_set(self, window: bytes) -> bool:
+        """Whether a timer of a window is set."""
+        changed = self._changes.get(window, {})
+        if any(isinstance(change, tuple) for change in changed.values()):
+            return True
+        if not self._stored:
+            return False
+        return any(ident not in changed for ident, _ in self._of_store().of_window(window))
+
     def clear_window(self, window: bytes) -> None:
         """Clears every timer of a window; reads their rows if there may be some."""
         scope = self._scope
@@ -157,6 +178,11 @@ class Timers:
             self._stored = True
         self.drop()
 
+    def settle(self, batch: Batch, store: Store) -> int:
+        """As ``spill``, but may keep what is asked for next; returns what it costs in memory."""
+        self.spill(batch, store)
+        return TIMERS_BYTES
+
     def drop(self) -> None:
         """Lets go of everything in memory, unwritten."""
         self._changes = {}
@@ -164,11 +190,14 @@ class Timers:
         if self._rows is not None:
             self._rows.rewind()
 
-    def _of_store(self) -> TimerRows:
+    def _of_store(self) -> StoredTimers:
         rows = self._rows
         if rows is None:
-            rows = self._rows = TimerRows(self._scope, self.domain)
+            rows = self._rows = self._find_stored()
         return rows
+
+    def _find_stored(self) -> StoredTimers:
+        return TimerRows(self._scope, self.domain)
 
     def _take_out(self, window: bytes, ident: Ident, time: int | None) -> None:
         """Takes a timer out; ``time`` is when it fires in the store, if it is there and known."""
@@ -199,11 +228,11 @@ class Timers:
         if len(heap) > self._heap_limit:
             self._heap = None
 
-    def _first(self) -> Entry | None:
+    def _first(self, up_to: int) -> Entry | None:
         held = self._first_held()
         if not self._stored:
             return held
-        stored = self._of_store().first(self._changes)
+        stored = self._of_store().first(self._changes, up_to)
         if held is None or stored is None:
             return stored if held is None else held
         return min(held, stored)

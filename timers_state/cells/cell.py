@@ -24,6 +24,9 @@ CELL_BYTES: Final = 320
 GONE_ROOM: Final = -(1 << 62)
 """Room that no refund makes positive: every change then asks for some, and is refused."""
 
+REST_ROOM: Final = -(1 << 61)
+"""The same for what rests: the first change asks for room, which wakes the scope."""
+
 GONE_MESSAGE: Final = (
     "the scope or window that this belongs to was forgotten, or its overlay closed: "
     "ask the overlay for the scope again"
@@ -88,7 +91,8 @@ class Cell:
     """
 
     KIND: ClassVar[Kind]
-    __slots__ = ("__weakref__", "_base", "_erase", "_scope", "tag", "window")
+    _row: bytes
+    __slots__ = ("__weakref__", "_base", "_erase", "_row", "_scope", "tag", "window")
 
     def __init__(self, scope: Account, tag: bytes, window: bytes, stored: bool) -> None:
         self._scope = scope
@@ -115,8 +119,21 @@ class Cell:
         self._base = True
         self._scope = GONE
 
+    def settle(self, batch: Batch, store: Store) -> int:
+        """As ``spill``, but may keep content that the next round is likely to read.
+
+        Returns:
+            What the cell costs in memory from now on; 0 if it is as good as a new one.
+        """
+        self.spill(batch, store)
+        return CELL_BYTES if self._base else 0
+
     def _prefix(self) -> bytes:
-        return cell_prefix(self._scope.owner(), self.window, self.tag, self.KIND)
+        try:
+            return self._row
+        except AttributeError:  # the first time; a cell that is never written out has none
+            row = self._row = cell_prefix(self._scope.owner(), self.window, self.tag, self.KIND)
+            return row
 
     def _drop(self) -> None:
         """Forgets the rows in the store; they are removed when the cell is next written out."""

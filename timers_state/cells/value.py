@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from timers_state.cells.cell import Account, Cell, Unread
+from timers_state.cells.cell import CELL_BYTES, Account, Cell, Unread
 from timers_state.keys import Kind
 
 if TYPE_CHECKING:
@@ -60,9 +60,15 @@ class Value(Cell):
 
     def spill(self, batch: Batch, store: Store) -> None:
         """See ``Cell``."""
+        self.settle(batch, store)
+        self._value = UNREAD if self._base else None
+        self._size = 0
+
+    def settle(self, batch: Batch, store: Store) -> int:
+        """See ``Cell``."""
         del store
-        value = self._value
         if self._changed:
+            value = self._value
             if value is None:
                 if self._base:
                     batch.delete(self._prefix())
@@ -71,8 +77,7 @@ class Value(Cell):
                 batch.put(self._prefix(), value)
                 self._base = True
             self._changed = False
-        self._value = UNREAD if self._base else None
-        self._size = 0
+        return CELL_BYTES + self._size if self._base else 0
 
     def _read(self) -> bytes | None:
         scope = self._scope

@@ -1,0 +1,137 @@
+"""Any sequence of calls and rounds reads what a dict would read that is copied at every commit."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import consumes, invariant, rule
+from test_overlay_machine import STATES, OverlayMachine, domains, numbers
+
+from timers_state import MemoryStore, Overlay, RoundStore, key_group, open_store
+from timers_state.errors import RoundPrepared, StaleScope
+from timers_state.scope import SCOPE_BYTES
+
+
+class RoundMachine(OverlayMachine):
+    """As without rounds, and rounds end well or badly at any point."""
+
+    close_and_open_again = None
+
+    def __init__(self):
+        super().__init__()
+        for overlay in self.overlays:
+            overlay.close()
+        self.overlays = [
+            Overlay(MemoryStore(), 1 << 30, rounds=True),
+            Overlay(MemoryStore(), 8000, rounds=True),
+            Overlay(RoundStore(self.directory / "round"), 0, rounds=True),
+            Overlay(open_store(self.directory / "other"), 20_000, rounds=True),
+        ]
+        self.committed = deepcopy(self.model)
+
+    @rule(commits=st.booleans())
+    def end_a_round(self, commits):
+        for overlay in self.overlays:
+            overlay.prepare()
+            with pytest.raises(RoundPrepared):
+                overlay.scope(3, b"new")
+            if commits:
+                overlay.commit()
+            else:
+                overlay.rollback()
+        if commits:
+            self.committed = deepcopy(self.model)
+        else:
+            self.everything_is_as_it_was()
+
+    @rule()
+    def take_back_a_round_that_runs(self):
+        for overlay in self.overlays:
+            overlay.rollback()
+        self.everything_is_as_it_was()
+
+    def everything_is_as_it_was(self):
+        self.model = deepcopy(self.committed)
+        self.graveyard += self.kept.values()
+        for cells in self.kept.values():
+            for cell in cells:
+                with pytest.raises(StaleScope):
+                    cell.clear()
+        self.kept.clear()
+        self.openings += 1
+
+    @rule(begun=consumes(OverlayMachine.iterators))
+    def what_was_begun_shows_no_later_change(self, begun):
+        openings, reads = begun
+        if openings == self.openings:
+            for running, expected in reads:
+                self.agree([list(iterator) for iterator in running], expected)
+
+    def expected_first(self, state_id, domain):
+        return min(
+            (
+                (time, key_group(key), key)
+                for (state, key), model in self.model.items()
+                for (found, _), (time, _) in model.timers.items()
+                if (state, found) == (state_id, domain)
+            ),
+            default=None,
+        )
+
+    @rule(state_id=st.sampled_from(STATES), domain=domains, up_to=numbers)
+    def look_at_timers_of_all_keys(self, state_id, domain, up_to):
+        first = self.expected_first(state_id, domain)
+        due = first[2] if first and first[0] <= up_to else None
+        for overlay in self.overlays:
+            assert overlay.first_time(state_id, domain) == (first and first[0])
+            assert overlay.next_due(state_id, domain, up_to) == due
+
+    @rule(
+        state_id=st.sampled_from(STATES),
+        domain=domains,
+        up_to=numbers,
+        most=st.integers(1, 8),
+        whole_keys=st.booleans(),
+    )
+    def fire_timers_of_all_keys(self, state_id, domain, up_to, most, whole_keys):
+        for _ in range(most):
+            first = self.expected_first(state_id, domain)
+            due = first[2] if first and first[0] <= up_to else None
+            every = [overlay.next_due(state_id, domain, up_to) for overlay in self.overlays]
+            self.agree(every, due)
+            if due is None:
+                break
+            self.fire((state_id, due), domain, up_to, whole_keys)
+
+    def fire(self, key, domain, up_to, whole_keys):
+        every = self.timers(key, domain)
+        for timer in self.model[key].due(domain, up_to)[: None if whole_keys else 1]:
+            self.agree([tuple(timers.pop_due(up_to)) for timers in every], timer)
+            del self.model[key].timers[domain, timer[1:4]]
+        if whole_keys:
+            self.agree([timers.pop_due(up_to) for timers in every], None)
+
+    @invariant()
+    def the_budget_is_accounted_for(self):
+        for overlay in self.overlays:
+            leased = sum(scope.leased for scope in overlay._scopes.values())
+            erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._erased)
+            assert overlay._free + leased + erased == overlay._budget
+
+    @invariant()
+    def changed_scopes_are_active(self):
+        for overlay in self.overlays:
+            active = [scope for scope in overlay._rounds.changed if scope.active]
+            assert len(active) == len({id(scope) for scope in active})
+            assert set(map(id, active)) == {
+                id(scope) for scope in overlay._scopes.values() if scope.active
+            }
+
+
+TestRounds = RoundMachine.TestCase
+TestRounds.settings = settings(
+    max_examples=20, stateful_step_count=60, deadline=None, report_multiple_bugs=False
+)
