@@ -9,7 +9,6 @@ import apache_beam as beam
 from apache_beam.io.iobase import BoundedSource
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operation_specs
-from apache_beam.transforms.core import DoFnInfo
 from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.graph import urns
@@ -20,6 +19,7 @@ from sparkdrain.harness.beam import (
     create_pardo_operation,
     operations,
 )
+from sparkdrain.harness.claims import ClaimGate, sees_windows
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 from sparkdrain.harness.operations import (
     CombinePhaseOperation,
@@ -154,10 +154,16 @@ def create_process_restrictions(
     consumers: Consumers,
 ) -> Any:
     """The part of a splittable DoFn that calls ``process``."""
-    fn = DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
-    return create_pardo_operation(
-        factory, transform_id, proto, consumers, fn, payload, operation_cls=ProcessRestrictions
+    handle = factory.dofns[transform_id] = load_dofn(factory, transform_id, proto, payload)
+    gate = ClaimGate()
+    gate.stand_before(handle.dofn)
+    fn, kind = handle.serialized, ProcessRestrictions
+    operation = create_pardo_operation(
+        factory, transform_id, proto, consumers, fn, payload, operation_cls=kind
     )
+    operation.claims = gate
+    operation.by_window = bool(payload.side_inputs) or sees_windows(handle.dofn)
+    return operation
 
 
 @StageFactory.register_urn(urns.IMPULSE_READ, beam_runner_api_pb2.ReadPayload)

@@ -10,6 +10,8 @@ from sparkdrain.harness.sampling import Schedule, size_sampler
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sparkdrain.harness.claims import ClaimGate
+
 
 class Writer(Protocol):
     """Where a sink puts elements; ``context`` carries timestamp, windows and pane."""
@@ -135,6 +137,10 @@ class CombinePhaseOperation(operations.Operation):
 
 class ProcessRestrictions(operations.SdfProcessSizedElements):
     """Beam's; its frame on the stack tells the step in an error, which Beam does not do here."""
+
+    claims: ClaimGate
+    by_window: bool
+    """Whether an element is processed once for each of its windows."""
 
     def process(self, windowed_value: Any) -> None:
         super().process(windowed_value)

@@ -18,6 +18,7 @@ class Budget:
     """
 
     def __init__(self, elements: int, seconds: float, clock: Callable[[], float]) -> None:
+        self._whole: Budget | None = None
         self._left = elements
         self._clock = clock
         self._end = clock() + seconds
@@ -25,6 +26,15 @@ class Budget:
     def spend(self, elements: int) -> None:
         """Count elements that were made."""
         self._left -= elements
+        if self._whole is not None:
+            self._whole.spend(elements)
+
+    def part(self, share: float) -> Budget:
+        """A budget of its own, of that share of what is left; what it spends is spent here too."""
+        elements = max(1, int(self._left * share))
+        part = Budget(elements, self.seconds_left() * share, self._clock)
+        part._whole = self
+        return part
 
     def is_spent(self) -> bool:
         """Whether to stop at the next occasion."""

@@ -9,6 +9,8 @@ from sparkdrain.graph.state_ids import edge_state_id
 from sparkdrain.panes.grouping import grouping_for
 from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, ImpulseInput
 from sparkdrain.rounds.keyed_state import keyed_input_for
+from sparkdrain.rounds.residuals import ResidualStore
+from sparkdrain.rounds.restrictions import RestrictionInput, processed_by
 
 if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, Stage, TransformId
@@ -36,6 +38,12 @@ def input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inpu
 def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:
     codings = slot.codings
     match edge.kind:
+        case EdgeKind.SPREAD if (transform := processed_by(stage, source.transform)) is not None:
+            coding = codings.elements(edge)
+            store = ResidualStore(slot.overlay, edge_state_id(edge.id), coding.windowed)
+            return RestrictionInput(
+                coding, source, transform, store, lambda: _restrictions(slot), _firing(slot, edge)
+            )
         case EdgeKind.FORWARD | EdgeKind.SPREAD:
             return ElementInput(codings.elements(edge), source)
         case EdgeKind.GROUP:
@@ -54,3 +62,14 @@ def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inp
             return keyed_input_for(slot, edge, stage, source)
         case _:
             raise NotImplementedError(edge.kind)
+
+
+def _restrictions(slot: RoundSlot) -> list[RestrictionInput]:
+    """All sources of a slot, in the order in which they have their turns."""
+    return [input_ for input_ in slot.inputs() if isinstance(input_, RestrictionInput)]
+
+
+def _firing(slot: RoundSlot, edge: Edge) -> int:
+    """Whether timers need a part of the budget of the level that ``edge`` leads to."""
+    kinds = {other.kind for other in slot.plan.edges_into(edge.consumer)}
+    return int(bool(kinds & {EdgeKind.GROUP, EdgeKind.KEYED}))

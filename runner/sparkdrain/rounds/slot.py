@@ -132,6 +132,10 @@ class RoundSlot:
         """The job's settings, as far as a slot needs them."""
         return self._options
 
+    def inputs(self) -> Iterator[Input]:
+        """All of them, in the order in which they have their turns."""
+        return (input_ for shard in self._shards for _, input_ in shard.inputs)
+
     def is_first_for(self, stage: Stage) -> bool:
         """Whether this is the slot in which a stage begins that has no input."""
         stages = self._plan.levels[self._level]

@@ -1,0 +1,147 @@
+"""Stops a splittable DoFn in the middle of a restriction, at the next thing it wants to claim.
+
+Whoever lets it process a restriction can set an allowance. Once that is spent, the next claim is
+preceded by a split of the restriction: what was claimed stays, the rest is left over, and so the
+claim fails, as it does at the end of any restriction. Without an allowance (in batch) claims cost
+what they always do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from apache_beam.io.iobase import _SDFBoundedSourceRestrictionTracker as BoundedSourceTracker
+from apache_beam.transforms.core import DoFn, RestrictionProvider, get_function_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Of what is left, how much to keep: 0 is a checkpoint. A bounded source refuses a split at what
+# it has claimed already, so it may keep a little more.
+_CHECKPOINT: Final[tuple[float, ...]] = (0.0,)
+_NEARLY: Final[tuple[float, ...]] = (0.0, 1e-6, 1e-4, 1e-2, 0.1)
+_MOST_PATIENCE: Final = 1024
+
+
+class Allowance(Protocol):
+    """How much may be claimed."""
+
+    def spend(self, elements: int) -> None:
+        """So much was claimed."""
+
+    def is_spent(self) -> bool:
+        """Whether it was enough."""
+
+
+class ClaimGate:
+    """Stands before the claims of one DoFn."""
+
+    def __init__(self) -> None:
+        self._allowance: Allowance | None = None
+        self._interrupt: Callable[[], bool] | None = None
+        self._claimed = 0
+        self._again = 1
+        self._patience = 1
+        self.fractions = _CHECKPOINT
+        """How a split of the present restriction is tried: how much of the rest is kept."""
+
+    def open(self, allowance: Allowance, interrupt: Callable[[], bool]) -> None:
+        """Restrictions from now on are interrupted when ``allowance`` is spent.
+
+        At least one claim is granted, whatever the allowance.
+
+        Args:
+            allowance: what may be claimed.
+            interrupt: splits the restriction being processed; tells whether that was possible.
+        """
+        self._allowance, self._interrupt = allowance, interrupt
+        self._claimed = 0
+        self._again = self._patience = 1
+
+    def close(self) -> None:
+        """Let everything be claimed."""
+        self._allowance = self._interrupt = None
+
+    def watch(self, tracker: Any) -> None:
+        """Stand before the claims of ``tracker``, if there is an allowance."""
+        if self._allowance is None:
+            return
+        bounded = isinstance(tracker, BoundedSourceTracker)
+        self.fractions = _NEARLY if bounded else _CHECKPOINT
+        # A bounded source makes its claims there, past its restriction tracker.
+        target = tracker.current_restriction().range_tracker() if bounded else tracker
+        claim = target.try_claim
+
+        def try_claim(position: Any) -> Any:
+            if self._claimed >= self._again:
+                self._look()
+            granted = claim(position)
+            if granted:
+                self._claimed += 1
+                if self._allowance is not None:
+                    self._allowance.spend(1)
+            return granted
+
+        try:
+            target.try_claim = try_claim
+        except AttributeError:
+            return  # it has slots, so it is interrupted from outside only
+
+    def _look(self) -> None:
+        if self._allowance is None or self._interrupt is None or not self._allowance.is_spent():
+            return
+        if not self._interrupt():
+            # It cannot be split here; asking costs more than a claim.
+            self._patience = min(2 * self._patience, _MOST_PATIENCE)
+            self._again = self._claimed + self._patience
+
+    def stand_before(self, dofn: Any) -> None:
+        """Have every tracker of ``dofn`` pass by here.
+
+        Beam asks a DoFn for the arguments of ``process`` by ``_inspect_process``, if it has that.
+        """
+        names, defaults = get_function_arguments(dofn, "process")
+        guarded = [
+            DoFn.RestrictionParam(_Guarded(default.restriction_provider or dofn, self))
+            if isinstance(default, DoFn.RestrictionParam)
+            else default
+            for default in defaults
+        ]
+        dofn._inspect_process = lambda: (names, guarded)  # noqa: SLF001
+
+
+def sees_windows(dofn: Any) -> bool:
+    """Whether ``process`` asks for the window, so that it is called for each."""
+    _, defaults = get_function_arguments(dofn, "process")
+    return any(DoFn.WindowParam == default for default in defaults)
+
+
+class _Guarded(RestrictionProvider):
+    """A provider whose trackers pass by a gate."""
+
+    def __init__(self, provider: Any, gate: ClaimGate) -> None:
+        self._provider = provider
+        self._gate = gate
+
+    def create_tracker(self, restriction: Any) -> Any:
+        tracker = self._provider.create_tracker(restriction)
+        self._gate.watch(tracker)
+        return tracker
+
+    def initial_restriction(self, element: Any) -> Any:
+        return self._provider.initial_restriction(element)
+
+    def split(self, element: Any, restriction: Any) -> Any:
+        return self._provider.split(element, restriction)
+
+    def restriction_coder(self) -> Any:
+        return self._provider.restriction_coder()
+
+    def restriction_size(self, element: Any, restriction: Any) -> Any:
+        return self._provider.restriction_size(element, restriction)
+
+    def split_and_size(self, element: Any, restriction: Any) -> Any:
+        return self._provider.split_and_size(element, restriction)
+
+    def truncate(self, element: Any, restriction: Any) -> Any:
+        return self._provider.truncate(element, restriction)

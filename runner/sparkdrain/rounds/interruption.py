@@ -1,0 +1,145 @@
+"""Lets a splittable DoFn process one restriction, for as long as it may, and not much longer.
+
+Interrupted it is by a split, which it notices at its next claim: by the gate before its claims,
+once its allowance is spent; or, if no claim comes that the gate could stand before, by the watch,
+another thread. A DoFn that claims nothing cannot be interrupted at all; the watch tells who it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from sparkdrain.harness.claims import Allowance
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class Interruption:
+    """Processes restrictions, one at a time, and collects what splits leave over.
+
+    Args:
+        operation: the ``ProcessRestrictions`` in question.
+    """
+
+    def __init__(self, operation: Any) -> None:
+        self._operation = operation
+        # Never waited for with a lock of Beam's in hand: a split takes those, in its own order.
+        self._lock = threading.Lock()
+        self._running = False
+        self._left: list[Any] = []
+
+    def process(self, process: Callable[[], None], allowance: Allowance) -> list[Any]:
+        """Call ``process``, which works on one restriction, with so much to claim.
+
+        Returns:
+            What splits have left over, as Beam's ``SplitResultResidual``.
+        """
+        gate = self._operation.claims
+        with self._lock:
+            self._left = []
+            self._running = True
+        gate.open(allowance, self._interrupt_here)
+        try:
+            process()
+        finally:
+            gate.close()
+            # A split that has begun is over before the lock is free.
+            with self._lock:
+                self._running = False
+        return self._left
+
+    def _interrupt_here(self) -> bool:
+        """From the processing thread, before a claim, which has a lock of Beam's."""
+        if not self._lock.acquire(blocking=False):
+            return False  # the watch is at it
+        try:
+            return self._split()
+        finally:
+            self._lock.release()
+
+    def interrupt(self) -> bool:
+        """Split what is being processed, if anything is and it can be; from any other thread."""
+        with self._lock:
+            return self._running and self._split()
+
+    def _split(self) -> bool:
+        for fraction in self._operation.claims.fractions:
+            split = self._operation.try_split(fraction)
+            if split:
+                self._left += [residual for _, residual in split[1]]
+                return True
+        return False
+
+
+class Watch:
+    """Looks, from a thread of its own, whether a restriction takes too long.
+
+    Args:
+        name: of the transform.
+        seconds: how long one may take before it is interrupted.
+        patience: after how many times as long a warning is logged, and again each time it has
+            taken twice as long.
+        interrupt: see ``Interruption.interrupt``.
+    """
+
+    def __init__(
+        self, name: str, seconds: float, patience: float, interrupt: Callable[[], bool]
+    ) -> None:
+        self._name = name
+        self._seconds = max(seconds, 0.005)
+        self._warn = self._seconds * patience
+        self._interrupt = interrupt
+        self._over = threading.Event()
+        self._began: float | None = None
+        self._warned_at = self._warn
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """A restriction begins to be processed."""
+        self._warned_at = self._warn
+        self._began = time.monotonic()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._look, name="restrictions", daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """It has come back."""
+        self._began = None
+
+    def _look(self) -> None:
+        while not self._over.wait(self._seconds):
+            began = self._began
+            if began is None:
+                continue
+            taken = time.monotonic() - began
+            if taken >= self._warned_at:
+                self._warned_at *= 2
+                _LOGGER.warning(
+                    "%s has been processing one restriction for %.1f seconds without a claim that "
+                    "could be refused; its round, and all who wait for it, last as long. Call "
+                    "tracker.try_claim more often, or tracker.defer_remainder.",
+                    self._name,
+                    taken,
+                )
+            if taken >= self._seconds:
+                self._interrupt()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()

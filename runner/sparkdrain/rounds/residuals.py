@@ -1,0 +1,108 @@
+"""Restrictions that wait between rounds: part of the slot's state, committed and undone with it."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.watermarks.frontier import END
+from timers_state import Domain
+
+if TYPE_CHECKING:
+    from timers_state import KeyScope, Overlay
+
+_COUNTS: Final = struct.Struct(">QQ")
+_TAG: Final = struct.Struct(">Q")
+_HEAD: Final = struct.Struct(">q??")
+_FAMILY: Final = b"residual"
+_COUNTS_CELL: Final = b"counts"
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """A restriction to process.
+
+    Attributes:
+        element: a windowed value, as ``beam:transform:sdf_process_sized_element_and_...:v1``
+            takes it: element, restriction, state of the watermark estimator, size.
+        hold: no element that it makes is to be older, microseconds.
+        known: whether that is what its watermark estimator has said.
+        started: whether it was processed before.
+    """
+
+    element: Any
+    hold: int
+    known: bool = False
+    started: bool = False
+
+
+class ResidualStore:
+    """The residuals of one edge in one slot, in the order in which they want to go on.
+
+    Each is a timer at its resume time; a second one, at its watermark, is its hold.
+
+    Args:
+        overlay: the slot's state.
+        state_id: what the residuals are kept under.
+        coder: coder impl of the windowed value.
+    """
+
+    def __init__(self, overlay: Overlay, state_id: int, coder: Any) -> None:
+        self._overlay = overlay
+        self._state_id = state_id
+        self._coder = coder
+        self._counts: tuple[int, int] | None = None
+
+    def _scope(self, number: int = 0) -> KeyScope:
+        # All in one place, that of no key: when slots can be moved, the number will tell where.
+        del number
+        return self._overlay.scope(self._state_id, b"")
+
+    def _load(self) -> tuple[int, int]:
+        if self._counts is None:
+            kept = self._scope().value(_COUNTS_CELL).get()
+            self._counts = (0, 0) if kept is None else _COUNTS.unpack(kept)
+        return self._counts
+
+    def _save(self, count: int, numbers: int) -> None:
+        self._counts = (count, numbers)
+        self._scope().value(_COUNTS_CELL).set(_COUNTS.pack(count, numbers))
+
+    def put(self, residual: Residual, resume: int) -> None:
+        """Keep a residual until ``resume``, processing time; of equal times, the first is first."""
+        count, number = self._load()
+        scope, tag = self._scope(number), _TAG.pack(number)
+        head = _HEAD.pack(residual.hold, residual.known, residual.started)
+        payload = head + self._coder.encode(residual.element)
+        scope.timers(Domain.PROCESSING).set(resume, _FAMILY, tag, payload=payload)
+        scope.timers(Domain.HOLD).set(residual.hold, _FAMILY, tag)
+        self._save(count + 1, number + 1)
+
+    def pop(self, now: int) -> Residual | None:
+        """Take out the first one that wants to go on by ``now``."""
+        scope = self._scope()
+        timer = scope.timers(Domain.PROCESSING).pop_due(now)
+        if timer is None:
+            return None
+        scope.timers(Domain.HOLD).clear(_FAMILY, timer.tag)
+        hold, known, started = _HEAD.unpack_from(timer.payload)
+        count, numbers = self._load()
+        self._save(count - 1, numbers)
+        return Residual(self._coder.decode(timer.payload[_HEAD.size :]), hold, known, started)
+
+    def copy(self, residual: Residual) -> Residual:
+        """The same as it would come out of the store: it shares nothing with the original."""
+        return replace(residual, element=self._coder.decode(self._coder.encode(residual.element)))
+
+    def __len__(self) -> int:
+        return self._load()[0]
+
+    def hold(self) -> int:
+        """The earliest hold of all residuals; END if there is none."""
+        first = self._overlay.first_time(self._state_id, Domain.HOLD)
+        return END if first is None else first
+
+    def wake(self) -> int | None:
+        """When the first one wants to go on; None if there is none."""
+        return self._overlay.first_time(self._state_id, Domain.PROCESSING)

@@ -1,0 +1,270 @@
+"""Splittable DoFns as sources: restrictions that wait in a slot, and go on round after round."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkdrain.graph import urns
+from sparkdrain.rounds.inputs import Plain
+from sparkdrain.rounds.interruption import Interruption, Watch
+from sparkdrain.rounds.residuals import Residual, ResidualStore
+from sparkdrain.shuffle.elements import read_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sparkdrain.graph.plan import Stage, TransformId
+    from sparkdrain.harness.bundle import StageBundle
+    from sparkdrain.rounds.budget import Budget
+    from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.shuffle.coding import ElementCoding
+    from sparkdrain.stages.shard import Source
+
+_LOGGER = logging.getLogger(__name__)
+# The least part of a round's budget that one restriction gets, however many there are: to stop and
+# to go on again costs something too.
+_LEAST_SHARE: Final = 1 / 8
+# How many times its part of a round a restriction may take before somebody is told.
+_PATIENCE: Final = 20.0
+
+
+def processed_by(stage: Stage, source: TransformId) -> TransformId | None:
+    """The transform that processes the restrictions which come in at ``source``, if any does."""
+    protos = {
+        id_: beam_runner_api_pb2.PTransform.FromString(data) for id_, data in stage.transforms
+    }
+    outputs = set(protos[source].outputs.values())
+    for id_, proto in protos.items():
+        if proto.spec.urn == urns.PROCESS_RESTRICTIONS and outputs & set(proto.inputs.values()):
+            return id_
+    return None
+
+
+class RestrictionInput(Plain):
+    """Takes restrictions in, and processes them as far as the budget of each round goes.
+
+    Who has waited longest is first. All that are due have their turn, each with a part of the
+    budget; those that used theirs up go on with what the others have left. Whatever is not done
+    waits in the slot's state until it is due: in the next round, or when it asked for.
+
+    Args:
+        coding: of the edge.
+        source: where new restrictions enter the stage.
+        transform: the one that processes them, see ``processed_by``.
+        store: what waits.
+        peers: all inputs of the slot that share the budget, in the order of their turns.
+        others: how many parts of the budget to leave to what fires timers.
+    """
+
+    reason = "source"
+
+    def __init__(
+        self,
+        coding: ElementCoding,
+        source: Source,
+        transform: TransformId,
+        store: ResidualStore,
+        peers: Callable[[], Sequence[RestrictionInput]],
+        others: int,
+    ) -> None:
+        self._source = source
+        self._transform = transform
+        self._store = store
+        self._peers = peers
+        self._others = others
+        self._arrivals = Arrivals(coding)
+        self._work: Work | None = None
+
+    def take(self, payload: memoryview) -> None:
+        """Keep a block of new restrictions; they have their turn after those that wait already."""
+        self._arrivals.add(payload)
+
+    def is_due(self, now: int) -> bool:
+        """Whether there is a restriction to process."""
+        wake = self._store.wake()
+        return bool(self._arrivals) or (wake is not None and wake <= now)
+
+    def advance(self, turn: Turn) -> None:
+        """Process what is due, and keep what is left."""
+        if not self.is_due(turn.now):
+            return
+        peers = self._peers()
+        behind = peers[peers.index(self) + 1 :]
+        sharing = 1 + sum(peer.is_due(turn.now) for peer in behind) + self._others
+        bundle = self._source.shard.open()
+        if self._work is None:
+            self._work = Work(bundle, self._transform, self._source)
+        self._arrivals.by_window = self._work.by_window
+        waiting = Line(self._store, self._arrivals, turn.now)
+        self._work.run(waiting, turn.budget.part(1 / sharing))
+        waiting.keep()
+
+    def hold(self) -> int:
+        """See ``Input``."""
+        return self._store.hold()
+
+    def wake(self) -> int | None:
+        """See ``Input``."""
+        return self._store.wake()
+
+
+class Arrivals:
+    """New restrictions; their blocks are decoded one by one."""
+
+    def __init__(self, coding: ElementCoding) -> None:
+        self._coding = coding
+        self._blocks: deque[bytes] = deque()
+        self._elements: deque[Any] = deque()
+        self.by_window = False
+        """Whether to hand each of them out once per window."""
+
+    def add(self, payload: memoryview) -> None:
+        """Another block."""
+        self._blocks.append(bytes(payload))
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks or self._elements)
+
+    def __len__(self) -> int:
+        return len(self._blocks) + len(self._elements)
+
+    def pop(self) -> Residual | None:
+        """Take out the first one."""
+        while self._blocks and not self._elements:
+            self._elements.extend(self._decode(self._blocks.popleft()))
+        if not self._elements:
+            return None
+        element = self._elements.popleft()
+        # Until its estimator says more, what it makes is as old as the element itself, or younger.
+        return Residual(element, element.timestamp.micros)
+
+    def _decode(self, payload: bytes) -> Iterator[Any]:
+        for context, values in read_runs(memoryview(payload), self._coding):
+            elements = values if context is None else map(context.with_value, values)
+            for element in elements:
+                if self.by_window and len(element.windows) > 1:
+                    # Beam cannot split an element in the midst of its windows.
+                    for window in element.windows:
+                        yield WindowedValue(
+                            element.value, element.timestamp, (window,), element.pane_info
+                        )
+                else:
+                    yield element
+
+
+class Line:
+    """Who is due in a round, in the order of turns, and what is left of them.
+
+    Args:
+        store: what was left of earlier rounds.
+        arrivals: what is new.
+        now: processing time.
+    """
+
+    def __init__(self, store: ResidualStore, arrivals: Arrivals, now: int) -> None:
+        self._store = store
+        self._arrivals = arrivals
+        self._now = now
+        self._interrupted: deque[Residual] = deque()
+        self._deferred: list[tuple[Residual, int]] = []
+
+    def __len__(self) -> int:
+        """About how many there are."""
+        return len(self._store) + len(self._arrivals) + len(self._interrupted)
+
+    def pop(self) -> Residual | None:
+        """Whose turn it is."""
+        residual = self._store.pop(self._now) or self._arrivals.pop()
+        if residual is None and self._interrupted:
+            residual = self._interrupted.popleft()
+        return residual
+
+    def interrupted(self, residual: Residual) -> None:
+        """It goes on as soon as there is time."""
+        self._interrupted.append(self._store.copy(residual))
+
+    def deferred(self, residual: Residual, micros: int) -> None:
+        """It does not want to go on in this round, and not before so much time has passed."""
+        self._deferred.append((residual, self._now + max(0, micros)))
+
+    def keep(self) -> None:
+        """The round is over."""
+        while (residual := self._arrivals.pop()) is not None:
+            self._store.put(residual, self._now)
+        for residual in self._interrupted:
+            self._store.put(residual, self._now)
+        for residual, resume in self._deferred:
+            self._store.put(residual, resume)
+
+
+class Work:
+    """Has a splittable DoFn process restrictions.
+
+    Args:
+        bundle: of the stage.
+        transform: the DoFn's.
+        source: where restrictions enter the stage that were never processed before.
+    """
+
+    def __init__(self, bundle: StageBundle, transform: TransformId, source: Source) -> None:
+        self._bundle = bundle
+        self._operation: Any = bundle.ops[transform]
+        self._source = source
+        self._name = transform
+        self._interruption = Interruption(self._operation)
+        self._warned = False
+
+    @property
+    def by_window(self) -> bool:
+        """Whether the DoFn processes an element once for each of its windows."""
+        return bool(self._operation.by_window)
+
+    def run(self, line: Line, budget: Budget) -> None:
+        """Process those in line until nobody is left or ``budget`` is spent; at least one."""
+        least = budget.seconds_left() * _LEAST_SHARE
+        interrupt = self._interruption.interrupt
+        with Watch(self._name, budget.seconds_left(), _PATIENCE, interrupt) as watch:
+            while (residual := line.pop()) is not None:
+                least_share = least / max(budget.seconds_left(), least, 1e-9)
+                share = max(1 / (1 + len(line)), least_share)
+                watch.begin()
+                left = self._interruption.process(self._process(residual), budget.part(share))
+                watch.end()
+                for rest in left:
+                    line.interrupted(self._rest(residual, rest))
+                for _, rest in self._bundle.take_residuals():
+                    delay = rest.deferred_timestamp
+                    line.deferred(self._rest(residual, rest), delay.micros if delay else 0)
+                if budget.is_spent():
+                    return
+
+    def _process(self, residual: Residual) -> Callable[[], None]:
+        if residual.started:
+            # It was counted when it came in.
+            return lambda: self._operation.process(residual.element)
+        return lambda: self._source.feed_windowed([residual.element])
+
+    def _rest(self, before: Residual, rest: Any) -> Residual:
+        """What remains of a restriction after it was processed for a while."""
+        watermark = rest.current_watermark
+        if watermark is None:
+            return Residual(rest.residual_value, before.hold, before.known, started=True)
+        hold = watermark.micros
+        if before.known and hold < before.hold:
+            if not self._warned:
+                self._warned = True
+                _LOGGER.warning(
+                    "%s: the watermark of a restriction went back from %s to %s; it is held at "
+                    "what it was. A watermark estimator must never take back what it said.",
+                    self._name,
+                    Timestamp(micros=before.hold),
+                    watermark,
+                )
+            hold = before.hold
+        return Residual(rest.residual_value, hold, known=True, started=True)
