@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -14,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 from pyspark import SparkConf, SparkContext
 
-from sparkdrain.hosts.call import call
+import sparkdrain
+from sparkdrain.hosts.call import call, executor_process
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.hosts.service import Abandoned
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.line import Address
 
 SLOTS = 2
+SOURCES = Path(sparkdrain.__file__).parent.parent
 
 
 class Counting:
@@ -71,6 +75,7 @@ class Task:
         asked = {
             "slot": slot,
             "worker": os.getpid(),
+            "executor": executor_process(),
             "marks": self.marks,
             "linger": self.linger,
         }
@@ -92,9 +97,21 @@ def wait_for(*marks: Path) -> None:
         time.sleep(0.01)
 
 
-def main(reuse: str, daemon: str, marks: str) -> None:
+def ending(leash: Leash, pid: int) -> str:
+    deadline = time.monotonic() + 60
+    while True:
+        (record,) = (record for record in leash.hosts() if record.pid == pid)
+        if record.ended:
+            return record.ended
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def main(master: str, reuse: str, daemon: str, marks: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    conf = SparkConf().setMaster(f"local[{SLOTS}]").set("spark.ui.enabled", "false")
+    conf = SparkConf().setMaster(master).set("spark.ui.enabled", "false")
+    conf.set("spark.driver.host", "127.0.0.1").set("spark.driver.bindAddress", "127.0.0.1")
+    conf.set("spark.executorEnv.PYTHONPATH", str(SOURCES))
     conf.set("spark.python.worker.reuse", reuse)
     conf.set("spark.python.daemon.module", daemon)
     context = SparkContext(conf=conf)
@@ -128,11 +145,19 @@ def main(reuse: str, daemon: str, marks: str) -> None:
     wait_for(*(Path(marks) / f"abandoned{slot}" for slot in range(SLOTS)))
     context.setJobGroup("fine", "after the cancelled one")
     rounds.append(seen(exchange([second], fresh=False)))
+    lost = []
+    if not master.startswith("local"):
+        # Where its host was started, wherever later tasks ran.
+        os.kill(rounds[0][0]["executor"], signal.SIGKILL)
+        lost = [ending(leash, rounds[0][0]["host"])]
+        with contextlib.suppress(Exception):
+            seen(exchange([], fresh=False))
+            lost.append("a call went through")
     pids = [record.pid for record in leash.hosts()]
     unended = leash.close()
     left = [pid for pid in pids if psutil.pid_exists(pid)]
     context.stop()
-    print(json.dumps({"rounds": rounds, "unended": len(unended), "left": left}))
+    print(json.dumps({"rounds": rounds, "unended": len(unended), "left": left, "lost": lost}))
 
 
 if __name__ == "__main__":

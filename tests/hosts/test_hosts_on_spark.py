@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from integration.spark_cluster import SparkCluster
+
 PROGRAM = Path(__file__).with_name("rounds_on_spark.py")
 
 
@@ -15,7 +17,21 @@ PROGRAM = Path(__file__).with_name("rounds_on_spark.py")
     ("reuse", "daemon"), [("true", "sparkdrain.stages.daemon"), ("false", "pyspark.daemon")]
 )
 def test_a_slot_finds_its_state_again_in_every_spark_job(python, tmp_path, reuse, daemon) -> None:
-    done = python(str(PROGRAM), reuse, daemon, str(tmp_path))
+    check(python(str(PROGRAM), "local[2]", reuse, daemon, str(tmp_path)), reuse)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_a_slot_finds_its_state_again_from_every_executor_and_ends_with_its_own(
+    python, tmp_path
+) -> None:
+    with SparkCluster(workers=2, cores=1) as cluster:
+        done = python(str(PROGRAM), cluster.url, "true", "pyspark.daemon", str(tmp_path))
+    outcome = check(done, "true")
+    assert outcome["lost"] == ["the executor is gone; it exited with status 0"]
+
+
+def check(done, reuse: str) -> dict:
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout.splitlines()[-1])
     first, second, cancelled, last = outcome["rounds"]
@@ -29,3 +45,4 @@ def test_a_slot_finds_its_state_again_in_every_spark_job(python, tmp_path, reuse
         workers = [each["worker"] for found in (first, second, last) for each in found]
         assert len(set(workers)) == 6
     assert (outcome["unended"], outcome["left"]) == (0, [])
+    return outcome
