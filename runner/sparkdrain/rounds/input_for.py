@@ -11,6 +11,7 @@ from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, Impuls
 from sparkdrain.rounds.keyed_state import keyed_input_for
 from sparkdrain.rounds.residuals import ResidualStore
 from sparkdrain.rounds.restrictions import RestrictionInput, processed_by
+from sparkdrain.rounds.side_gate import Gate
 
 if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, Stage, TransformId
@@ -66,7 +67,8 @@ def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inp
 
 def _restrictions(slot: RoundSlot) -> list[RestrictionInput]:
     """All sources of a slot, in the order in which they have their turns."""
-    return [input_ for input_ in slot.inputs() if isinstance(input_, RestrictionInput)]
+    inputs = (input_.inner if isinstance(input_, Gate) else input_ for input_ in slot.inputs())
+    return [input_ for input_ in inputs if isinstance(input_, RestrictionInput)]
 
 
 def _firing(slot: RoundSlot, edge: Edge) -> int:

@@ -34,7 +34,8 @@ class Gate:
     def __init__(
         self, inner: Input, doors: Doors, parking: Parking, outlet: Callable[[memoryview], None]
     ) -> None:
-        self._inner = inner
+        self.inner = inner
+        """What it stands before, or behind."""
         self._doors = doors
         self._parking = parking
         self._outlet = outlet
@@ -43,11 +44,11 @@ class Gate:
     @property
     def reason(self) -> str:
         """See ``Input``."""
-        return "side input" if self._parking.hold() < self._inner.hold() else self._inner.reason
+        return "side input" if self._parking.hold() < self.inner.hold() else self.inner.reason
 
     def passed(self) -> int:
         """The time up to which nothing will ask for side inputs anymore."""
-        return min(self._parking.passed, self._inner.hold())
+        return min(self._parking.passed, self.inner.hold())
 
     def _admits(self, door: bytes) -> bool:
         return not self._parking.is_waiting(door) and self._doors.is_open(door)
@@ -67,21 +68,21 @@ class Gate:
 
     def hold(self) -> int:
         """See ``Input``."""
-        return min(self._parking.hold(), self._inner.hold())
+        return min(self._parking.hold(), self.inner.hold())
 
     def wake(self) -> int | None:
         """See ``Input``."""
         if self._now is not None and any(map(self._doors.is_open, self._parking.doors())):
             return self._now
-        return self._inner.wake()
+        return self.inner.wake()
 
     def commit(self) -> None:
         """See ``Input``."""
-        self._inner.commit()
+        self.inner.commit()
 
     def close(self) -> None:
         """See ``Input``."""
-        self._inner.close()
+        self.inner.close()
 
 
 class FrontGate(Gate):
@@ -118,13 +119,13 @@ class FrontGate(Gate):
         self._release(turn)
         self._let_in()
         self._turn = replace(turn, before=self._parking.passed)
-        self._inner.process(self._turn)
+        self.inner.process(self._turn)
 
     def advance(self, turn: Turn) -> None:
         """See ``Input``."""
         before = self._parking.passed
         self._parking.passed = max(before, min(turn.after, self._parking.hold()))
-        self._inner.advance(replace(turn, before=before, after=self._parking.passed))
+        self.inner.advance(replace(turn, before=before, after=self._parking.passed))
 
     def _let_in(self) -> None:
         blocks, self._blocks = self._blocks, []
@@ -148,7 +149,7 @@ class FrontGate(Gate):
     def take_dropped(self) -> int:
         """See ``Input``."""
         dropped, self._sorter.dropped = self._sorter.dropped, 0
-        return dropped + self._inner.take_dropped()
+        return dropped + self.inner.take_dropped()
 
 
 class Valve(Source):
@@ -214,19 +215,19 @@ class BackGate(Gate):
 
     def take(self, payload: memoryview) -> None:
         """See ``Input``."""
-        self._inner.take(payload)
+        self.inner.take(payload)
 
     def process(self, turn: Turn) -> None:
         """See ``Input``."""
         self._release(turn)
-        self._inner.process(turn)
+        self.inner.process(turn)
 
     def advance(self, turn: Turn) -> None:
         """See ``Input``."""
-        self._inner.advance(turn)
+        self.inner.advance(turn)
         self._parking.passed = max(self._parking.passed, min(turn.after, self.hold()))
 
     def take_dropped(self) -> int:
         """See ``Input``."""
         dropped, self._valve.dropped = self._valve.dropped, 0
-        return dropped + self._inner.take_dropped()
+        return dropped + self.inner.take_dropped()
