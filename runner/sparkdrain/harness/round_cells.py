@@ -84,6 +84,14 @@ class Kind:
         except Exception as error:
             raise UnreadableState(self._unreadable(data, place)) from error
 
+    def encoded(self, value: Any) -> bytes:
+        """The bytes of a value that user code has left behind; an error names the state."""
+        try:
+            return self.encode(value)
+        except Exception as error:
+            error.add_note(f"[while writing state {self._spec.name!r} of {self._transform!r}]")
+            raise
+
     def all_decoded(self, items: Iterable[bytes], place: Place) -> Iterator[Any]:
         """The values that were written as ``items``."""
         decode = self.decode
@@ -160,7 +168,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         if value is None:
             self._stored.clear()
         else:
-            self._stored.set(self._kind.encode(value))
+            self._stored.set(self._kind.encoded(value))
 
 
 class CombiningCell(userstate.CombiningValueRuntimeState):
@@ -212,7 +220,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
             self._stored.clear()
         else:
             accumulator = self._accumulator = self._fn.compact(self._accumulator)
-            self._stored.set(self._kind.encode(accumulator))
+            self._stored.set(self._kind.encoded(accumulator))
 
 
 class _Collection:

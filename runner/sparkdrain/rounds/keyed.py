@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import WindowedValue
 
-from sparkdrain.panes.round_blocks import loaded
 from sparkdrain.panes.times import whole_millis
 from sparkdrain.rounds.keyed_errors import tell_key
 from sparkdrain.watermarks.frontier import BEGIN, END
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.bundle import StageBundle
     from sparkdrain.harness.round_state import RoundKeyedState
-    from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.rounds.keyed_blocks import KeyedBlocks
     from sparkdrain.rounds.keyed_sorted import SortedWait
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
@@ -64,7 +63,7 @@ class KeyedInput:
         decode_key: Callable[[bytes], Any],
         expiry_of: Callable[[Any], int] | None,
         overlay: Overlay,
-        blocks: RoundBlocks,
+        blocks: KeyedBlocks,
         wait: SortedWait | None,
     ) -> None:
         self._source = source
@@ -90,8 +89,8 @@ class KeyedInput:
         decode = self._coding.windowed_values.decode
         late = turn.before if self._expiry_of is not None else BEGIN
         feeder: _Feeder | None = None
-        for _, encoded, chunks in self._blocks.groups():
-            batches: Iterator[list[Any]] = map(decode, loaded(chunks))
+        for encoded, chunks in self._blocks.groups():
+            batches: Iterator[list[Any]] = map(decode, chunks)
             if late > BEGIN:
                 batches = (self._timely(elements, late) for elements in batches)
             if self._wait is not None:

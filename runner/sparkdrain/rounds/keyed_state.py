@@ -11,9 +11,9 @@ from sparkdrain.graph import urns
 from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.state_ids import edge_state_id, transform_state_id
 from sparkdrain.harness.round_state import RoundKeyedState
-from sparkdrain.panes.round_blocks import RoundBlocks
 from sparkdrain.panes.times import WindowTimes
 from sparkdrain.rounds.keyed import KeyedInput, Stateful
+from sparkdrain.rounds.keyed_blocks import KeyedBlocks
 from sparkdrain.rounds.keyed_sorted import SortedWait
 from sparkdrain.shuffle.keys import key_codec
 
@@ -45,7 +45,7 @@ def keyed_input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -
         decode_key,
         expiry_for(windowing),
         slot.overlay,
-        RoundBlocks(slot.options.memory_bytes, lambda: slot.directory),
+        KeyedBlocks(slot.options.memory_bytes, lambda: slot.directory),
         wait,
     )
 
