@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import threading
 import time
 import traceback
@@ -17,6 +16,7 @@ from sparkdrain.hosts.line import admit
 from sparkdrain.hosts.service import Abandoned, Stopped
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
     from pathlib import Path
     from types import FrameType
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.service import Service
 
 _GRACE_SECONDS: Final = 20.0
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Host:
@@ -58,44 +59,45 @@ class Host:
         self._describe = describe
         self._service: Service | None = None
         self._stopping = False
-        self._interruptible = False
+        self._interruptible = True
 
     def run(self) -> None:
         """Serve until SIGTERM, or until making the service fails; then close the service."""
-        waker, woken = socket.socketpair()
-        with self._listener, self._remote, waker, woken:
-            waker.setblocking(False)
-            for number in (signal.SIGTERM, signal.SIGHUP):
+        try:
+            for number in _ENDING:
                 signal.signal(number, self._stop)
-            signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
             threading.Thread(target=self._follow, name="host-lifeline", daemon=True).start()
-            try:
-                while (connection := self._next(woken)) is not None:
-                    self._serve(connection)
-            except Stopped:
-                pass
-            finally:
-                self._close()
+            while not self._stopping:
+                self._serve(self._next())
+        except Stopped:
+            pass
+        finally:
+            self._interruptible = False
+            self._close()
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping = True
         if self._interruptible:
-            # Out of whatever user code is in the middle of, sleep and endless loops included. It
-            # is told again and again: some places, finalizers above all, swallow exceptions.
+            # Out of whatever this is in the middle of, sleep and endless loops of user code
+            # included. The signal comes again and again: some places, finalizers above all,
+            # swallow exceptions.
             raise Stopped
 
     def _follow(self) -> NoReturn:
         """End with the warden, even if that was killed. In a thread."""
+        # They are the main thread's: it may have to be woken.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         os.read(self._lifeline, 1)
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         time.sleep(_GRACE_SECONDS)
         os._exit(1)
 
-    def _next(self, woken: socket.socket) -> socket.socket | None:
+    def _next(self) -> socket.socket:
         waiting = select.poll()
-        for source in (self._listener, self._remote, woken):
+        for source in (self._listener, self._remote):
             waiting.register(source, select.POLLIN)
-        while not self._stopping:
+        while True:
+            self._check()
             ready = {descriptor for descriptor, _ in waiting.poll()}
             if self._listener.fileno() in ready:
                 return self._listener.accept()[0]
@@ -103,7 +105,6 @@ class Host:
                 admitted = admit(self._remote.accept()[0], self._key)
                 if admitted is not None:
                     return admitted
-        return None
 
     def _check(self) -> None:
         if self._stopping:
@@ -113,15 +114,12 @@ class Host:
         with connection:
             caller = Caller(connection, self._check)
             try:
-                self._interruptible = True
                 self._answer(caller, caller.request(str(os.getpid()).encode()))
             except Stopped:
                 raise
             except Abandoned:
                 # Nobody is left to be told; the service knows, and the next call may come.
                 pass
-            finally:
-                self._interruptible = False
 
     def _answer(self, caller: Caller, request: bytes) -> None:
         try:
@@ -138,7 +136,6 @@ class Host:
             caller.end(Kind.DONE)
 
     def _close(self) -> None:
-        self._interruptible = False
         # Whoever comes now is to find nobody, rather than to wait for nothing.
         for listener in (self._listener, self._remote):
             listener.close()
