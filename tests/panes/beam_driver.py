@@ -13,7 +13,8 @@ from sparkdrain.shuffle.group_by_key import in_millis
 
 class Clock:
     def time(self):
-        raise AssertionError("processing time is not compared: Beam's driver is at odds with it")
+        msg = "processing time is not compared: Beam's driver takes it for a watermark"
+        raise AssertionError(msg)
 
 
 class BeamRounds:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
-from apache_beam.transforms.trigger import _Never as Never
-from apache_beam.transforms.window import TimestampCombiner
-
 from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.round_blocks import RoundBlocks
 from sparkdrain.panes.triggered import TriggeredGrouping
-from sparkdrain.panes.window_ends import WindowEndGrouping
+from sparkdrain.panes.window_ends import WindowEndGrouping, waits_for_window_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,19 +77,8 @@ class Grouping(Protocol):
 
 
 def groups_by_window(windowing: Any) -> bool:
-    """Whether panes need no more than keys and windows: no element's timestamp, no trigger state.
-
-    The writer of the edge must group by window exactly if this is so.
-    """
-    trigger = windowing.triggerfn
-    return (
-        not windowing.windowfn.is_merging()
-        and windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
-        and (
-            type(trigger) in (DefaultTrigger, Never)
-            or (type(trigger) is AfterWatermark and not trigger.early and not trigger.late)
-        )
-    )
+    """Whether the writer of the edge must group by window, as it does if no more is needed."""
+    return waits_for_window_ends(windowing)
 
 
 def grouping_for(
@@ -122,10 +107,7 @@ def grouping_for(
         on_time: as it says.
     """
     blocks = RoundBlocks(memory_bytes, scratch)
+    shared = windowing, key_coder, coding, overlay, state_id, blocks, memory_bytes, scratch
     if groups_by_window(windowing):
-        return WindowEndGrouping(
-            windowing, key_coder, coding, overlay, state_id, blocks, scratch, closing
-        )
-    return TriggeredGrouping(
-        windowing, key_coder, coding, overlay, state_id, blocks, scratch, closing, on_time
-    )
+        return WindowEndGrouping(*shared, closing)
+    return TriggeredGrouping(*shared, closing, on_time)

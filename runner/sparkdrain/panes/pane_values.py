@@ -6,11 +6,9 @@ it does not read from state: few values are in memory, many are copied to a file
 
 from __future__ import annotations
 
-import os
-import tempfile
-import weakref
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.panes.pane_file import PaneFile
 from sparkdrain.shuffle.values import ValueDecoder
 
 if TYPE_CHECKING:
@@ -20,57 +18,6 @@ if TYPE_CHECKING:
     from apache_beam import coders
 
 _IN_MEMORY = 4 << 20
-
-
-class PaneFile:
-    """Chunks on disk, for as long as anybody has one of them."""
-
-    def __init__(self, directory: Path) -> None:
-        self._fd, name = tempfile.mkstemp(prefix="pane-", dir=directory)
-        # Unlinked at once: nothing is left behind, however this process ends.
-        os.unlink(name)
-        weakref.finalize(self, os.close, self._fd)
-        self._end = 0
-
-    def append(self, chunk: bytes) -> PaneChunk:
-        """Write a chunk."""
-        view = memoryview(chunk)
-        while view:
-            view = view[os.pwrite(self._fd, view, self._end + len(chunk) - len(view)) :]
-        self._end += len(chunk)
-        return PaneChunk(self, self._end - len(chunk), len(chunk))
-
-    def read(self, offset: int, size: int) -> bytes:
-        """The bytes at ``offset``.
-
-        Raises:
-            OSError: the file is shorter.
-        """
-        parts = []
-        while size:
-            part = os.pread(self._fd, size, offset)
-            if not part:
-                msg = f"the file of a large pane ended {size} bytes early"
-                raise OSError(msg)
-            parts.append(part)
-            offset += len(part)
-            size -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-class PaneChunk:
-    """A chunk of a pane on disk."""
-
-    __slots__ = ("_file", "_offset", "_size")
-
-    def __init__(self, file: PaneFile, offset: int, size: int) -> None:
-        self._file = file
-        self._offset = offset
-        self._size = size
-
-    def load(self, size: int | None = None) -> bytes:
-        """Read it, or its first ``size`` bytes."""
-        return self._file.read(self._offset, self._size if size is None else size)
 
 
 class PaneValues:

@@ -1,59 +1,49 @@
-"""The blocks of one round, merged by key; empty again for the next round."""
+"""The blocks of one round, kept as they came until the round is processed."""
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.shuffle.merging import GroupMerger
+from sparkdrain.panes.pane_file import PaneFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-_COUNT = struct.Struct(">i")
 
 
 class RoundBlocks:
-    """Collects grouped blocks within a budget of memory; more of them are on disk."""
+    """Collects payloads of blocks within a budget of memory; what is more of them is on disk."""
 
     def __init__(self, memory_bytes: int, scratch: Callable[[], Path]) -> None:
         self._memory_bytes = memory_bytes
         self._scratch = scratch
-        self._merger: GroupMerger | None = None
-        self._spilled = 0
-
-    @property
-    def spilled_bytes(self) -> int:
-        """Bytes that went to disk so far."""
-        return self._spilled + (self._merger.spilled_bytes if self._merger is not None else 0)
+        self._file: PaneFile | None = None
+        self._payloads: list[Any] = []
+        self._size = 0
+        self.spilled_bytes = 0
 
     def add(self, payload: memoryview) -> None:
         """Collect a block."""
-        if self._merger is None:
-            self._merger = GroupMerger(self._memory_bytes, self._scratch)
-        self._merger.add(bytes(payload))
+        self._size += len(payload)
+        if self._size <= self._memory_bytes:
+            self._payloads.append(bytes(payload))
+            return
+        if self._file is None:
+            self._file = PaneFile(self._scratch())
+        self._payloads.append(self._file.append(payload))
+        self.spilled_bytes += len(payload)
 
-    def groups(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
-        """Section, key and chunks of every group, once; chunks are readable until the next."""
-        if self._merger is not None:
-            yield from self._merger.groups()
+    def drain(self) -> Iterator[bytes]:
+        """The blocks in the order of their arrival, once."""
+        payloads = self._payloads
         self.clear()
+        payloads.reverse()
+        while payloads:
+            payload = payloads.pop()
+            yield payload if type(payload) is bytes else payload.load()
 
     def clear(self) -> None:
         """Let go of everything."""
-        if self._merger is not None:
-            self._spilled = self.spilled_bytes
-            self._merger.close()
-            self._merger = None
-
-
-def loaded(chunks: Iterable[Any]) -> Iterator[bytes]:
-    """Chunks one by one, those on disk when it is their turn."""
-    return (chunk if type(chunk) is bytes else chunk.load() for chunk in chunks)
-
-
-def values_in(chunk: Any) -> int:
-    """How many values there are in a chunk."""
-    count: int = _COUNT.unpack_from(chunk if type(chunk) is bytes else chunk.load(4))[0]
-    return count
+        self._payloads = []
+        self._file = None
+        self._size = 0

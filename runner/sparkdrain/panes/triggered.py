@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import WindowedValue
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
+from sparkdrain.panes.arrivals import Arrivals
 from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.key_windows import KeyWindows
 from sparkdrain.panes.pane_values import PaneValues
-from sparkdrain.panes.round_blocks import loaded
 from sparkdrain.panes.rules import Rules
 from sparkdrain.panes.times import END, WindowTimes, timestamp, whole_millis
 from sparkdrain.panes.trigger import Moment
@@ -46,6 +47,7 @@ class TriggeredGrouping:
         overlay: Overlay,
         state_id: int,
         blocks: RoundBlocks,
+        memory_bytes: int,
         scratch: Callable[[], Path],
         closing: Closing,
         on_time: OnTime,
@@ -58,6 +60,7 @@ class TriggeredGrouping:
         self._overlay = overlay
         self._state_id = state_id
         self._blocks = blocks
+        self._arrivals = Arrivals(overlay.groups, memory_bytes)
         self._dropped = 0
         self.dropped = 0
 
@@ -72,19 +75,13 @@ class TriggeredGrouping:
 
     def process(self, frontier: int, now: int) -> Iterator[Batch]:
         """See ``Grouping``."""
-        for _, key, chunks in self._blocks.groups():
-            windows = self._windows(key)
-            touched: dict[Any, None] = {}
-            for chunk in loaded(chunks):
-                touched = self._add(windows, chunk, touched, frontier, now)
-            panes = []
-            for window in touched:
-                found = windows.find(window)
-                pane = self._ask(windows, found, frontier, now, by_timer=False)
-                if pane is not None:
-                    panes.append(pane)
-            windows.save(now)
-            yield from self._batches(key, panes)
+        for _, _, groups in self._arrivals.sorted_out(self._blocks.drain()):
+            by_key: dict[bytes, list[bytes]] = defaultdict(list)
+            for key, chunk in zip(*groups, strict=True):
+                by_key[key].append(chunk)
+            for key, chunks in by_key.items():
+                panes = self._put(key, chunks, frontier, now)
+                yield from self._batches(key, panes)
 
     def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
         """See ``Grouping``."""
@@ -145,6 +142,21 @@ class TriggeredGrouping:
             timer = overlay.scope(state_id, key).timers(domain).pop_due(up_to)
             if timer is not None:
                 yield key, timer
+
+    def _put(
+        self, key: bytes, chunks: list[bytes], frontier: int, now: int
+    ) -> list[tuple[Any, Any]]:
+        """Add elements of a key; returns the panes that this makes."""
+        windows = self._windows(key)
+        touched: dict[Any, None] = {}
+        for chunk in chunks:
+            touched = self._add(windows, chunk, touched, frontier, now)
+        asked = [
+            self._ask(windows, windows.find(window), frontier, now, by_timer=False)
+            for window in touched
+        ]
+        windows.save(now)
+        return [pane for pane in asked if pane is not None]
 
     def _add(
         self, windows: KeyWindows, chunk: bytes, touched: dict[Any, None], frontier: int, now: int

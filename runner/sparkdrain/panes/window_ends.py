@@ -1,70 +1,72 @@
-"""Grouping where the end of the window is all that a pane waits for."""
+"""Grouping where the end of the window is all that a pane waits for.
+
+Nothing is kept per key: all keys of a key group that have values in a window share a bag, of blocks
+as they travelled, and a timer. At the end of the window the bag is merged by key.
+"""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
+from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, DefaultTrigger
 from apache_beam.transforms.trigger import _Never as Never
-from apache_beam.transforms.window import WindowedValue
-from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
+from apache_beam.transforms.window import TimestampCombiner
 
+from sparkdrain.panes.arrivals import Arrivals
 from sparkdrain.panes.behaviors import Closing
+from sparkdrain.panes.ending_window import EndingWindow
 from sparkdrain.panes.pane_values import PaneValues
-from sparkdrain.panes.round_blocks import loaded, values_in
-from sparkdrain.panes.times import END, WindowTimes, whole_millis
-from sparkdrain.shuffle.group_by_key import in_millis
+from sparkdrain.panes.times import END, whole_millis
+from sparkdrain.shuffle.grouped_blocks import encode_groups
 from sparkdrain.shuffle.keys import key_codec
+from sparkdrain.shuffle.merging import GroupMerger
 from timers_state import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from sparkdrain.panes.arrivals import Groups
     from sparkdrain.panes.budget import Budget
     from sparkdrain.panes.grouping import Batch
     from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.shuffle.coding import ElementCoding
     from timers_state import KeyScope, Overlay, Timer
 
-_BATCH = 1024
+# Encoded, and what Python needs for a pair.
+_BATCH_BYTES = 4 << 20
+_PAIR_BYTES = 2048
+_COUNT = struct.Struct(">i")
 _PANES = struct.Struct(">I")
-_VALUES, _PANES_TAG = b"v", b"p"
-_END_OF_WINDOW, _EXPIRY = b"e", b"x"
-_DONE = b""
+_VALUES, _PANES_TAG, _TIMER = b"v", b"p", b"t"
+_CLOSED = b""
 
 
-class Window:
-    """A window that is being worked on, and when it is over."""
+def waits_for_window_ends(windowing: Any) -> bool:
+    """Whether panes need no more than keys and windows: no element's timestamp, no trigger state.
 
-    __slots__ = ("_panes", "fires", "section", "times", "window")
-
-    def __init__(self, section: bytes, window: Any, lateness: int, at_expiry: bool) -> None:
-        self.section = section
-        self.window = window
-        self.times = WindowTimes.of(window, lateness)
-        self.fires = self.times.expiry if at_expiry else self.times.end
-        self._panes: dict[tuple[int, bool, bool], Any] = {}
-
-    def context(self, index: int, *, on_time: bool, last: bool) -> Any:
-        """What goes with a pane: the same object for the same pane of every key."""
-        pane = index, on_time, last
-        context = self._panes.get(pane)
-        if context is None:
-            timing = PaneInfoTiming.ON_TIME if on_time else PaneInfoTiming.LATE
-            info = PaneInfo(index == 0, last, timing, index, index)
-            end = in_millis(self.window.max_timestamp())
-            context = self._panes[pane] = WindowedValue(None, end, (self.window,), info)
-        return context
+    The writer of the edge must group by window exactly if this is so.
+    """
+    trigger = windowing.triggerfn
+    if windowing.windowfn.is_merging():
+        return False
+    if windowing.timestamp_combiner != TimestampCombiner.OUTPUT_AT_EOW:
+        return False
+    if type(trigger) is DefaultTrigger:
+        # A late pane that has everything once more needs to find the values of its key.
+        accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
+        return not (accumulates and windowing.allowed_lateness.micros)
+    if type(trigger) is AfterWatermark:
+        return not trigger.early and not trigger.late
+    return type(trigger) is Never
 
 
 class WindowEndGrouping:
     """One pane per key and window at the window's end; more only if late elements are allowed.
 
-    Per key and window there is a bag of chunks as they came, and a timer at the end of the window.
-    If elements may be late there is also, once the pane on time was handed out, the number of
-    panes so far (or that no more are wanted), until the window expires.
+    Once the pane on time was handed out and if elements may be late, what is kept is a number per
+    key, of panes so far (or that no more are wanted), until the window expires.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class WindowEndGrouping:
         overlay: Overlay,
         state_id: int,
         blocks: RoundBlocks,
+        memory_bytes: int,
         scratch: Callable[[], Path],
         closing: Closing,
     ) -> None:
@@ -84,15 +87,22 @@ class WindowEndGrouping:
         self._overlay = overlay
         self._state_id = state_id
         self._blocks = blocks
+        self._arrivals = Arrivals(overlay.groups, memory_bytes)
+        self._memory_bytes = memory_bytes
+        self._scratch = scratch
         self._lateness = windowing.allowed_lateness.micros
-        # Never only closes windows; a window without late firings is closed by its first pane.
+        # Never only closes windows; AfterWatermark closes a window with its first pane.
         self._at_expiry = type(windowing.triggerfn) is Never
         self._fires_late = type(windowing.triggerfn) is DefaultTrigger
-        self._accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
         self._closes_always = closing is Closing.ALWAYS
-        self._window: Window | None = None
+        self._window: EndingWindow | None = None
         self._dropped = 0
         self.dropped = 0
+
+    @property
+    def spilled_bytes(self) -> int:
+        """See ``Grouping``."""
+        return self._blocks.spilled_bytes
 
     def take(self, payload: memoryview) -> None:
         """See ``Grouping``."""
@@ -101,41 +111,41 @@ class WindowEndGrouping:
     def process(self, frontier: int, now: int) -> Iterator[Batch]:
         """See ``Grouping``."""
         del now
-        pairs: list[Any] = []
-        context: Any = None
-        for section, key, chunks in self._blocks.groups():
+        for section, group, groups in self._arrivals.sorted_out(self._blocks.drain()):
             window = self._enter(section)
             if frontier < window.fires:
-                self._wait(key, window, chunks)
-                continue
-            fired = self._late(key, window, chunks, frontier)
-            if fired is None:
-                continue
-            if pairs and (fired[0] is not context or len(pairs) >= _BATCH):
-                yield context, pairs
-                pairs = []
-            context = fired[0]
-            pairs.append(fired[1])
-        if pairs:
-            yield context, pairs
+                self._wait(group, window, groups)
+            elif frontier >= window.times.expiry:
+                self.dropped += _count(groups)
+            else:
+                yield from self._late(group, window, groups)
 
     def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
         """See ``Grouping``."""
         del now
         pairs: list[Any] = []
+        size = 0
         context: Any = None
-        for key, timer in self._due(Domain.EVENT, frontier, budget):
+        for group, timer in self._due(Domain.EVENT, frontier, budget):
             window = self._enter(timer.window)
-            found = window.context(0, on_time=True, last=self._is_last(window))
-            if pairs and (found is not context or len(pairs) >= _BATCH):
-                yield context, pairs
-                pairs = []
-            context = found
-            pairs.append(self._end(key, window))
+            found = window.context(0, on_time=True, last=self._closes(window))
+            if context is not found:
+                if pairs:
+                    yield context, pairs
+                    pairs = []
+                    size = 0
+                context = found
+            for pair, pair_size in self._end(group, window, budget):
+                pairs.append(pair)
+                size += pair_size
+                if size >= _BATCH_BYTES:
+                    yield context, pairs
+                    pairs = []
+                    size = 0
         if pairs:
             yield context, pairs
-        for key, timer in self._due(Domain.EXPIRY, frontier, budget):
-            yield from self._expire(key, self._enter(timer.window))
+        for group, timer in self._due(Domain.EXPIRY, frontier, budget):
+            yield from self._expire(group, self._enter(timer.window))
 
     def hold(self) -> int:
         """See ``Grouping``."""
@@ -157,11 +167,6 @@ class WindowEndGrouping:
             )
         )
 
-    @property
-    def spilled_bytes(self) -> int:
-        """See ``Grouping``."""
-        return self._blocks.spilled_bytes
-
     def commit(self) -> None:
         """See ``Grouping``."""
         self._dropped = self.dropped
@@ -171,96 +176,97 @@ class WindowEndGrouping:
         self.dropped = self._dropped
         self._blocks.clear()
 
-    def _enter(self, section: bytes) -> Window:
+    def _enter(self, section: bytes) -> EndingWindow:
         window = self._window
         if window is None or section != window.section:
             decoded = self._decode_window(section)
-            window = self._window = Window(section, decoded, self._lateness, self._at_expiry)
+            window = EndingWindow(section, decoded, self._lateness, self._at_expiry)
+            self._window = window
         return window
 
     def _due(self, domain: Domain, frontier: int, budget: Budget) -> Iterator[tuple[bytes, Timer]]:
         overlay, state_id = self._overlay, self._state_id
-        while (key := overlay.next_due(state_id, domain, frontier)) is not None:
+        while (group := overlay.next_due(state_id, domain, frontier)) is not None:
             if not budget.spend():
                 return
-            timer = overlay.scope(state_id, key).timers(domain).pop_due(frontier)
+            timer = overlay.scope(state_id, group).timers(domain).pop_due(frontier)
             if timer is not None:
-                yield key, timer
+                yield group, timer
 
-    def _wait(self, key: bytes, window: Window, chunks: list[Any]) -> None:
-        scope = self._overlay.scope(self._state_id, key)
+    def _wait(self, group: bytes, window: EndingWindow, groups: Groups) -> None:
+        scope = self._overlay.scope(self._state_id, group)
         bag = scope.bag(_VALUES, window.section)
-        for chunk in loaded(chunks):
-            bag.append(chunk)
-        scope.timers(Domain.EVENT).set(window.fires, _END_OF_WINDOW, b"", window.section)
+        timers = scope.timers(Domain.EVENT)
+        if timers.time_of(_TIMER, b"", window.section) is None:
+            timers.set(window.fires, _TIMER, b"", window.section)
+        bag.append(encode_groups(b"", *groups))
 
-    def _late(
-        self, key: bytes, window: Window, chunks: list[Any], frontier: int
-    ) -> tuple[Any, tuple[Any, Any]] | None:
-        """Chunks that came after the end of their window: a pane with its context, if any."""
-        if frontier >= window.times.expiry:
-            self.dropped += _count(chunks)
-            return None
-        scope = self._overlay.scope(self._state_id, key)
-        section = window.section
-        if scope.timers(Domain.EVENT).time_of(_END_OF_WINDOW, b"", section) is not None:
-            # It is due, but there was no time for it: these still belong to it.
-            self._wait(key, window, chunks)
-            return None
-        fired = scope.value(_PANES_TAG, section).get()
-        if fired == _DONE:
-            self.dropped += _count(chunks)
-            return None
-        index = _panes(fired)
-        context = window.context(index, on_time=False, last=not self._fires_late)
-        if self._accumulates and self._fires_late:
-            bag = scope.bag(_VALUES, section)
-            for chunk in loaded(chunks):
-                bag.append(chunk)
-            values = self._values.of(bag.read())
-        else:
-            values = self._values.of(loaded(chunks))
-        self._count_pane(scope, window, index + 1)
-        return context, (self._decode_key(key), values)
+    def _late(self, group: bytes, window: EndingWindow, groups: Groups) -> Iterator[Batch]:
+        """Panes of what came after the end of its window."""
+        scope = self._overlay.scope(self._state_id, group)
+        if scope.timers(Domain.EVENT).time_of(_TIMER, b"", window.section) is not None:
+            # The pane on time is due, but there was no time for it: these still belong to it.
+            self._wait(group, window, groups)
+            return
+        panes = scope.map(_PANES_TAG, window.section)
+        merger = GroupMerger(self._memory_bytes, self._scratch)
+        merger.add(encode_groups(b"", *groups))
+        for _, key, chunks in merger.groups():
+            before = panes.get(key)
+            if before == _CLOSED:
+                self.dropped += _count(([key], chunks))
+                continue
+            index = _number(before)
+            self._count_pane(scope, window, key, index + 1)
+            context = window.context(index, on_time=False, last=not self._fires_late)
+            yield context, [(self._decode_key(key), self._values.of(chunks))]
 
-    def _end(self, key: bytes, window: Window) -> tuple[Any, Any]:
-        """The pane of a window whose time has come."""
-        scope = self._overlay.scope(self._state_id, key)
+    def _end(
+        self, group: bytes, window: EndingWindow, budget: Budget
+    ) -> Iterator[tuple[tuple[Any, Any], int]]:
+        """The pairs of all keys of a key group whose window's time has come, and their sizes."""
+        scope = self._overlay.scope(self._state_id, group)
         bag = scope.bag(_VALUES, window.section)
-        values = self._values.of(bag.read())
-        if window.fires < window.times.expiry:
-            if not (self._accumulates and self._fires_late):
-                bag.clear()
-            self._count_pane(scope, window, 1)
-        elif scope.stored:
-            bag.clear()
-        else:
+        merger = GroupMerger(self._memory_bytes, self._scratch)
+        for payload in bag.read():
+            merger.add(payload)
+        bag.clear()
+        stays = window.fires < window.times.expiry
+        for _, key, chunks in merger.groups():
+            if stays:
+                self._count_pane(scope, window, key, 1)
+            size = _PAIR_BYTES + sum(len(chunk) for chunk in chunks if type(chunk) is bytes)
+            yield (self._decode_key(key), self._values.of(_loaded(chunks))), size
+            budget.spend()
+        merger.close()
+        if not stays:
             self._forget(scope, window.section)
-        return self._decode_key(key), values
 
-    def _is_last(self, window: Window) -> bool:
+    def _closes(self, window: EndingWindow) -> bool:
+        """Whether the pane on time is the last."""
         return not self._fires_late or window.fires >= window.times.expiry
 
-    def _count_pane(self, scope: KeyScope, window: Window, panes: int) -> None:
-        value = _PANES.pack(panes) if self._fires_late else _DONE
-        scope.value(_PANES_TAG, window.section).set(value)
-        if panes == 1:
-            scope.timers(Domain.EXPIRY).set(window.times.expiry, _EXPIRY, b"", window.section)
+    def _count_pane(self, scope: KeyScope, window: EndingWindow, key: bytes, panes: int) -> None:
+        state = _PANES.pack(panes) if self._fires_late else _CLOSED
+        scope.map(_PANES_TAG, window.section).put(key, state)
+        timers = scope.timers(Domain.EXPIRY)
+        if panes == 1 and timers.time_of(_TIMER, b"", window.section) is None:
+            timers.set(window.times.expiry, _TIMER, b"", window.section)
 
-    def _expire(self, key: bytes, window: Window) -> Iterator[Batch]:
-        scope = self._overlay.scope(self._state_id, key)
-        fired, bag = scope.value(_PANES_TAG, window.section), scope.bag(_VALUES, window.section)
+    def _expire(self, group: bytes, window: EndingWindow) -> Iterator[Batch]:
+        scope = self._overlay.scope(self._state_id, group)
+        panes = scope.map(_PANES_TAG, window.section)
         if self._closes_always and self._fires_late:
-            context = window.context(_panes(fired.get()), on_time=False, last=True)
-            yield context, [(self._decode_key(key), self._values.of(bag.read()))]
-        if scope.stored:
-            fired.clear()
-            bag.clear()
-        else:
-            self._forget(scope, window.section)
+            for key, number in panes.items():
+                context = window.context(_number(number), on_time=False, last=True)
+                yield context, [(self._decode_key(key), [])]
+        panes.clear()
+        self._forget(scope, window.section)
 
     def _forget(self, scope: KeyScope, section: bytes) -> None:
-        """Nothing is left of a key's window, and nothing of it was ever written."""
+        """Nothing is left of a window in a key group."""
+        if scope.stored:
+            return
         domains = (Domain.EVENT, Domain.EXPIRY) if self._lateness else (Domain.EVENT,)
         if all(scope.timers(domain).next_time() is None for domain in domains):
             scope.forget()
@@ -268,10 +274,15 @@ class WindowEndGrouping:
             scope.forget_window(section)
 
 
-def _panes(fired: bytes | None) -> int:
-    panes: int = _PANES.unpack(fired)[0] if fired else 0
-    return panes
+def _loaded(chunks: list[Any]) -> Iterator[bytes]:
+    """Chunks one by one, those on disk when it is their turn."""
+    return (chunk if type(chunk) is bytes else chunk.load() for chunk in chunks)
 
 
-def _count(chunks: list[Any]) -> int:
-    return sum(map(values_in, chunks))
+def _number(panes: bytes | None) -> int:
+    number: int = _PANES.unpack(panes)[0] if panes else 0
+    return number
+
+
+def _count(groups: Groups) -> int:
+    return sum(_COUNT.unpack_from(chunk)[0] for chunk in groups[1])

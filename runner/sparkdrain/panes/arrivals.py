@@ -1,0 +1,68 @@
+"""What came in a round, sorted by window and key group, some megabytes at a time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from sparkdrain.panes.group_keys import group_keys, groups_of
+from sparkdrain.shuffle.grouped_blocks import decode_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Groups = tuple[list[bytes], list[bytes]]
+"""Keys and the chunk of each; a key may be there several times."""
+
+_MOST_BYTES = 16 << 20
+# What Python needs for a key and a chunk beside their bytes.
+_OVERHEAD = 140
+
+
+class Arrivals:
+    """Sorts blocks.
+
+    Args:
+        groups: the number of key groups.
+        memory_bytes: how much to sort at a time, at most.
+    """
+
+    def __init__(self, groups: int, memory_bytes: int) -> None:
+        self._groups = groups
+        self._most = min(memory_bytes, _MOST_BYTES)
+
+    def sorted_out(self, payloads: Iterable[bytes]) -> Iterator[tuple[bytes, bytes, Groups]]:
+        """Section, the key that stands for the key group, and the group's keys and chunks."""
+        tables: dict[bytes, dict[int, Groups]] = {}
+        size = 0
+        for payload in payloads:
+            section, pairs = decode_groups(payload)
+            table = tables.get(section)
+            if table is None:
+                table = tables[section] = defaultdict(_no_groups)
+            size += len(payload) + _OVERHEAD * self._sort(table, list(pairs))
+            if size >= self._most:
+                yield from self._out_of(tables)
+                tables = {}
+                size = 0
+        yield from self._out_of(tables)
+
+    def _sort(self, table: dict[int, Groups], pairs: list[tuple[bytes, bytes]]) -> int:
+        groups = groups_of([key for key, _ in pairs], self._groups)
+        for group, (key, chunk) in zip(groups, pairs, strict=True):
+            keys, chunks = table[group]
+            keys.append(key)
+            chunks.append(chunk)
+        return len(pairs)
+
+    def _out_of(
+        self, tables: dict[bytes, dict[int, Groups]]
+    ) -> Iterator[tuple[bytes, bytes, Groups]]:
+        names = group_keys(self._groups)
+        for section, table in tables.items():
+            for group in sorted(table):
+                yield section, names[group], table[group]
+
+
+def _no_groups() -> Groups:
+    return [], []
