@@ -42,6 +42,8 @@ class ClaimGate:
         self._claimed = 0
         self._again = 1
         self._patience = 1
+        self.may_split = True
+        """Whether something was claimed: a split before that would only send it back."""
         self.fractions = _CHECKPOINT
         """How a split of the present restriction is tried: how much of the rest is kept."""
 
@@ -57,6 +59,7 @@ class ClaimGate:
         self._allowance, self._interrupt = allowance, interrupt
         self._claimed = 0
         self._again = self._patience = 1
+        self.may_split = True
 
     def close(self) -> None:
         """Let everything be claimed."""
@@ -78,6 +81,7 @@ class ClaimGate:
             granted = claim(position)
             if granted:
                 self._claimed += 1
+                self.may_split = True
                 if self._allowance is not None:
                     self._allowance.spend(1)
             return granted
@@ -86,11 +90,14 @@ class ClaimGate:
             target.try_claim = try_claim
         except AttributeError:
             return  # it has slots, so it is interrupted from outside only
+        self.may_split = False
 
     def _look(self) -> None:
         if self._allowance is None or self._interrupt is None or not self._allowance.is_spent():
             return
-        if not self._interrupt():
+        if self._interrupt():
+            self._allowance = None
+        else:
             # It cannot be split here; asking costs more than a claim.
             self._patience = min(2 * self._patience, _MOST_PATIENCE)
             self._again = self._claimed + self._patience

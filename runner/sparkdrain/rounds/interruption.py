@@ -67,9 +67,11 @@ class Interruption:
     def interrupt(self) -> bool:
         """Split what is being processed, if anything is and it can be; from any other thread."""
         with self._lock:
-            return self._running and self._split()
+            return self._running and self._operation.claims.may_split and self._split()
 
     def _split(self) -> bool:
+        if self._left:
+            return True  # by the other thread; what it kept is to be finished
         for fraction in self._operation.claims.fractions:
             split = self._operation.try_split(fraction)
             if split:
@@ -84,8 +86,8 @@ class Watch:
     Args:
         name: of the transform.
         seconds: how long one may take before it is interrupted.
-        patience: after how many times as long a warning is logged, and again each time it has
-            taken twice as long.
+        patience: seconds after which a warning is logged, and again each time that it has taken
+            twice as long.
         interrupt: see ``Interruption.interrupt``.
     """
 
@@ -94,16 +96,16 @@ class Watch:
     ) -> None:
         self._name = name
         self._seconds = max(seconds, 0.005)
-        self._warn = self._seconds * patience
+        self._patience = patience
         self._interrupt = interrupt
         self._over = threading.Event()
         self._began: float | None = None
-        self._warned_at = self._warn
+        self._warn_at = patience
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
         """A restriction begins to be processed."""
-        self._warned_at = self._warn
+        self._warn_at = self._patience
         self._began = time.monotonic()
         if self._thread is None:
             self._thread = threading.Thread(target=self._look, name="restrictions", daemon=True)
@@ -119,12 +121,13 @@ class Watch:
             if began is None:
                 continue
             taken = time.monotonic() - began
-            if taken >= self._warned_at:
-                self._warned_at *= 2
+            if taken >= self._warn_at:
+                self._warn_at *= 2
                 _LOGGER.warning(
-                    "%s has been processing one restriction for %.1f seconds without a claim that "
-                    "could be refused; its round, and all who wait for it, last as long. Call "
-                    "tracker.try_claim more often, or tracker.defer_remainder.",
+                    "%s has been processing one restriction for %.1f seconds: either it claims "
+                    "nothing, or what it reads cannot be split. The round, and everything that "
+                    "waits for its end, lasts as long. Call tracker.try_claim more often, or "
+                    "tracker.defer_remainder.",
                     self._name,
                     taken,
                 )

@@ -15,6 +15,7 @@ from sparkdrain.rounds.inputs import Plain
 from sparkdrain.rounds.interruption import Interruption, Watch
 from sparkdrain.rounds.residuals import Residual, ResidualStore
 from sparkdrain.shuffle.elements import read_runs
+from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,8 +31,9 @@ _LOGGER = logging.getLogger(__name__)
 # The least part of a round's budget that one restriction gets, however many there are: to stop and
 # to go on again costs something too.
 _LEAST_SHARE: Final = 1 / 8
-# How many times its part of a round a restriction may take before somebody is told.
+# How many times its part of a round a restriction may take before somebody is told; seconds.
 _PATIENCE: Final = 20.0
+_LEAST_PATIENCE: Final = 5.0
 
 
 def processed_by(stage: Stage, source: TransformId) -> TransformId | None:
@@ -229,7 +231,9 @@ class Work:
         """Process those in line until nobody is left or ``budget`` is spent; at least one."""
         least = budget.seconds_left() * _LEAST_SHARE
         interrupt = self._interruption.interrupt
-        with Watch(self._name, budget.seconds_left(), _PATIENCE, interrupt) as watch:
+        seconds = budget.seconds_left()
+        patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
+        with Watch(self._name, seconds, patience, interrupt) as watch:
             while (residual := line.pop()) is not None:
                 least_share = least / max(budget.seconds_left(), least, 1e-9)
                 share = max(1 / (1 + len(line)), least_share)
@@ -255,7 +259,7 @@ class Work:
         watermark = rest.current_watermark
         if watermark is None:
             return Residual(rest.residual_value, before.hold, before.known, started=True)
-        hold = watermark.micros
+        hold = min(max(watermark.micros, BEGIN), END)
         if before.known and hold < before.hold:
             if not self._warned:
                 self._warned = True
