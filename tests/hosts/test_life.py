@@ -116,7 +116,7 @@ def test_a_host_without_its_warden_tears_down(bench, number) -> None:
     bench.wait_for("closed")
     with pytest.raises(WorkerLost):
         bench.outcome(task)
-    wait_until(lambda: not bench.processes())
+    gone(bench)
 
 
 def test_an_interrupt_from_the_terminal_does_not_reach_a_host(bench) -> None:

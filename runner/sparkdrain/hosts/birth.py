@@ -154,6 +154,7 @@ class Birth:
         self, listener: socket.socket, remote: socket.socket, scratch: Path, lifeline: int
     ) -> NoReturn:
         status = 1
+        warden = os.getppid()
         try:
             os.setpgid(0, 0)
             let_go({listener.fileno(), remote.fileno(), lifeline})
@@ -174,6 +175,9 @@ class Birth:
         except BaseException:  # noqa: BLE001 - never back into the worker's code
             traceback.print_exc()
         finally:
+            if os.getppid() != warden:
+                # It was killed, and what it would do is left to be done here.
+                self.home.leave(scratch)
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
                     stream.flush()
