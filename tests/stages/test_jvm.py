@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparkdrain.stages.cluster import spark_defaults
 from sparkdrain.stages.code_archive import code_archive
-from sparkdrain.stages.jvm import Pump, _quiet_options
+from sparkdrain.stages.jvm import Pump, quiet, start_jvm
 
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 
@@ -64,8 +64,7 @@ def test_a_line_that_is_not_complete_does_not_wait_for_its_end():
 
 def test_sparks_log_is_left_to_a_user_who_configures_it(tmp_path):
     def options(**environ: str) -> str:
-        with _quiet_options(environ):
-            return environ["SPARK_SUBMIT_OPTS"]
+        return quiet(environ)["SPARK_SUBMIT_OPTS"]
 
     assert "log4j2.configurationFile" in options()
     assert options(SPARK_SUBMIT_OPTS="-Dlog4j2.x=1") == "-Dlog4j2.x=1"
@@ -74,14 +73,50 @@ def test_sparks_log_is_left_to_a_user_who_configures_it(tmp_path):
     assert options(SPARK_CONF_DIR=str(tmp_path)) == ""
 
 
-def test_the_environment_is_as_before_when_the_jvm_has_started():
-    environ = {"SPARK_SUBMIT_OPTS": "-Xss4m"}
-    with _quiet_options(environ):
-        pass
-    assert environ == {"SPARK_SUBMIT_OPTS": "-Xss4m"}
-    with _quiet_options(environ := {}):
-        pass
-    assert environ == {}
+def test_the_environment_of_the_program_stays_as_it_is():
+    environ = {"SPARK_SUBMIT_OPTS": "-Xss4m", "HOME": "/home/me"}
+    assert quiet(environ)["HOME"] == "/home/me"
+    assert environ == {"SPARK_SUBMIT_OPTS": "-Xss4m", "HOME": "/home/me"}
+
+
+@pytest.fixture
+def jvms(monkeypatch):
+    """Takes the place of all JVMs; tells what happens to them."""
+    told: list[str] = []
+
+    class Jvm:
+        def __init__(self, properties) -> None:
+            self.properties = tuple(properties)
+
+        def use(self) -> None:
+            told.append(f"use {self.properties[0][1]}")
+
+        def end(self) -> None:
+            told.append(f"end {self.properties[0][1]}")
+
+    monkeypatch.setattr("sparkdrain.stages.jvm.launch", Jvm)
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    return told, Jvm
+
+
+@pytest.mark.parametrize(
+    ("ahead", "there", "happens"),
+    [
+        (None, False, ["use 2g"]),
+        ("2g", False, ["use 2g"]),
+        ("8g", False, ["end 8g", "use 2g"]),
+        ("2g", True, ["end 2g"]),
+        (None, True, []),
+    ],
+)
+def test_a_jvm_that_was_started_ahead_is_used_if_it_is_what_is_wanted(
+    jvms, monkeypatch, ahead, there, happens
+):
+    told, jvm = jvms
+    if there:
+        monkeypatch.setattr("pyspark.SparkContext._gateway", object())
+    start_jvm([("spark.driver.memory", "2g")], ahead and jvm([("spark.driver.memory", ahead)]))
+    assert told == happens
 
 
 def test_what_stands_in_spark_defaults_is_known(tmp_path):

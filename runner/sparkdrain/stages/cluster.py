@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -16,7 +17,7 @@ from pyspark import SparkConf, SparkContext
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.setup_check import check_java
-from sparkdrain.stages.jvm import start_jvm
+from sparkdrain.stages.jvm import Launched, launch, start_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +70,17 @@ class _Session:
 
     context: SparkContext | None = None
     asked: tuple[object, ...] = ()
+    ahead: Launched | None = None
+    """A JVM that nobody has asked for yet."""
+
+
+def launch_ahead(settings: Settings) -> None:
+    """Start the JVM that ``spark_context`` will need; what goes wrong will go wrong there again."""
+    with _LOCK, contextlib.suppress(Exception):
+        there = SparkContext._gateway is not None or _Session.ahead is not None  # noqa: SLF001
+        if not there and "PYSPARK_GATEWAY_PORT" not in os.environ:
+            check_java(os.environ, _printed)
+            _Session.ahead = launch(list(_jvm_properties(settings.spark_conf, os.environ)))
 
 
 def spark_context(settings: Settings) -> SparkContext:
@@ -141,12 +153,13 @@ def _forget(context: SparkContext) -> None:
 
 def _start(settings: Settings) -> SparkContext:
     master = settings.spark_master_url
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    ahead, _Session.ahead = _Session.ahead, None
+    if ahead is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         check_java(os.environ, _printed)
     if master is not None and master.startswith("spark://"):
         _check_master(master)
     try:
-        start_jvm(list(_jvm_properties(settings.spark_conf, os.environ)))
+        start_jvm(list(_jvm_properties(settings.spark_conf, os.environ)), ahead)
         # With a JVM there, this has all that spark-submit and spark-defaults.conf say.
         conf = SparkConf()
         if master is not None:

@@ -26,20 +26,25 @@ _AS_SPARK: Final = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "YES"}
 
 
 class _Started:
-    """The one nursery of this process, if it has any."""
+    """What this process has begun: each once."""
 
+    jvm: bool = False
     process: subprocess.Popen[bytes] | None = None
     home: tempfile.TemporaryDirectory[str] | None = None
 
 
 def head_start(settings: Settings) -> None:
-    """Start a nursery if a job with these settings will start Spark, on this machine."""
+    """Start a JVM, and a nursery if tasks will run on this machine, if a job will need these."""
+    if sys.platform == "win32" or "PYSPARK_GATEWAY_PORT" in os.environ or _spark_is_there():
+        return
     master = settings.spark_master_url or ""
     local = master.startswith("local") and not master.startswith("local-cluster")
-    if sys.platform == "win32" or not local or _spark_is_there():
-        return
     with _LOCK:
-        if _Started.process is None:
+        if not _Started.jvm:
+            _Started.jvm = True
+            # Not a daemon: Python waits for it, so that it leaves no file behind.
+            threading.Thread(target=_launch, args=(settings,), name="sparkdrain-jvm").start()
+        if local and _Started.process is None:
             # It is a matter of speed only: without a nursery the daemon does the same work later.
             with contextlib.suppress(OSError):
                 home = tempfile.TemporaryDirectory(prefix="sparkdrain-", ignore_cleanup_errors=True)
@@ -62,7 +67,13 @@ def importable() -> Iterator[str]:
 
 def _spark_is_there() -> bool:
     pyspark = sys.modules.get("pyspark")
-    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None  # noqa: SLF001
+    return pyspark is not None and pyspark.SparkContext._gateway is not None  # noqa: SLF001
+
+
+def _launch(settings: Settings) -> None:
+    from sparkdrain.stages.cluster import launch_ahead  # noqa: PLC0415 - takes long: PySpark
+
+    launch_ahead(settings)
 
 
 def start_nursery(home: str, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:

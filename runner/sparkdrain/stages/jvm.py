@@ -10,7 +10,7 @@ import os
 import select
 import sys
 import threading
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, MutableMapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _LOG_CONFIGURATION: Final = Path(__file__).with_name("log4j2.properties")
 # The JVM says so whatever its settings are; Spark's own scripts ask for that module.
@@ -27,8 +27,40 @@ _LAST_WORDS: Final = 100
 _LAST_WORD_SECONDS: Final = 0.02
 
 
-def start_jvm(properties: Sequence[tuple[str, str]]) -> None:
-    """Start the JVM that this process will use, unless there is one.
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A JVM that runs, but that PySpark does not know of yet.
+
+    Attributes:
+        properties: what it was started with.
+        gateway: PySpark's way to it.
+        output: where what it prints can be read; nothing if it was there before.
+    """
+
+    properties: tuple[tuple[str, str], ...]
+    gateway: Any
+    output: int
+
+    def use(self) -> None:
+        """Make it the JVM of this process, and pass on what it prints."""
+        SparkContext._ensure_initialized(gateway=self.gateway)  # noqa: SLF001
+        bridge = logging.getLogger("py4j")
+        if bridge.level == logging.NOTSET:
+            # At INFO it tells of each thread that has ended.
+            bridge.setLevel(logging.WARNING)
+        _pass_on(self.output)
+
+    def end(self) -> None:
+        """Do without it."""
+        os.close(self.output)
+        self.gateway.shutdown()
+        if self.gateway.proc is not None:
+            self.gateway.proc.kill()
+            self.gateway.proc.wait()
+
+
+def launch(properties: Sequence[tuple[str, str]]) -> Launched:
+    """Start a JVM.
 
     Args:
         properties: what must be known before it starts (its memory, its class path).
@@ -36,55 +68,59 @@ def start_jvm(properties: Sequence[tuple[str, str]]) -> None:
     Raises:
         PySparkRuntimeError: it ended at once.
     """
-    if SparkContext._gateway is not None:  # noqa: SLF001
-        return
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(properties))
     reading, writing = os.pipe()
     try:
-        with _quiet_options(os.environ):
-            gateway = launch_gateway(conf, _Start(stderr=writing, process_group=0))
+        gateway = launch_gateway(conf, _Start(stderr=writing, process_group=0))
     except BaseException:
         os.close(reading)
         raise
     finally:
         os.close(writing)
-    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
-    bridge = logging.getLogger("py4j")
-    if bridge.level == logging.NOTSET:
-        # At INFO it tells of each thread that has ended.
-        bridge.setLevel(logging.WARNING)
-    _pass_on(reading)
+    return Launched(tuple(properties), gateway, reading)
+
+
+def start_jvm(properties: Sequence[tuple[str, str]], ahead: Launched | None = None) -> None:
+    """Start the JVM that this process will use, unless there is one.
+
+    Args:
+        properties: see ``launch``.
+        ahead: a JVM that was started before its use was certain. Ended if it does not fit.
+
+    Raises:
+        PySparkRuntimeError: it ended at once.
+    """
+    wanted = SparkContext._gateway is None  # noqa: SLF001
+    if ahead is not None and not (wanted and ahead.properties == tuple(properties)):
+        ahead.end()
+        ahead = None
+    if wanted:
+        (ahead or launch(properties)).use()
 
 
 class _Start(dict[str, Any]):
-    """How to start the JVM: in a process group of its own, which Ctrl-C does not reach.
+    """How to start the JVM: quietly, in a process group of its own, which Ctrl-C does not reach.
 
     PySpark would run code between fork and exec for that, which threads of gRPC do not take well.
     """
 
     def __setitem__(self, key: str, value: Any) -> None:
+        if key == "env":
+            value = quiet(value)
         if key != "preexec_fn":
             super().__setitem__(key, value)
 
 
-@contextmanager
-def _quiet_options(environ: MutableMapping[str, str]) -> Iterator[None]:
-    """JVM options that keep Spark from greeting, unless the user configures its log."""
-    before = environ.get("SPARK_SUBMIT_OPTS")
-    given = before or ""
+def quiet(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` with JVM options that keep Spark from greeting, unless the user configures it."""
+    given = environ.get("SPARK_SUBMIT_OPTS", "")
     if "log4j" not in given and not _has_log_configuration(environ):
         given = f"{given} -Dlog4j2.configurationFile={_LOG_CONFIGURATION.as_uri()}".strip()
-    environ["SPARK_SUBMIT_OPTS"] = given
-    try:
-        yield
-    finally:
-        del environ["SPARK_SUBMIT_OPTS"]
-        if before is not None:
-            environ["SPARK_SUBMIT_OPTS"] = before
+    return {**environ, "SPARK_SUBMIT_OPTS": given}
 
 
-def _has_log_configuration(environ: MutableMapping[str, str]) -> bool:
+def _has_log_configuration(environ: Mapping[str, str]) -> bool:
     home = environ.get("SPARK_HOME")
     directory = environ.get("SPARK_CONF_DIR") or (os.path.join(home, "conf") if home else None)
     return directory is not None and any(Path(directory).glob("log4j2.*"))
