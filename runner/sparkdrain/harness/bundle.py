@@ -183,6 +183,11 @@ class StageBundle(BundleProcessor):
         """All metrics of the bundle."""
         return self._times.shared_out(self.monitoring_infos())
 
+    @property
+    def needs_finalization(self) -> bool:
+        """Whether there are callbacks that wait for the bundle to be committed."""
+        return any(op.needs_finalization() for op in self.ops.values())
+
     def finalize(self) -> None:
         """Run the callbacks that wait for the bundle to be committed."""
         for op in self.ops.values():

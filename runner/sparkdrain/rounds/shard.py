@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparkdrain.metrics.merge import merge
-from sparkdrain.watermarks.frontier import output_frontier
+from sparkdrain.watermarks.frontier import BEGIN, output_frontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +80,9 @@ class RoundShard:
 
     def wake(self) -> int | None:
         """See ``Input.wake``."""
+        if self._bundle is not None and self._bundle.needs_finalization:
+            # Only the next round tells that this one was committed.
+            return BEGIN
         wakes = [wake for _, input_ in self.inputs if (wake := input_.wake()) is not None]
         return min(wakes, default=None)
 
