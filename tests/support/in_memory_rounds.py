@@ -78,7 +78,7 @@ class InMemoryRounds:
         self.schedule = Schedule(plan, slots)
         self._slots = {
             (level, slot): RoundSlot(
-                plan, level, slot, self.layout, options, self._home(slot), lambda edge: None
+                plan, level, slot, self.layout, options, self._home(slot)
             )
             for level in range(len(plan.levels))
             for slot in range(slots)

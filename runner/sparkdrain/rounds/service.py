@@ -63,7 +63,6 @@ class SlotService:
             self.layout,
             self.options,
             self.directory,
-            lambda edge: None,
         )
 
     def close(self) -> None:

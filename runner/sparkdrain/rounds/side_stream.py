@@ -51,6 +51,10 @@ class SideStream(Plain):
         self._ready: set[bytes] = set()
         self._frontier = BEGIN
 
+    def begin(self, frontier: int) -> None:
+        """A round begins, before which the side input's frontier was at ``frontier``."""
+        self._frontier = frontier
+
     def take(self, payload: memoryview) -> None:
         """Add a block to the content of its window."""
         section, groups = decode_groups(bytes(payload))
@@ -136,6 +140,10 @@ class TriggeredStream(SideStream):
         self.take_dropped = self._groups.take_dropped  # type: ignore[method-assign]
         self.commit = self._groups.commit  # type: ignore[method-assign]
         self.close = self._groups.close  # type: ignore[method-assign]
+
+    def begin(self, frontier: int) -> None:
+        """See ``SideStream``."""
+        self._frontier = min(frontier, self._groups.hold())
 
     def feed(self, pairs: list[tuple[bytes, Any]], context: Any) -> None:
         """Make a pane the content of its window."""

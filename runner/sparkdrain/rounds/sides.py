@@ -36,6 +36,7 @@ class Sides:
 
     def __init__(self, slot: RoundSlot, edges: Iterable[Edge]) -> None:
         self._slot = slot
+        self._counts = slot.is_first
         self.streams: dict[EdgeId, SideStream] = {
             edge.id: side_stream_for(slot, edge)
             for edge in edges
@@ -46,6 +47,11 @@ class Sides:
     def content(self, edge: int) -> WindowedContent:
         """What is read of a side input."""
         return self.streams[EdgeId(edge)].content
+
+    def begin(self, frontiers: Mapping[int, int]) -> None:
+        """A round begins, before which the frontiers of edges were at these times."""
+        for edge, stream in self.streams.items():
+            stream.begin(frontiers[edge])
 
     def run(self, turns: Mapping[EdgeId, Turn], shards: Iterable[RoundShard]) -> None:
         """All blocks of the round were taken: see what is ready now, before anything is fed."""
@@ -71,8 +77,9 @@ class Sides:
         return [wake for wake in wakes if wake is not None]
 
     def take_dropped(self) -> int:
-        """See ``Input``."""
-        return sum(stream.take_dropped() for stream in self.streams.values())
+        """See ``Input``; what every slot has dropped counts once."""
+        dropped = sum(stream.take_dropped() for stream in self.streams.values())
+        return dropped if self._counts else 0
 
     def commit(self) -> None:
         """See ``Input``."""

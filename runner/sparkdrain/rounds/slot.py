@@ -58,14 +58,12 @@ class RoundSlot:
         layout: Layout,
         options: TaskOptions,
         directory: Path,
-        open_side_input: Callable[[int], Any],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._plan = plan
         self._level = level
         self._slot = slot
         self._options = options
-        self._open_side_input = open_side_input
         self._clock = clock
         self.directory = directory
         self.overlay = Overlay(
@@ -136,6 +134,11 @@ class RoundSlot:
         """All of them, in the order in which they have their turns."""
         return (input_ for shard in self._shards for _, input_ in shard.inputs)
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the slot that tells what all of them know."""
+        return self._slot == 0
+
     def is_first_for(self, stage: Stage) -> bool:
         """Whether this is the slot in which a stage begins that has no input."""
         stages = self._plan.levels[self._level]
@@ -159,6 +162,7 @@ class RoundSlot:
         self._dirty = True
         attempt = random.SystemRandom().getrandbits(63)
         self._outbox.begin(attempt, send)
+        self.sides.begin(header.inputs)
         complete = Completeness(header.expected)
         for record in records:
             self._take(record, complete)

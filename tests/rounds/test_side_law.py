@@ -1,0 +1,148 @@
+"""A law: what elements see of side inputs depends on windows only, not on how things arrive."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+from apache_beam.pvalue import AsIter, AsMultiMap
+from apache_beam.testing import test_stream
+from apache_beam.transforms.sideinputs import default_window_mapping_fn
+from apache_beam.transforms.userstate import CombiningValueStateSpec
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    SlidingWindows,
+    TimestampedValue,
+    WindowFn,
+)
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from sparkdrain.errors import TruncatedInput
+from sparkdrain.stages.task import TaskOptions
+from tests.support.recorded import emitted
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+WINDOWS = [
+    FixedWindows(10),
+    FixedWindows(25, 3),
+    SlidingWindows(20, 10),
+    SlidingWindows(15, 5, 2),
+    GlobalWindows(),
+]
+SMALL = TaskOptions(block_bytes=64, memory_bytes=1 << 20, compiled=True)
+TAGS = ("main", "one", "two")
+
+
+@st.composite
+def scripts(draw):
+    """Elements of three streams in any order; no watermark passes an element to come."""
+    left = [
+        (draw(st.sampled_from(TAGS)), draw(st.integers(0, 60)))
+        for _ in range(draw(st.integers(0, 14)))
+    ]
+    elements = list(left)
+    stream = test_stream.TestStream(output_tags=list(TAGS))
+    marks = dict.fromkeys(TAGS, -1)
+    while left:
+        size = draw(st.integers(1, len(left)))
+        now, left = left[:size], left[size:]
+        for tag in TAGS:
+            times = [time for each, time in now if each == tag]
+            if times:
+                stream.add_elements(
+                    [TimestampedValue((time % 3, time), time) for time in times], tag=tag
+                )
+        for tag in TAGS:
+            limit = min((time for each, time in left if each == tag), default=100)
+            mark = draw(st.integers(0, limit))
+            if mark > marks[tag] and draw(st.booleans()):
+                marks[tag] = mark
+                stream.advance_watermark_to(mark, tag=tag)
+    return elements, stream
+
+
+class Remember(beam.DoFn):
+    """A stateful reader: what it sees must not depend on the order of its keys either."""
+
+    SEEN = CombiningValueStateSpec("seen", max)
+
+    def process(
+        self, element, one, two, window=beam.DoFn.WindowParam, seen=beam.DoFn.StateParam(SEEN)
+    ):
+        seen.add(element[1])
+        yield from read(element, one, two, window)
+
+
+def read(element, one, two, window=beam.DoFn.WindowParam):
+    yield element[1], repr(window), sorted(one), sorted(two[element[0]])
+
+
+def windows_at(windowfn, time):
+    return windowfn.assign(WindowFn.AssignContext(time))
+
+
+def expected(elements, main, one, two):
+    times = {tag: [time for each, time in elements if each == tag] for tag in TAGS}
+    for time in times["main"]:
+        for window in windows_at(main, time):
+            first, second = (default_window_mapping_fn(side)(window) for side in (one, two))
+            yield (
+                time,
+                repr(window),
+                sorted((t % 3, t) for t in times["one"] if first in windows_at(one, t)),
+                sorted(
+                    t for t in times["two"] if t % 3 == time % 3 and second in windows_at(two, t)
+                ),
+            )
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(
+    scripts(),
+    *(st.sampled_from(WINDOWS) for _ in range(3)),
+    st.sampled_from(["plain", "stateful", "after a group"]),
+    st.integers(1, 3),
+    st.sampled_from([3, 10_000]),
+    st.randoms(use_true_random=False),
+    st.sampled_from([0.0, 0.1]),
+)
+def test_elements_see_their_windows_of_side_inputs_however_these_arrive(
+    script, main, one, two, reader, slots, elements, random, failing
+):
+    events, stream = script
+
+    def build(p):
+        streams = p | stream
+        ones, twos = (
+            streams[tag] | f"{tag} windows" >> beam.WindowInto(side)
+            for tag, side in (("one", one), ("two", two))
+        )
+        views = AsIter(ones), AsMultiMap(twos)
+        pairs = streams["main"]
+        pairs.is_bounded = True  # else Beam refuses to group what is global
+        pairs = pairs | beam.WindowInto(main)
+        if reader == "stateful":
+            return pairs | beam.ParDo(Remember(), *views)
+        if reader == "after a group":
+            pairs = (
+                pairs
+                | beam.GroupByKey()
+                | beam.FlatMapTuple(lambda k, times: [(k, time) for time in times])
+            )
+        return pairs | beam.FlatMap(read, *views)
+
+    def fail(header):
+        if random.random() < failing:
+            message = "as the test wants it"
+            raise TruncatedInput(message)
+
+    seen = emitted(build, options=SMALL, slots=slots, elements=elements, fail=fail, attempts=1000)
+    assert sorted(seen) == sorted(expected(events, main, one, two))
