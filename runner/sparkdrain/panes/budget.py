@@ -24,3 +24,11 @@ class Firings:
             return False
         self.left -= 1
         return True
+
+
+class Unlimited:
+    """No budget at all."""
+
+    def spend(self) -> bool:
+        """See ``Budget``."""
+        return True

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from apache_beam import coders
 from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.graph.plan import Edge, EdgeKind
-from sparkdrain.harness.beam import Always, DefaultTrigger, Never
+from sparkdrain.harness.beam import Always
+from sparkdrain.panes.budget import Unlimited
+from sparkdrain.panes.grouping import grouping_for
+from sparkdrain.panes.grouping import groups_by_window as fires_at_window_ends
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import ElementWriter, read_runs
-from sparkdrain.shuffle.group_by_key import PaneGroups, WindowGroups
+from sparkdrain.shuffle.group_by_key import WindowGroups
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, WindowedWriter
 from sparkdrain.shuffle.keys import key_codec, slots_of
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.side_inputs.broadcast import broadcast_writer
 from sparkdrain.stages.restrictions import RestrictionReader
+from sparkdrain.watermarks.frontier import BEGIN, END
+from timers_state import Overlay, RoundStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -66,14 +72,11 @@ def groups_by_window(windowing: Any) -> bool:
     So it is if windows do not merge, the only pane comes at the end, and its timestamp is the
     end of the window.
     """
-    return (
-        not windowing.windowfn.is_merging()
-        and type(windowing.triggerfn) in (DefaultTrigger, Always, Never)
+    # Always fires per element in Beam's model unless all is global.
+    return fires_at_window_ends(windowing) or (
+        type(windowing.triggerfn) is Always
+        and _global(windowing)
         and windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
-        and not (
-            # Always fires per element in Beam's model unless all is global.
-            type(windowing.triggerfn) is Always and not _global(windowing)
-        )
     )
 
 
@@ -171,8 +174,9 @@ def reader_for(
                 return GroupReader(
                     merger, WindowGroups(key, value, codings.window_coder(edge), merger)
                 )
-            element = codings.elements(edge, value)
-            return GroupReader(merger, PaneGroups(key, element, windowing, merger))
+            return TriggeredReader(
+                windowing, key, codings.elements(edge, value), memory_bytes, scratch
+            )
 
 
 class ElementReader:
@@ -224,6 +228,44 @@ class GroupReader:
     def close(self) -> None:
         """Give disk space back."""
         self._merger.close()
+
+
+class TriggeredReader:
+    """A GroupByKey whose panes need more than keys and windows: as in streaming, in one round."""
+
+    def __init__(
+        self,
+        windowing: Any,
+        key: Any,
+        element: ElementCoding,
+        memory_bytes: int,
+        scratch: Callable[[], Path],
+    ) -> None:
+        store = RoundStore(scratch() / f"panes-{uuid.uuid4().hex}")
+        self._overlay = Overlay(store, memory_bytes // 3, rounds=True)
+        memory = memory_bytes // 3
+        self._grouping = grouping_for(windowing, key, element, self._overlay, 0, memory, scratch)
+
+    @property
+    def spilled(self) -> int:
+        """Bytes that went to disk."""
+        return self._grouping.spilled_bytes
+
+    def take(self, payload: memoryview, sources: Sequence[Source]) -> None:
+        """Collect a block."""
+        self._grouping.take(payload)
+
+    def drain(self, sources: Sequence[Source]) -> None:
+        """Feed all panes: those that elements bring about, then those of the end of time."""
+        grouping = self._grouping
+        for batches in (grouping.process(BEGIN, 0), grouping.advance(END, END, Unlimited())):
+            for context, pairs in batches:
+                for source in sources:
+                    source.feed(pairs, context)
+
+    def close(self) -> None:
+        """Give disk space back."""
+        self._overlay.close()
 
 
 class KeyedReader:
