@@ -13,12 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.jobs import JOBS, STARTUP, Job
+from benchmarks.jobs import BATCH, JOBS, STARTUP, STREAMING, Job
 from benchmarks.lane import Lane, Log
-from benchmarks.peers.fetch import BEAM_OF_JOB_SERVER
-from benchmarks.plan import ROOT, Plan, fetch_kit
+from benchmarks.peers.fetch import BEAM_OF_JOB_SERVER, BYTEWAX
+from benchmarks.plan import ROOT, Plan, fetch_kits
 from benchmarks.ratios import ratios
-from benchmarks.report import ratios_table, rows_table, startup_table
+from benchmarks.report import figures_table, goals_table, ratios_table, rows_table, startup_table
 from benchmarks.runners import OURS, RUNNERS, runner_named
 from benchmarks.startup import measure_startup
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from benchmarks.rows import Row
 
 QUICK = {"scale": 0.02, "runs": 1, "limit": 120.0}
+_SETS = {"batch": (STARTUP, *BATCH), "streaming": STREAMING}
 FULL = {"scale": 1.0, "runs": 3, "limit": 900.0}
 
 
@@ -35,9 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints; 1 where ours has no figure or any result is wrong, else 0."""
     options = _options(arguments)
     runners = tuple(runner_named(name) for name in options.runners)
-    kit = fetch_kit(options.cache, runners)
-    plan = Plan(runners, options.runs, options.scale, options.limit, options.cache, kit)
     jobs = [job for job in JOBS if job.name in options.only]
+    wanted = [STARTUP, *jobs] if STARTUP.name in options.only else jobs
+    used = tuple(runner for runner in runners if any(runner.takes(job) for job in wanted))
+    kits = fetch_kits(options.cache, used)
+    plan = Plan(used, options.runs, options.scale, options.limit, options.cache, kits)
     with ExitStack() as stack:
         log = _log_to(options.out, stack)
         log({"event": "machine", **_machine(plan)})
@@ -49,19 +52,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for job in jobs:
             rows += measure_job(job, plan, log)
             print(f"\n## {job.name}: {job.what}\n", flush=True)
-            print(rows_table([row for row in rows if row.job == job.name]), flush=True)
+            of_job = [row for row in rows if row.job == job.name]
+            print(rows_table(of_job), flush=True)
+            if figures := figures_table(of_job):
+                print(f"\n{figures}", flush=True)
         found = ratios(jobs, rows)
         for ratio in found:
             log({"event": "ratio", **asdict(ratio), "verdict": ratio.verdict})
         if found:
             print(f"\n## Ratios: {OURS} to its peers\n\n{ratios_table(found)}", flush=True)
+        if goals := goals_table(jobs, rows):
+            print(f"\n## Goals of {OURS}\n\n{goals}", flush=True)
     problems = [*((r.runner, r.problem) for r in rows), *((s.runner, s.problem) for s in starts)]
     return int(any(_fatal(runner, problem) for runner, problem in problems))
 
 
 def measure_job(job: Job, plan: Plan, log: Log) -> list[Row]:
     """The job on every runner of the plan, the runs of the runners in turns."""
-    lanes = [Lane(job, runner, plan, log) for runner in plan.runners]
+    lanes = [Lane(job, runner, plan, log) for runner in plan.runners_of(job)]
     try:
         for lane in lanes:
             lane.open()
@@ -102,6 +110,7 @@ def _machine(plan: Plan) -> dict[str, Any]:
         "beam": version("apache-beam"),
         "pyspark": version("pyspark"),
         "beam_of_job_server": BEAM_OF_JOB_SERVER,
+        "bytewax": BYTEWAX,
         "scale": plan.scale,
         "runs": plan.runs,
     }
@@ -113,7 +122,8 @@ def _heading(plan: Plan) -> str:
         f"# Benchmark: scale {plan.scale:g}, {plan.runs} timed runs, medians; "
         f"{about['cpus']} CPUs, load {about['load']:.1f} at the start",
         f"Python {about['python']}, Beam {about['beam']}, PySpark {about['pyspark']}; "
-        f"Beam's Spark job server and its SDK {about['beam_of_job_server']}",
+        f"Beam's job servers and their SDK {about['beam_of_job_server']}, "
+        f"bytewax {about['bytewax']}",
     ]
     lines += ["", *(f"- {runner.name}: {runner.title}" for runner in plan.runners)]
     if plan.scale < FULL["scale"]:
@@ -127,7 +137,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks",
         description="Measures SparkDrainRunner and its peers in one run on this machine.",
     )
-    parser.add_argument("--only", default=",".join(known), help=f"of {', '.join(known)}")
+    parser.add_argument(
+        "--only",
+        default=",".join(known),
+        help=f"of {', '.join([*known, *_SETS])}",
+    )
     names = [runner.name for runner in RUNNERS]
     parser.add_argument("--runners", default=",".join(names), help=f"of {', '.join(names)}")
     parser.add_argument("--quick", action="store_true", help=f"defaults become {QUICK}")
@@ -140,6 +154,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, default in (QUICK if options.quick else FULL).items():
         if getattr(options, name) is None:
             setattr(options, name, default)
+    for name, jobs in _SETS.items():
+        options.only = options.only.replace(name, ",".join(job.name for job in jobs))
     options.only = _chosen(parser, "--only", options.only, known)
     options.runners = _chosen(parser, "--runners", options.runners, names)
     options.cache = options.cache.absolute()

@@ -10,18 +10,18 @@ import subprocess
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from benchmarks import process_tree
+from benchmarks.process_tree import VARIABLE, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from benchmarks.jobs.work import Work
 
-_SAMPLE_SECONDS = 0.5
+_SAMPLE_SECONDS = 0.25
 _GRACE_SECONDS = 15.0
 _LOG_TAIL = 400
 
@@ -40,6 +40,7 @@ class Measured:
         peak_rss: highest sum of resident bytes over its processes, by sampling.
         load: the machine's load average over one minute, at the end.
         result: what the job's `result` returned.
+        figures: what the job found out beside, by name with unit.
     """
 
     seconds: float
@@ -47,10 +48,11 @@ class Measured:
     peak_rss: int
     load: float
     result: list[int]
+    figures: dict[str, float] = field(default_factory=dict)
 
 
 class Session:
-    """One runner process with all that it starts, in a process session and directory of its own."""
+    """One runner process with all that it starts, in a directory of its own."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
         """Starts the process; `wait_ready` tells when it can take orders.
@@ -66,7 +68,9 @@ class Session:
             "TMPDIR": str(self.directory),
             "SPARK_LOCAL_DIRS": str(self.directory),
             "PYTHONUNBUFFERED": "1",
+            VARIABLE: self.directory.name,
         }
+        self._tree = Tree(self.directory.name)
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [*command, f"--directory={self.directory}", f"--reply={writer}"],
@@ -88,7 +92,8 @@ class Session:
 
     def run(self, work: Work, limit: float) -> Measured:
         """Orders one run and waits for its end; raises SessionFailed."""
-        before = process_tree.usage(self._process.pid).cpu
+        self._tree.look()
+        before = self._tree.cpu
         self._peak = 0
         order = {"n": work.n, "keys": work.keys, "text": str(work.text), "out": str(work.out)}
         assert self._process.stdin is not None
@@ -99,9 +104,11 @@ class Session:
             msg = "the process has ended"
             raise self._failed(msg) from None
         reply = self._await_reply(limit)
-        cpu = process_tree.usage(self._process.pid).cpu - before
+        self._tree.look()
+        cpu = self._tree.cpu - before
         load = os.getloadavg()[0]
-        return Measured(reply["seconds"], cpu, self._peak, load, reply["result"])
+        figures = reply.get("figures", {})
+        return Measured(reply["seconds"], cpu, self._peak, load, reply["result"], figures)
 
     def close(self, grace: float = _GRACE_SECONDS) -> None:
         """Ends all processes of the session and removes its directory. May be called twice.
@@ -114,7 +121,7 @@ class Session:
             self._process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(grace)
-        process_tree.kill(self._process.pid)
+        self._tree.kill()
         self._process.wait()
         self._reply.close()
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -137,13 +144,17 @@ class Session:
                 msg = "the process has ended"
                 raise self._failed(msg)
             else:
-                self._peak = max(self._peak, process_tree.usage(self._process.pid).rss)
+                self._look()
         line, self._pending = self._pending.split(b"\n", 1)
         reply: dict[str, Any] = json.loads(line)
         if "error" in reply:
             raise self._failed(reply["error"], with_log=False)
-        self._peak = max(self._peak, process_tree.usage(self._process.pid).rss)
+        self._look()
         return reply
+
+    def _look(self) -> None:
+        self._tree.look()
+        self._peak = max(self._peak, self._tree.rss)
 
     def _failed(self, reason: str, *, with_log: bool = True) -> SessionFailed:
         if with_log:

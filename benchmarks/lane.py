@@ -36,7 +36,7 @@ class Lane:
         self._measured: list[Measured] = []
         self._warm_up: float | None = None
         self._elements = 0
-        self.problem = plan.obstacle(job, runner)
+        self.problem = plan.obstacle(runner)
 
     def open(self) -> None:
         """Starts the session and warms it up with a smaller run."""
@@ -78,6 +78,7 @@ class Lane:
             seconds=[m.seconds for m in self._measured],
             cpu=[m.cpu for m in self._measured],
             loads=[m.load for m in self._measured],
+            figures=_by_name([m.figures for m in self._measured]),
             peak_rss=max((m.peak_rss for m in self._measured), default=0),
             problem=self.problem,
         )
@@ -113,6 +114,11 @@ class Lane:
     def _fail(self, reason: str) -> None:
         self.problem = reason if reason.startswith("WRONG") else f"FAILED: {reason}"
         self.close()
+
+
+def _by_name(figures: list[dict[str, float]]) -> dict[str, list[float]]:
+    names = dict.fromkeys(name for run in figures for name in run)
+    return {name: [run[name] for run in figures if name in run] for name in names}
 
 
 def _expected(job: Job, work: Work) -> list[int]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.jobs.work import Work
-from benchmarks.peers.fetch import PeerMissing, job_server_jars, python_sdk
+from benchmarks.peers.fetch import PeerMissing, bytewax_python, job_server_jars, python_sdk
 from benchmarks.text import make_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from benchmarks.jobs import Job
     from benchmarks.runners import Runner
@@ -24,11 +24,11 @@ _WARM_UP_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """What the peers need, as far as it could be had.
+    """What a peer needs, as far as it could be had.
 
     Attributes:
-        python: interpreter with the SDK of Beam's Spark runner.
-        jars: of its job server.
+        python: interpreter with what its programs import; None for ours.
+        jars: of its job server, if it has one.
         missing: why there is none; "" where there is.
     """
 
@@ -37,13 +37,22 @@ class Kit:
     missing: str = ""
 
 
-def fetch_kit(cache: Path, runners: tuple[Runner, ...]) -> Kit:
+OWN = Kit(None, None)
+
+
+def fetch_kits(cache: Path, runners: Iterable[Runner]) -> dict[str, Kit]:
     """Fetches what these runners need into `cache`, where it is not there yet."""
-    if not any(runner.java_sdk for runner in runners):
-        return Kit(None, None)
+    return {needs: _fetch(needs, cache / "peers") for needs in {r.needs for r in runners}}
+
+
+def _fetch(needs: str, cache: Path) -> Kit:
     try:
-        jars = job_server_jars(cache / "peers")
-        return Kit(python_sdk(cache / "peers"), jars)
+        if not needs:
+            return OWN
+        if needs == "bytewax":
+            return Kit(bytewax_python(cache), None)
+        jars = job_server_jars(needs, cache)
+        return Kit(python_sdk(cache), jars)
     except PeerMissing as e:
         return Kit(None, None, str(e))
 
@@ -58,7 +67,7 @@ class Plan:
         scale: factor on every n.
         limit: seconds after which a run, or the opening of a runner, is given up.
         cache: directory for fetched peers and generated text.
-        kit: what the peers need.
+        kits: what the runners need, by their `needs`.
     """
 
     runners: tuple[Runner, ...]
@@ -66,7 +75,11 @@ class Plan:
     scale: float
     limit: float
     cache: Path
-    kit: Kit
+    kits: Mapping[str, Kit]
+
+    def runners_of(self, job: Job) -> list[Runner]:
+        """Those that the job is measured on."""
+        return [runner for runner in self.runners if runner.takes(job)]
 
     def size(self, job: Job, runner: Runner) -> int:
         """The n of a timed run."""
@@ -82,25 +95,23 @@ class Plan:
         out.mkdir()
         return Work(n, job.keys_for(n), text, out)
 
-    def obstacle(self, job: Job, runner: Runner) -> str:
-        """Why this job cannot be measured on this runner; "" where it can."""
-        if runner.java_sdk and self.kit.missing:
-            return f"MISSING: {self.kit.missing}"
-        if runner.name == "pyspark" and not job.by_hand:
-            return "- (not written by hand)"
-        return ""
+    def obstacle(self, runner: Runner) -> str:
+        """Why nothing can be measured on this runner; "" where it can."""
+        missing = self.kits[runner.needs].missing
+        return f"MISSING: {missing}" if missing else ""
 
     def command(self, job: Job, runner: Runner) -> list[str]:
         """Command line of a session."""
-        python = str(self.kit.python) if runner.java_sdk else sys.executable
+        kit = self.kits[runner.needs]
+        python = str(kit.python or sys.executable)
         named = [f"--job={job.name}", f"--runner={runner.name}"]
-        if runner.java_sdk:
-            named.append(f"--jars={self.kit.jars}")
+        if kit.jars:
+            named.append(f"--jars={kit.jars}")
         return [python, "-m", "benchmarks.session", *named]
 
     def environment(self, runner: Runner) -> Mapping[str, str]:
-        """Where a session finds our modules; nothing of this venv for another SDK's."""
+        """Where a session finds our modules; nothing of this venv for another."""
         paths = [str(ROOT)]
-        if not runner.java_sdk:
+        if not runner.needs:
             paths += [str(ROOT / "runner"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}

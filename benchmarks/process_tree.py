@@ -1,7 +1,7 @@
-"""Memory and CPU time of a process session, read from /proc (Linux).
+"""Memory and CPU time of what a benchmark session started, read from /proc (Linux).
 
-A process session keeps together what a runner starts, also where a parent ended before its child
-or a child leads a process group of its own, as PySpark's worker daemon does.
+A mark in the environment keeps together what a runner starts, also where a parent ended before its
+child or a child leads a session of its own, as processes with state of this runner do.
 """
 
 from __future__ import annotations
@@ -12,46 +12,74 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+VARIABLE = "SPARKDRAIN_BENCHMARK"
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Fields of `stat` after the command's name.
-_STATE, _SESSION, _UTIME, _CSTIME, _RSS = 0, 3, 11, 14, 21
+_STATE, _PARENT, _UTIME, _CSTIME, _RSS = 0, 1, 11, 14, 21
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Of all living processes of a session.
+class Process:
+    """A living process.
 
     Attributes:
-        pids: the processes.
-        rss: resident bytes, summed; pages that forked processes share are counted in each.
+        parent: its parent's id.
+        rss: resident bytes; pages that forked processes share are counted in each.
         cpu: CPU seconds, with those of children that have ended and were waited for.
     """
 
-    pids: tuple[int, ...]
+    parent: int
     rss: int
     cpu: float
 
 
-def usage(session: int) -> Usage:
-    """What the processes of `session` use now."""
-    pids, rss, ticks = [], 0, 0
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        with suppress(OSError):  # it ended meanwhile
-            stat = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
-            fields = stat.rpartition(")")[2].split()
-            if int(fields[_SESSION]) == session and fields[_STATE] != "Z":
-                pids.append(int(entry.name))
-                rss += int(fields[_RSS]) * _PAGE
-                ticks += sum(map(int, fields[_UTIME : _CSTIME + 1]))
-    return Usage(tuple(pids), rss, ticks / _TICKS)
+class Tree:
+    """All processes whose environment has `mark` as the value of `VARIABLE`."""
+
+    def __init__(self, mark: str) -> None:
+        self._entry = f"{VARIABLE}={mark}".encode()
+        self._last: dict[int, Process] = {}
+        self._gone = 0.0
+        self.rss = 0
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds up to the last look; what a process did after its last look is not in it."""
+        return self._gone + sum(process.cpu for process in self._last.values())
+
+    def look(self) -> None:
+        """Takes `rss` and `cpu` anew. Often, or what ends without a parent's wait is missed."""
+        now = self._living()
+        for pid in self._last.keys() - now.keys():
+            # A parent that lives has waited, so that the time is in its own.
+            if self._last[pid].parent not in now:
+                self._gone += self._last[pid].cpu
+        self._last = now
+        self.rss = sum(process.rss for process in now.values())
+
+    def kill(self) -> None:
+        """Ends every process, those that start meanwhile too."""
+        while pids := self._living():
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _living(self) -> dict[int, Process]:
+        found = {}
+        for entry in os.scandir("/proc"):
+            if not entry.name.isdigit():
+                continue
+            with suppress(OSError):  # it ended meanwhile, or is not ours to read
+                if self._entry in Path(entry.path, "environ").read_bytes().split(b"\0"):
+                    stat = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
+                    fields = stat.rpartition(")")[2].split()
+                    if fields[_STATE] != "Z":
+                        found[int(entry.name)] = _process(fields)
+        return found
 
 
-def kill(session: int) -> None:
-    """Ends every process of `session`, those that start meanwhile too."""
-    while pids := usage(session).pids:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+def _process(fields: list[str]) -> Process:
+    ticks = sum(map(int, fields[_UTIME : _CSTIME + 1]))
+    return Process(int(fields[_PARENT]), int(fields[_RSS]) * _PAGE, ticks / _TICKS)

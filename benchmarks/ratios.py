@@ -25,8 +25,7 @@ def ratios(jobs: Sequence[Job], rows: Sequence[Row]) -> list[Ratio]:
 
 
 def _families(job: Job, rows: Sequence[Row]) -> list[str]:
-    mine = [row for row in rows if row.job == job.name and row.family != OURS]
-    measured = [row.family for row in mine if not row.problem.startswith("-")]
+    measured = [row.family for row in rows if row.job == job.name and row.family != OURS]
     return list(dict.fromkeys([*job.bars, *measured]))
 
 

@@ -10,6 +10,7 @@ from benchmarks.runners import OURS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.jobs import Goal, Job
     from benchmarks.rows import Ratio, Row, StartRow
 
 FIRST_PIPELINE_SECONDS = 8.0
@@ -32,6 +33,29 @@ def rows_table(rows: Sequence[Row]) -> str:
     return table(
         [*head, "CPU µs/element", "peak RSS (MB)", "load", "result"], [_row(r) for r in rows]
     )
+
+
+def figures_table(rows: Sequence[Row]) -> str:
+    """What the jobs found out beside their rates; "" where they found nothing."""
+    cells = [
+        [row.job, row.runner, name, f"{row.figure(name):,.0f}", _list(values, 0)]
+        for row in rows
+        for name, values in row.figures.items()
+        if row.figure(name) is not None
+    ]
+    return table(["job", "runner", "figure", "median", "runs"], cells) if cells else ""
+
+
+def goals_table(jobs: Sequence[Job], rows: Sequence[Row]) -> str:
+    """Each goal of a job with what was found; "" where the jobs have none."""
+    ours = {row.job: row for row in rows if row.family == OURS}
+    cells = [
+        _goal(job.name, goal, ours[job.name].figure(goal.figure))
+        for job in jobs
+        if job.name in ours
+        for goal in job.goals
+    ]
+    return table(["job", "figure", "value", "goal", "verdict"], cells) if cells else ""
 
 
 def ratios_table(ratios: Sequence[Ratio]) -> str:
@@ -63,6 +87,17 @@ def _ratio(ratio: Ratio) -> list[str]:
     values = [_times(ratio.value), _times(ratio.cpu)]
     bars = [_bar(ratio.now), _bar(ratio.later)]
     return [ratio.job, ratio.family, *values, *bars, ratio.verdict, note]
+
+
+def _goal(job: str, goal: Goal, value: float | None) -> list[str]:
+    bounds = [
+        *(() if goal.at_least is None else [f"≥ {goal.at_least:,g}"]),
+        *(() if goal.at_most is None else [f"≤ {goal.at_most:,g}"]),
+    ]
+    if value is None:
+        return [job, goal.figure, "-", ", ".join(bounds), "no figure"]
+    verdict = "met" if goal.is_met(value) else "NOT MET"
+    return [job, goal.figure, f"{value:,.0f}", ", ".join(bounds), verdict]
 
 
 def _start(row: StartRow) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from statistics import median
 
+RATE = "elements/s"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -22,6 +24,7 @@ class Row:
         cpu: CPU seconds of each timed run.
         loads: load average at the end of each timed run.
         peak_rss: highest resident memory over the timed runs, bytes.
+        figures: what the job found out beside, by name with unit, one entry per timed run.
         problem: why there is no figure; "" where there is one.
     """
 
@@ -36,6 +39,7 @@ class Row:
     cpu: list[float] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
     peak_rss: int = 0
+    figures: dict[str, list[float]] = field(default_factory=dict)
     problem: str = ""
 
     @property
@@ -47,6 +51,13 @@ class Row:
     def cpu_micros(self) -> float | None:
         """CPU microseconds per element, median; None where there is no figure."""
         return None if self.rate is None else median(self.cpu) / self.elements * 1e6
+
+    def figure(self, name: str) -> float | None:
+        """Median of one of `figures`, or `RATE`; None where there is none."""
+        if name == RATE:
+            return self.rate
+        values = [] if self.problem else self.figures.get(name, [])
+        return median(values) if values else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from benchmarks.jobs import Job, job_module
 from benchmarks.jobs.work import Work
@@ -25,6 +25,9 @@ WORKERS = 2
 Run = Callable[[Job, Work], tuple[float, list[int]]]
 """Runs a job once: seconds from run() to the end of waiting, and the job's result."""
 
+Needs = Literal["", "spark-job-server", "flink-job-server", "bytewax"]
+"""What is fetched for a runner, if anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Runner:
@@ -34,13 +37,22 @@ class Runner:
         name: as in `--runners`.
         family: the peer that bars are set against; its settings compete, the fastest counts.
         title: for tables.
-        java_sdk: whether it needs Beam's Java job server and the Python SDK of its version.
+        needs: what it needs that this venv has not; it runs in a Python of its own then.
     """
 
     name: str
     family: str
     title: str
-    java_sdk: bool = False
+    needs: Needs = ""
+
+    @property
+    def runs_beam(self) -> bool:
+        """Whether it runs the job's pipeline, not one written by hand."""
+        return self.name not in ("pyspark", "bytewax")
+
+    def takes(self, job: Job) -> bool:
+        """Whether the job is measured on it."""
+        return self.family == OURS or self.family in job.peers
 
 
 OURS = "sparkdrain"
@@ -50,16 +62,38 @@ RUNNERS: tuple[Runner, ...] = (
         "beam-spark-loopback",
         "beam-spark",
         f"Beam Spark job server, LOOPBACK x {WORKERS}",
-        java_sdk=True,
+        "spark-job-server",
     ),
     Runner(
         "beam-spark-external",
         "beam-spark",
         f"Beam Spark job server, EXTERNAL x {WORKERS}",
-        java_sdk=True,
+        "spark-job-server",
+    ),
+    Runner(
+        "beam-flink-loopback",
+        "beam-flink",
+        f"Beam Flink job server, parallelism {WORKERS}, LOOPBACK x {WORKERS}",
+        "flink-job-server",
+    ),
+    Runner(
+        "beam-flink-external",
+        "beam-flink",
+        f"Beam Flink job server, parallelism {WORKERS}, EXTERNAL x {WORKERS}",
+        "flink-job-server",
     ),
     Runner("fnapi", "fnapi", "Beam FnApiRunner"),
-    Runner("pyspark", "pyspark", f"hand-written RDD, {MASTER}"),
+    Runner(
+        "pyspark",
+        "pyspark",
+        f"hand-written RDD or, in streams, transformWithState, {MASTER}",
+    ),
+    Runner(
+        "bytewax",
+        "bytewax",
+        f"hand-written bytewax, {WORKERS} processes, state in memory",
+        "bytewax",
+    ),
 )
 
 
@@ -78,7 +112,11 @@ def open_runner(runner: Runner, jars: Path | None, directory: Path) -> Iterator[
         directory: for its logs and files.
     """
     with ExitStack() as stack:
-        if runner.name == "pyspark":
+        if runner.name == "bytewax":
+            from benchmarks.dataflows.cluster import open_cluster  # noqa: PLC0415
+
+            yield stack.enter_context(open_cluster(WORKERS))
+        elif runner.name == "pyspark":
             from benchmarks.handwritten.context import spark_context  # noqa: PLC0415
 
             context = stack.enter_context(spark_context(MASTER))
@@ -92,7 +130,12 @@ def open_runner(runner: Runner, jars: Path | None, directory: Path) -> Iterator[
             yield by_hand
         else:
             flags = stack.enter_context(_beam_flags(runner, jars, directory))
-            yield lambda job, work: run_pipeline(flags, job, work)
+
+            def with_beam(job: Job, work: Work) -> tuple[float, list[int]]:
+                own = job.flags if runner.name == OURS else ()
+                return run_pipeline([*flags, *own], job, work)
+
+            yield with_beam
 
 
 def run_pipeline(flags: list[str], job: Job, work: Work) -> tuple[float, list[int]]:
@@ -101,6 +144,7 @@ def run_pipeline(flags: list[str], job: Job, work: Work) -> tuple[float, list[in
     from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
 
     module = job_module("jobs", job)
+    flags = [*flags, "--streaming"] if job.streaming else flags
     pipeline = beam.Pipeline(options=PipelineOptions(flags))
     module.build(pipeline, work)
     start = time.monotonic()
@@ -114,8 +158,6 @@ def run_pipeline(flags: list[str], job: Job, work: Work) -> tuple[float, list[in
 
 @contextmanager
 def _beam_flags(runner: Runner, jars: Path | None, directory: Path) -> Iterator[list[str]]:
-    from benchmarks.peers.servers import sdk_worker_pool, spark_job_server  # noqa: PLC0415
-
     if runner.name == OURS:
         yield ["--runner=sparkdrain.SparkDrainRunner", f"--spark_master_url={MASTER}"]
     elif runner.name == "fnapi":
@@ -123,12 +165,26 @@ def _beam_flags(runner: Runner, jars: Path | None, directory: Path) -> Iterator[
     else:
         assert jars is not None
         with ExitStack() as stack:
-            endpoint = stack.enter_context(spark_job_server(jars, directory, MASTER))
-            flags = ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]
+            flags = stack.enter_context(_job_server(runner, jars, directory))
             flags.append(f"--sdk_worker_parallelism={WORKERS}")
-            if runner.name == "beam-spark-loopback":
+            if runner.name.endswith("-loopback"):
                 flags.append("--environment_type=LOOPBACK")
             else:
+                from benchmarks.peers.servers import sdk_worker_pool  # noqa: PLC0415
+
                 pool = stack.enter_context(sdk_worker_pool(directory))
                 flags += ["--environment_type=EXTERNAL", f"--environment_config={pool}"]
             yield flags
+
+
+@contextmanager
+def _job_server(runner: Runner, jars: Path, directory: Path) -> Iterator[list[str]]:
+    from benchmarks.peers.servers import flink_job_server, spark_job_server  # noqa: PLC0415
+
+    if runner.needs == "flink-job-server":
+        with flink_job_server(jars, directory) as endpoint:
+            parallel = f"--parallelism={WORKERS}"
+            yield ["--runner=PortableRunner", f"--job_endpoint={endpoint}", parallel]
+    else:
+        with spark_job_server(jars, directory, MASTER) as endpoint:
+            yield ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]

@@ -1,8 +1,9 @@
 """Child process: keeps one runner warm and runs one job on it whenever the driver says so.
 
 Each line on standard input is an order, `{"n": ..., "keys": ..., "text": ..., "out": ...}`; each
-line on the reply pipe is `{"ready": true}`, `{"seconds": ..., "result": [...]}` or
-`{"error": "..."}`, after which the process ends. Standard output and error are the log.
+line on the reply pipe is `{"ready": true}`,
+`{"seconds": ..., "result": [...], "figures": {...}}` or `{"error": "..."}`, after which the process
+ends. Standard output and error are the log.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jobs import job_named
+from benchmarks.jobs import Job, job_module, job_named
 from benchmarks.jobs.work import Work
-from benchmarks.runners import open_runner, runner_named
+from benchmarks.runners import Runner, open_runner, runner_named
 
 _ERROR_LENGTH = 2000
 
@@ -54,7 +55,14 @@ def _serve(options: argparse.Namespace, say: Any) -> None:
             order = json.loads(line)
             work = Work(order["n"], order["keys"], Path(order["text"]), Path(order["out"]))
             seconds, result = run(job, work)
-            say(seconds=seconds, result=result)
+            say(seconds=seconds, result=result, figures=_figures(job, runner, work))
+
+
+def _figures(job: Job, runner: Runner, work: Work) -> dict[str, float]:
+    if not (job.has_figures and runner.runs_beam):
+        return {}
+    found: dict[str, float] = job_module("jobs", job).figures(work)
+    return found
 
 
 if __name__ == "__main__":

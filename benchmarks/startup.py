@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 def measure_startup(plan: Plan, log: Log) -> list[StartRow]:
     """A cold process per runner and repetition; the runners take turns."""
-    times: dict[str, list[tuple[float, float]]] = {runner.name: [] for runner in plan.runners}
-    problems = {runner.name: plan.obstacle(STARTUP, runner) for runner in plan.runners}
+    runners = plan.runners_of(STARTUP)
+    times: dict[str, list[tuple[float, float]]] = {runner.name: [] for runner in runners}
+    problems = {runner.name: plan.obstacle(runner) for runner in runners}
     for _ in range(plan.runs):
-        for runner in plan.runners:
+        for runner in runners:
             if problems[runner.name]:
                 continue
             try:
@@ -36,7 +37,7 @@ def measure_startup(plan: Plan, log: Log) -> list[StartRow]:
                 continue
             times[runner.name].append((first, second))
             log({"event": "startup", "runner": runner.name, "first": first, "second": second})
-    return [_row(runner.name, times[runner.name], problems[runner.name]) for runner in plan.runners]
+    return [_row(runner.name, times[runner.name], problems[runner.name]) for runner in runners]
 
 
 def _start(plan: Plan, runner: Runner) -> tuple[float, float]:

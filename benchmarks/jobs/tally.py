@@ -8,7 +8,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
-from apache_beam.transforms.window import GlobalWindow
+from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 if TYPE_CHECKING:
@@ -16,28 +16,36 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RESULT = "tally.json"
+AGE_SECONDS = 10**10  # one window holds every time of a stream; it ends with the stream
 
 
 class Tally(beam.PTransform):
     """Counts elements and sums what `measure` says of each; ends in one file in `out`.
 
-    The input must be in the global window. An element costs one call of `measure` and one
-    addition per column; nothing is emitted per element, so that the check weighs no more than
-    one more map. `measure` returns as many numbers as there are columns, and for one column the
-    bare number.
+    The input must be in the global window, unless it is a stream. An element costs one call of
+    `measure` and one addition per column; nothing is emitted per element, so that the check
+    weighs no more than one more map. `measure` returns as many numbers as there are columns, and
+    for one column the bare number.
     """
 
-    def __init__(self, measure: Callable[[Any], Any], columns: int, out: Path) -> None:
+    def __init__(
+        self, measure: Callable[[Any], Any], columns: int, out: Path, *, stream: bool = False
+    ) -> None:
         super().__init__()
+        self._stream = stream
         self._measure = measure
         self._columns = columns
         self._out = str(out)
 
     def expand(self, elements: beam.PCollection) -> beam.PCollection:
         fold = _FoldOne if self._columns == 1 else _FoldMany
+        window = IntervalWindow(0, AGE_SECONDS) if self._stream else GlobalWindow()
+        if self._stream:
+            # An unbounded input is grouped in windows that end.
+            elements |= "OneWindow" >> beam.WindowInto(FixedWindows(AGE_SECONDS))
         return (
             elements
-            | "Fold" >> beam.ParDo(fold(self._measure, self._columns))
+            | "Fold" >> beam.ParDo(fold(self._measure, self._columns, window))
             | "Add" >> beam.CombineGlobally(add_columns).without_defaults()
             | "Save" >> beam.ParDo(_Save(self._out))
         )
@@ -54,8 +62,9 @@ def read_tally(out: Path) -> list[int]:
 
 
 class _FoldOne(beam.DoFn):
-    def __init__(self, measure: Callable[[Any], int], columns: int) -> None:
+    def __init__(self, measure: Callable[[Any], int], columns: int, window: Any) -> None:
         self._measure = measure
+        self._window = window
 
     def start_bundle(self) -> None:
         self._count = 0
@@ -66,12 +75,13 @@ class _FoldOne(beam.DoFn):
         self._sum += self._measure(element)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield _global((self._count, self._sum))
+        yield _at_end((self._count, self._sum), self._window)
 
 
 class _FoldMany(beam.DoFn):
-    def __init__(self, measure: Callable[[Any], Sequence[int]], columns: int) -> None:
+    def __init__(self, measure: Callable[[Any], Sequence[int]], columns: int, window: Any) -> None:
         self._measure = measure
+        self._window = window
         self._columns = columns
 
     def start_bundle(self) -> None:
@@ -85,7 +95,7 @@ class _FoldMany(beam.DoFn):
             sums[column] += value
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        yield _global((self._count, *self._sums))
+        yield _at_end((self._count, *self._sums), self._window)
 
 
 class _Save(beam.DoFn):
@@ -100,6 +110,5 @@ class _Save(beam.DoFn):
         os.rename(part, path)
 
 
-def _global(row: tuple[int, ...]) -> WindowedValue:
-    window = GlobalWindow()
+def _at_end(row: tuple[int, ...], window: Any) -> WindowedValue:
     return WindowedValue(row, window.max_timestamp(), [window])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BEAM_OF_JOB_SERVER = "2.70.0"
-POM = Path(__file__).with_name("pom.xml")
+BYTEWAX = "0.21.1"
 FETCH_SECONDS = 1800
 
 
@@ -27,9 +27,40 @@ class PeerMissing(Exception):
 
 
 def python_sdk(cache: Path) -> Path:
-    """Python interpreter with the Beam SDK that the Spark job server's version speaks."""
-    home = cache / "python-sdk"
-    requirements = [f"apache-beam=={BEAM_OF_JOB_SERVER}", "setuptools<81"]
+    """Python interpreter with the Beam SDK that the job servers' version speaks."""
+    requirements = (f"apache-beam=={BEAM_OF_JOB_SERVER}", "setuptools<81")
+    return _python_with(requirements, cache / "python-sdk")
+
+
+def bytewax_python(cache: Path) -> Path:
+    """Python interpreter with bytewax."""
+    return _python_with((f"bytewax=={BYTEWAX}",), cache / "bytewax")
+
+
+def job_server_jars(name: str, cache: Path) -> Path:
+    """Directory of jars with one of Beam's job servers and all that it needs at run time.
+
+    Args:
+        name: `spark-job-server` or `flink-job-server`; `<name>.pom.xml` says what it is made of.
+        cache: where fetched things are.
+    """
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            reason = f"`{tool}` is not on PATH; Beam's job servers come by Maven"
+            raise PeerMissing(reason)
+    home = cache / name
+    pom = Path(__file__).with_name(f"{name}.pom.xml")
+
+    def fetch() -> None:
+        goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+        options = [f"-DoutputDirectory={home / 'jars'}", "-DincludeScope=runtime"]
+        _call(["mvn", "--batch-mode", "--quiet", "--file", str(pom), goal, *options])
+
+    _once(home, pom.read_text(encoding="utf-8"), fetch)
+    return home / "jars"
+
+
+def _python_with(requirements: tuple[str, ...], home: Path) -> Path:
     python = home / "bin" / "python"
 
     def fetch() -> None:
@@ -38,23 +69,6 @@ def python_sdk(cache: Path) -> Path:
 
     _once(home, ",".join([sys.version, *requirements]), fetch)
     return python
-
-
-def job_server_jars(cache: Path) -> Path:
-    """Directory of jars with Beam's Spark job server and all that it needs at run time."""
-    for tool in ("java", "mvn"):
-        if shutil.which(tool) is None:
-            reason = f"`{tool}` is not on PATH; Beam's Spark job server comes by Maven"
-            raise PeerMissing(reason)
-    home = cache / "spark-job-server"
-
-    def fetch() -> None:
-        goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-        options = [f"-DoutputDirectory={home / 'jars'}", "-DincludeScope=runtime"]
-        _call(["mvn", "--batch-mode", "--quiet", "--file", str(POM), goal, *options])
-
-    _once(home, POM.read_text(encoding="utf-8"), fetch)
-    return home / "jars"
 
 
 def _once(home: Path, recipe: str, fetch: Callable[[], None]) -> None:

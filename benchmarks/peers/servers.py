@@ -1,4 +1,4 @@
-"""Start and stop the two servers that a run on Beam's Spark runner needs."""
+"""Start and stop the servers that a run on Beam's Spark or Flink runner needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HEAP = "3g"
 _HERE = Path(__file__).parent
 _START_SECONDS = 90
-# What Spark on Java 17 reaches into; Spark's own launcher would pass these.
+# What Spark and Flink on Java 17 reach into; their own launchers would pass these.
 _OPENED = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio"),
     *("java.time", "java.util", "java.util.concurrent", "java.util.concurrent.atomic"),
@@ -31,20 +31,47 @@ def spark_job_server(jars: Path, directory: Path, master: str) -> Iterator[str]:
     Raises:
         RuntimeError: it ended, or did not listen in time; with the end of its log.
     """
-    job_port, artifact_port = _free_port(), _free_port()
-    command = [
-        "java",
-        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
-        f"-Xmx{HEAP}",
+    flags = [
         "-Dspark.ui.enabled=false",
         "-Dspark.driver.bindAddress=127.0.0.1",
         "-Dspark.driver.host=127.0.0.1",
         f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}",
+    ]
+    main = "org.apache.beam.runners.spark.SparkJobServerDriver"
+    with _job_server(jars, directory, flags, main, [f"--spark-master-url={master}"]) as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def flink_job_server(jars: Path, directory: Path) -> Iterator[str]:
+    """Beam's Flink job server with a Flink in its process, as `flink-conf.yaml` says.
+
+    Raises:
+        RuntimeError: it ended, or did not listen in time; with the end of its log.
+    """
+    flags = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    main = "org.apache.beam.runners.flink.FlinkJobServerDriver"
+    options = ["--flink-master=[local]", f"--flink-conf-dir={_HERE}"]
+    with _job_server(jars, directory, flags, main, options) as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def _job_server(
+    jars: Path, directory: Path, flags: list[str], main: str, options: list[str]
+) -> Iterator[str]:
+    job_port, artifact_port = _free_port(), _free_port()
+    command = [
+        "java",
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+        f"-Xmx{HEAP}",
+        *flags,
         f"-Djava.io.tmpdir={directory}",
-        *("-cp", f"{jars}/*", "org.apache.beam.runners.spark.SparkJobServerDriver"),
+        *("-cp", f"{jars}/*", main),
         *(f"--job-port={job_port}", f"--artifact-port={artifact_port}", "--expansion-port=-1"),
         f"--artifacts-dir={directory / 'artifacts'}",
-        f"--spark-master-url={master}",
+        *options,
     ]
     with _server(command, job_port, directory / "job-server.log"):
         yield f"localhost:{job_port}"

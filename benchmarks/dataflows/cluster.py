@@ -1,0 +1,83 @@
+"""bytewax processes that stay, one worker in each, and run one dataflow together when told to."""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from benchmarks.jobs import Job, job_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from multiprocessing.connection import Connection
+
+    from benchmarks.jobs.work import Work
+
+
+@contextmanager
+def open_cluster(size: int) -> Iterator[Callable[[Job, Work], tuple[float, list[int]]]]:
+    """So many processes; what comes out runs a job on all of them."""
+    context = multiprocessing.get_context("spawn")
+    ends: list[Connection] = []
+    processes = []
+    for number in range(size):
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(number, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        ends.append(ours)
+        processes.append(process)
+    for end in ends:
+        end.recv()
+
+    def run(job: Job, work: Work) -> tuple[float, list[int]]:
+        addresses = _free_addresses(size)
+        start = time.monotonic()
+        for end in ends:
+            end.send((job, work, addresses))
+        answers = [end.recv() for end in ends]
+        seconds = time.monotonic() - start
+        for answer in answers:
+            if isinstance(answer, str):
+                raise RuntimeError(answer)
+        return seconds, [sum(column) for column in zip(*filter(None, answers), strict=True)]
+
+    try:
+        yield run
+    finally:
+        for end in ends:
+            end.close()
+        for process in processes:
+            process.join()
+
+
+def _serve(number: int, orders: Connection) -> None:
+    from bytewax._bytewax import cluster_main  # noqa: PLC0415 - it starts threads
+
+    orders.send("ready")
+    while True:
+        try:
+            job, work, addresses = orders.recv()
+        except EOFError:
+            return
+        sums: list[int] = []
+        try:
+            dataflow = job_module("dataflows", job).build(work, sums.extend)
+            cluster_main(dataflow, addresses, number, worker_count_per_proc=1)
+        except BaseException as e:  # noqa: BLE001 - the row's reason, whatever it is
+            orders.send(f"{type(e).__name__}: {e}; {e.__cause__}")
+        else:
+            orders.send(sums)
+
+
+def _free_addresses(count: int) -> list[str]:
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("localhost", 0))
+    addresses = [f"localhost:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    return addresses
