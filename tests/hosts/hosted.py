@@ -9,6 +9,7 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -130,6 +131,19 @@ class Unmakeable:
         raise RuntimeError(message)
 
 
+def use_rocksdb() -> None:
+    import rocksdict  # noqa: PLC0415 - it is slow, and few tests need it
+
+    with tempfile.TemporaryDirectory() as directory:
+        rocksdict.Rdict(directory).close()
+
+
+def forget_pidfd() -> None:
+    """Be on a system that has no such thing."""
+    if hasattr(os, "pidfd_open"):
+        del os.pidfd_open
+
+
 def told(error: BaseException) -> bytes:
     return f"{type(error).__name__} of the service: {error}".encode()
 
@@ -148,6 +162,9 @@ class Orders:
     service: Any = Recorder
     stuck: bool = False
     """Whether more records are to come, but never do."""
+
+    before: Callable[[], None] | None = None
+    """What the task does first."""
 
     def all_records(self) -> Iterator[bytes]:
         yield from self.records
@@ -172,6 +189,8 @@ class Orders:
 def main() -> None:
     orders = pickle.load(sys.stdin.buffer)
     try:
+        if orders.before is not None:
+            orders.before()
         answer: Any = list(orders.run())
     except Exception as error:  # noqa: BLE001 - the test looks at it
         answer = error

@@ -200,6 +200,12 @@ def test_a_host_holds_nothing_that_was_its_workers(bench) -> None:
     assert [record.ended for record in bench.leash.hosts()] == [""]
 
 
+def test_no_host_is_forked_from_a_worker_in_which_rocksdb_has_threads(bench) -> None:
+    with pytest.raises(BadSetup, match="RocksDB does not survive that"):
+        bench.ask("count", before=hosted.use_rocksdb)
+    wait_until(lambda: bench.files() == [])
+
+
 def test_a_host_cannot_start_when_the_driver_is_out_of_reach(bench) -> None:
     nowhere = replace(bench.leash.address, port=1)
     with pytest.raises(BadSetup, match=r"slot 0 did not start: .* driver at 127\.0\.0\.1:1"):

@@ -50,6 +50,7 @@ def test_records_come_out_as_they_went_in(shape) -> None:
         thread.join()
 
 
+@settings(deadline=None)
 @given(PAIRS, st.data())
 def test_a_connection_that_ends_early_is_noticed(shape, data) -> None:
     whole = bytearray()

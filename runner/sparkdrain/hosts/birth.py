@@ -22,7 +22,7 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.hosts.host import Host
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import WELCOME, Address, dial
-from sparkdrain.hosts.process import let_go
+from sparkdrain.hosts.process import has_rocksdb_threads, let_go
 from sparkdrain.hosts.warden import Warden
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Birth:
         Raises:
             BadSetup: it could not be started.
         """
+        self._check_worker()
         keeper = self.keeper()
         ready, done = os.pipe()
         for stream in (sys.stdout, sys.stderr):
@@ -84,6 +85,16 @@ class Birth:
         if report not in {_READY, _ELSEWHERE}:
             text = report or "it ended, or did not answer in time"
             message = f"The process for the state of slot {self.id.slot} did not start: {text}"
+            raise BadSetup(message)
+
+    def _check_worker(self) -> None:
+        if has_rocksdb_threads():
+            message = (
+                f"The process for the state of slot {self.id.slot} cannot be started: the Python "
+                "worker that would start it has used RocksDB for another job, and RocksDB does "
+                "not survive that. Use a new Spark session, or let every task have a new worker "
+                "with --spark_conf=spark.python.worker.reuse=false."
+            )
             raise BadSetup(message)
 
     def _leave_family(
