@@ -15,7 +15,7 @@ from sparkdrain.panes.times import BEGIN
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
 from sparkdrain.shuffle.keys import key_codec
-from timers_state import MemoryStore, Overlay
+from timers_state import MemoryStore, Overlay, inspect
 
 STATE = 7
 SECOND = 1_000_000
@@ -56,7 +56,7 @@ class Rounds:
         self.window_coder = windowing.windowfn.get_window_coder()
         self.scratch = scratch
         self.store = MemoryStore() if store is None else store
-        self.memory_bytes = memory_bytes
+        self.budget_bytes, self.memory_bytes = budget_bytes, memory_bytes
         self.block_bytes = block_bytes
         self.closing, self.on_time = closing, on_time
         self.overlay = Overlay(self.store, budget_bytes, rounds=True)
@@ -122,6 +122,15 @@ class Rounds:
     def rollback(self):
         self.overlay.rollback()
         self.grouping.rollback()
+
+    def reopen(self):
+        """All that was in memory is lost."""
+        self.overlay = Overlay(self.store, self.budget_bytes, rounds=True)
+        self.grouping = self.new_grouping()
+
+    def rows(self):
+        """What is in the store."""
+        return list(inspect.entries(self.store))
 
     def round(self, elements=(), frontier=None, now=None, firings=1 << 30):
         """A round that is kept."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparkdrain.panes.rules import Rules
     from timers_state import KeyScope
 
-_WINDOWS, _VALUES, _BAGS, _TIMER = b"w", b"v", b"n", b"t"
+_WINDOWS, _VALUES, _TIMER = b"w", b"v", b"t"
 
 
 class OpenWindow:
@@ -90,10 +90,9 @@ class KeyWindows:
         """Add values to a window."""
         state = found.state
         if self._rules.merges and not state.bags:
-            numbers = self._scope.value(_BAGS)
-            number = int.from_bytes(numbers.get() or b"", "big")
-            numbers.set((number + 1).to_bytes(8, "big"))
-            state.bags.append(number)
+            # All windows are open, since this one is new to the key.
+            used = (number for other in self._open.values() for number in other.state.bags)
+            state.bags.append(max(used, default=-1) + 1)
         where = self._places(found)[0]
         self._scope.bag(_VALUES, where).append(chunk)
 
@@ -130,7 +129,7 @@ class KeyWindows:
         """Where the values of a window are: if none merge, under its own name."""
         if not self._rules.merges:
             return [found.encoded]
-        return [number.to_bytes(8, "big") for number in found.state.bags]
+        return [number.to_bytes(4, "big") for number in found.state.bags]
 
     def _unite(self, windows: list[Any], result: Any) -> None:
         target = self._open.get(result)

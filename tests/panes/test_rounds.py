@@ -1,0 +1,140 @@
+"""What a grouping promises whatever the rounds are: undone, cut short, in little memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from apache_beam.transforms import trigger, window
+from apache_beam.transforms.core import Windowing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from round_driver import SECOND, Rounds
+from windowings import combiners, frontiers, modes, rounds, triggers, window_fns
+
+from sparkdrain.panes.behaviors import Closing
+from sparkdrain.panes.times import END
+from timers_state.scratch import RoundStore
+
+lateness = st.sampled_from([0, 3, 12, 10_000])
+windowings = st.builds(Windowing, window_fns, triggers, modes, combiners, lateness)
+
+
+def all_panes(driven, data, **options):
+    panes = [driven.round(arrived, frontier, **options) for arrived, frontier in frontiers(data)]
+    return [sorted(of_round) for of_round in [*panes, driven.round(frontier=END)]]
+
+
+@settings(max_examples=50, deadline=None)
+@given(windowings, rounds, st.data())
+def test_a_round_that_was_taken_back_never_was(tmp_path_factory, windowing, data, choice):
+    scratch = tmp_path_factory.getbasetemp()
+    expected = all_panes(Rounds(windowing, scratch), data)
+    driven = Rounds(windowing, scratch)
+    panes = []
+    for arrived, frontier in [*frontiers(data), ([], END)]:
+        blocks = driven.blocks(arrived) if arrived else []
+        before = driven.frontier
+        while choice.draw(st.booleans()):
+            driven.run(blocks, frontier)
+            if choice.draw(st.booleans()):
+                driven.overlay.prepare()
+            driven.rollback()
+            driven.frontier = before
+        panes.append(sorted(driven.run(blocks, frontier)))
+        driven.commit()
+    assert panes == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(windowings, rounds)
+def test_panes_are_the_same_when_nothing_stays_in_memory(tmp_path_factory, windowing, data):
+    scratch = tmp_path_factory.mktemp("small")
+    expected = all_panes(Rounds(windowing, scratch), data)
+    store = RoundStore(scratch / "store")
+    small = Rounds(
+        windowing, scratch, store=store, budget_bytes=2000, memory_bytes=50, block_bytes=1
+    )
+    assert all_panes(small, data) == expected
+    small.overlay.close()
+
+
+@settings(max_examples=50, deadline=None)
+@given(windowings, rounds)
+def test_a_new_process_goes_on_where_the_last_one_stopped(tmp_path_factory, windowing, data):
+    scratch = tmp_path_factory.getbasetemp()
+    expected = all_panes(Rounds(windowing, scratch), data)
+    driven = Rounds(windowing, scratch)
+    panes = []
+    for arrived, frontier in [*frontiers(data), ([], END)]:
+        driven.reopen()
+        panes.append(sorted(driven.round(arrived, frontier)))
+    assert panes == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(windowings, rounds)
+def test_what_is_due_comes_later_if_there_is_no_time_for_it(tmp_path_factory, windowing, data):
+    scratch = tmp_path_factory.getbasetemp()
+    at_once, little = Rounds(windowing, scratch), Rounds(windowing, scratch)
+    for arrived, frontier in [*frontiers(data), ([], END)]:
+        expected = at_once.round(arrived, frontier)
+        panes = little.round(arrived, frontier, firings=1)
+        while little.grouping.has_due(frontier, 0):
+            panes += little.round(frontier=frontier, firings=1)
+        assert sorted(panes) == sorted(expected)
+
+
+@settings(max_examples=50, deadline=None)
+@given(windowings, rounds)
+def test_no_pane_is_behind_the_output_frontier_unless_its_elements_were_late(
+    tmp_path_factory, windowing, data
+):
+    driven = Rounds(windowing, tmp_path_factory.getbasetemp())
+    output = None
+    for arrived, frontier in [*frontiers(data), ([], END)]:
+        in_time = all(seconds * SECOND >= driven.frontier for _, _, seconds in arrived)
+        if not in_time:
+            return
+        for pane in driven.round(arrived, frontier):
+            assert output is None or pane[-1] >= output
+        output = max(output or 0, min(frontier, driven.grouping.hold()))
+
+
+@settings(max_examples=50, deadline=None)
+@given(windowings, rounds)
+def test_every_value_comes_out_once_or_is_counted_as_dropped(tmp_path_factory, windowing, data):
+    windowing.accumulation_mode = trigger.AccumulationMode.DISCARDING
+    driven = Rounds(windowing, tmp_path_factory.getbasetemp())
+    panes = all_panes(driven, data)
+    out = Counter(value for of_round in panes for pane in of_round for value in pane[4])
+    given_in = Counter()
+    for arrived, _ in data:
+        for _, value, seconds in arrived:
+            given_in[value] += len(driven.context(value, seconds).windows)
+    assert out <= given_in
+    if not loses(windowing):
+        assert (given_in - out).total() == driven.grouping.dropped
+    assert driven.grouping.hold() == END
+    assert driven.rows() == []
+
+
+def loses(windowing):
+    """Whether what has come may go unseen: sessions that meet one whose trigger is finished."""
+    return windowing.windowfn.is_merging() and not isinstance(
+        windowing.triggerfn, (trigger.DefaultTrigger, trigger.Repeatedly, trigger.Always)
+    )
+
+
+@pytest.mark.parametrize("closing", Closing)
+def test_the_last_pane_of_a_window_comes_if_something_came_or_always(closing, tmp_path):
+    for late in (trigger.AfterCount(2), None):
+        fire = trigger.AfterWatermark(late=late) if late else trigger.DefaultTrigger()
+        windowing = Windowing(
+            window.FixedWindows(10), fire, trigger.AccumulationMode.DISCARDING, None, 20
+        )
+        driven = Rounds(windowing, tmp_path, closing=closing)
+        assert len(driven.round([("k", 1, 1)], 10 * SECOND)) == 1
+        assert driven.round(frontier=29 * SECOND) == []
+        last = driven.round(frontier=30 * SECOND)
+        assert [pane[4] for pane in last] == ([[]] if closing is Closing.ALWAYS else [])
