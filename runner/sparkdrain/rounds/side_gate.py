@@ -19,6 +19,7 @@ from sparkdrain.stages.shard import Source
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.rounds.inputs import Input, Turn
     from sparkdrain.rounds.side_doors import Doors
     from sparkdrain.rounds.side_parking import Parking
@@ -93,51 +94,47 @@ class FrontGate(Gate):
         doors: what elements wait for.
         parking: where.
         sorter: takes blocks apart.
-        room: how many bytes of a round are kept in memory until its side inputs are there.
+        blocks: where those of a round are until its side inputs are there.
     """
 
     def __init__(
-        self, inner: Input, doors: Doors, parking: Parking, sorter: Sorter, room: int
+        self, inner: Input, doors: Doors, parking: Parking, sorter: Sorter, blocks: RoundBlocks
     ) -> None:
         super().__init__(inner, doors, parking, inner.take)
         self._sorter = sorter
-        self._room = room
-        self._blocks: list[memoryview] = []
-        self._size = 0
-        self._dropped = 0
-        self._turn: Turn | None = None
+        self._blocks = blocks
 
     def take(self, payload: memoryview) -> None:
-        """Keep a block until the side inputs of the round are known; see ``Input``."""
-        self._blocks.append(payload)
-        self._size += len(payload)
-        if self._size > self._room:
-            self._let_in()
+        """See ``Input``."""
+        self._blocks.add(payload)
 
     def process(self, turn: Turn) -> None:
         """See ``Input``."""
         self._release(turn)
-        self._let_in()
-        self._turn = replace(turn, before=self._parking.passed)
-        self.inner.process(self._turn)
+        for payload in self._blocks.drain():
+            self._let_in(memoryview(payload))
+        self.inner.process(self._behind(turn))
 
     def advance(self, turn: Turn) -> None:
         """See ``Input``."""
-        before = self._parking.passed
-        self._parking.passed = max(before, min(turn.after, self._parking.hold()))
-        self.inner.advance(replace(turn, before=before, after=self._parking.passed))
+        behind = self._behind(turn)
+        self._parking.passed = behind.after
+        self.inner.advance(behind)
 
-    def _let_in(self) -> None:
-        blocks, self._blocks = self._blocks, []
-        self._size = 0
-        for payload in blocks:
-            if self._doors.only is None:
-                self._sort(payload)
-            elif self._admits(self._doors.only):
-                self._outlet(payload)
-            else:
-                count, earliest = self._sorter.measure(payload)
-                self._parking.park(self._doors.only, bytes(payload), count, earliest)
+    def _behind(self, turn: Turn) -> Turn:
+        """A turn as it is behind the gate: what waits has not come yet."""
+        before = self._parking.passed
+        after = max(before, min(turn.after, self._parking.hold()))
+        return replace(turn, before=before, after=after)
+
+    def _let_in(self, payload: memoryview) -> None:
+        if self._doors.only is None:
+            self._sort(payload)
+        elif self._admits(self._doors.only):
+            self._outlet(payload)
+        else:
+            count, earliest = self._sorter.measure(payload)
+            self._parking.park(self._doors.only, bytes(payload), count, earliest)
 
     def _sort(self, payload: memoryview) -> None:
         for lot in self._sorter.sort(payload, self._admits, self._parking.passed):
@@ -150,6 +147,11 @@ class FrontGate(Gate):
         """See ``Input``."""
         dropped, self._sorter.dropped = self._sorter.dropped, 0
         return dropped + self.inner.take_dropped()
+
+    def close(self) -> None:
+        """See ``Input``."""
+        self._blocks.clear()
+        super().close()
 
 
 class Valve(Source):

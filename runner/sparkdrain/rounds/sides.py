@@ -10,6 +10,7 @@ from apache_beam.pvalue import SideInputData
 
 from sparkdrain.graph.plan import EdgeId, EdgeKind, PCollectionId
 from sparkdrain.graph.state_ids import parked_state_id
+from sparkdrain.panes.round_blocks import RoundBlocks
 from sparkdrain.rounds.side_doors import Doors, View
 from sparkdrain.rounds.side_gate import BackGate, FrontGate, Gate
 from sparkdrain.rounds.side_parking import Parking
@@ -118,7 +119,8 @@ class Sides:
                 values = codings.coder(main).value_coder()
                 sorter = GroupSorter(doors, codings.elements(main, values))
             room = self._slot.options.memory_bytes // _SHARE
-            gate = FrontGate(make(source), doors, parking, sorter, room)
+            blocks = RoundBlocks(room, lambda: self._slot.directory)
+            gate = FrontGate(make(source), doors, parking, sorter, blocks)
         for side in waits:
             self._gates[side.edge].append(gate)
         return gate
