@@ -108,6 +108,21 @@ def test_the_users_exception_comes_first_and_names_the_host(on, cluster):
     assert f"on {socket.gethostname()}" in text
 
 
+def test_user_code_that_has_raised_is_not_asked_again(on, cluster, tmp_path):
+    calls = tmp_path / "calls"
+
+    def boom(_):
+        with calls.open("a") as file:
+            file.write("called\n")
+        msg = "once is enough"
+        raise ValueError(msg)
+
+    with pytest.raises(UserCodeError, match="once is enough"), on(cluster.url) as p:
+        _ = p | beam.Create([1]) | beam.Map(boom)
+    # Spark would ask four times.
+    assert len(calls.read_text().splitlines()) == 1
+
+
 FAKE = """#!{python}
 import runpy, sys
 import sparkdrain.stages.task

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 _MARK = "sparkdrain-failure:"
@@ -58,14 +58,18 @@ class TaskFailed(Exception):
 
 
 @contextmanager
-def guarded(level: int, slot: int) -> Iterator[None]:
-    """Turn any exception into one that carries a ``Failure``."""
+def guarded(
+    level: int, slot: int, tell: Callable[[str], object] = lambda _: None
+) -> Iterator[None]:
+    """Turn any exception into one that carries a ``Failure``; ``tell`` gets its text first."""
     try:
         yield
     except (GeneratorExit, TaskFailed):
         raise
     except BaseException as error:  # noqa: BLE001 - told to the driver, whatever it is
-        raise task_failure(error, level, slot) from None
+        failed = task_failure(error, level, slot)
+        tell(str(failed))
+        raise failed from None
 
 
 def task_failure(error: BaseException, level: int, slot: int) -> TaskFailed:

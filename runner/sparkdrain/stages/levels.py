@@ -22,10 +22,12 @@ from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.side_inputs.file import write_side_file
 from sparkdrain.stages.balanced_run import BalancedRun
+from sparkdrain.stages.cluster import is_local
+from sparkdrain.stages.failure_channel import first_failure
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.restrictions import restriction_edges
 from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
-from sparkdrain.stages.spark_error import as_error
+from sparkdrain.stages.spark_error import as_error, of_failure
 from sparkdrain.stages.task import LevelTask, TaskOptions
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class LevelRunner:
         self._options = TaskOptions(
             settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages
         )
+        self._first = first_failure(context, self._stop, local=is_local(context))
         cancel.on_cancel(self._stop)
 
     def _stop(self) -> None:
@@ -97,6 +100,8 @@ class LevelRunner:
             except (Py4JError, CapturedException, ConnectionError) as error:
                 if self._cancel.is_cancelled():
                     raise Cancelled(self._run_id) from None
+                if self._first is not None and self._first.failure is not None:
+                    raise of_failure(self._first.failure) from None
                 raise as_error(error, self._context.pythonExec) from None
             self._progress.end(level, reports)
             yield from reports
@@ -127,6 +132,7 @@ class LevelRunner:
                 if side.edge in self._side_inputs
             },
             self._progress.address,
+            failures=None if self._first is None else self._first.address,
         )
         sources = [exchange for producer in inputs for exchange in self._exchanges[producer]]
         if any(restriction_edges(stage) for stage in self._plan.levels[level]):
@@ -219,6 +225,8 @@ class LevelRunner:
 
     def close(self) -> None:
         """Give shuffle files and broadcasts back."""
+        if self._first is not None:
+            self._first.close()
         # Without a JVM there are none.
         with contextlib.suppress(Py4JError, ConnectionError):
             for exchanges in self._exchanges.values():

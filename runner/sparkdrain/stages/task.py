@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.outbox import Layout, Outbox
 from sparkdrain.stages.failure import guarded
+from sparkdrain.stages.failure_channel import FailureAddress, tell
 from sparkdrain.stages.progress_channel import ProgressAddress, ticking
 from sparkdrain.stages.pump import Pump
 from sparkdrain.stages.slot import Slot
@@ -59,6 +61,8 @@ class LevelTask:
     """Whom to tell how far the task is, if anybody."""
     balancer: Address | None = None
     """Whom to offer restrictions, if the level has any."""
+    failures: FailureAddress | None = None
+    """Whom to tell at once that user code has failed, if Spark would run the task again."""
     helper: Helper | None = None
     """Set for a task beside the level's slots, which processes what one of them gave away."""
 
@@ -69,7 +73,7 @@ class LevelTask:
             TaskFailed: with what the driver needs to tell the user.
         """
         slot = index if self.helper is None else self.helper.slot
-        with guarded(self.level, slot):
+        with guarded(self.level, slot, partial(tell, self.failures)):
             worker().prepare(self.preparation)
             # Random, so that two executions of this task can be told apart.
             attempt = random.SystemRandom().getrandbits(63)
