@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import logging
+import threading
+
+from sparkdrain.rounds.interruption import Interruption, Watch
+
+DEADLINE = 30
+
+
+class Gate:
+    may_split = True
+    fractions = (0.0, 0.5)
+
+    def __init__(self):
+        self.open_with = None
+
+    def open(self, allowance, interrupt):
+        self.open_with = allowance, interrupt
+
+    def close(self):
+        self.open_with = None
+
+
+class Operation:
+    """Can be split at the fractions that are named."""
+
+    def __init__(self, *fractions):
+        self.claims = Gate()
+        self._fractions = fractions
+
+    def try_split(self, fraction):
+        return ([], [(self, f"left at {fraction}")]) if fraction in self._fractions else None
+
+
+def test_what_a_split_leaves_over_is_handed_back_once():
+    operation = Operation(0.0)
+    work = Interruption(operation)
+
+    def process():
+        _, interrupt = operation.claims.open_with
+        assert interrupt()
+        assert work.interrupt(), "it was split already"
+
+    assert work.process(process, "much") == ["left at 0.0"]
+    assert work.process(lambda: None, "much") == []
+    assert operation.claims.open_with is None
+
+
+def test_splits_are_tried_one_after_the_other():
+    operation = Operation(0.5)
+    work = Interruption(operation)
+    assert work.process(lambda: work.interrupt() or None, "much") == ["left at 0.5"]
+
+
+def test_nothing_is_split_if_nothing_is_processed():
+    work = Interruption(Operation(0.0))
+    assert not work.interrupt()
+    assert work.process(lambda: None, "much") == []
+    assert not work.interrupt()
+
+
+def test_nothing_is_split_from_outside_before_the_first_claim():
+    operation = Operation(0.0)
+    operation.claims.may_split = False
+    work = Interruption(operation)
+    assert work.process(lambda: work.interrupt() or None, "much") == []
+
+
+def test_the_processing_thread_does_not_wait_for_a_split_from_outside():
+    """It has a lock of Beam's in hand that the split needs."""
+    operation = Operation(0.0)
+    beams = threading.Lock()
+    splitting, outside = threading.Event(), []
+
+    def try_split(fraction):
+        splitting.set()
+        with beams:
+            return [], [(operation, f"left at {fraction}")]
+
+    operation.try_split = try_split
+    work = Interruption(operation)
+
+    def process():
+        _, interrupt = operation.claims.open_with
+        with beams:
+            thread = threading.Thread(target=lambda: outside.append(work.interrupt()))
+            thread.start()
+            assert splitting.wait(DEADLINE)
+            assert not interrupt()
+        thread.join(DEADLINE)
+
+    assert work.process(process, "much") == ["left at 0.0"]
+    assert outside == [True]
+
+
+def test_an_error_of_the_dofn_passes_and_leaves_the_gate_closed():
+    operation = Operation(0.0)
+    work = Interruption(operation)
+
+    class Broken(Exception):
+        pass
+
+    def process():
+        raise Broken
+
+    try:
+        work.process(process, "much")
+    except Broken:
+        assert operation.claims.open_with is None
+        assert not work.interrupt()
+    else:
+        raise AssertionError
+
+
+def test_the_watch_interrupts_and_then_complains(caplog):
+    interrupted = threading.Event()
+    complained = threading.Event()
+
+    class Listen(logging.Handler):
+        def emit(self, record):
+            if "Topic" in record.getMessage():
+                complained.set()
+
+    listener = Listen()
+    logging.getLogger("sparkdrain.rounds.interruption").addHandler(listener)
+    try:
+        with Watch("Topic", 0.01, 0.02, lambda: bool(interrupted.set())) as watch:
+            watch.begin()
+            assert interrupted.wait(DEADLINE)
+            assert complained.wait(DEADLINE)
+            watch.end()
+    finally:
+        logging.getLogger("sparkdrain.rounds.interruption").removeHandler(listener)
+    assert "try_claim" in caplog.text
+
+
+def test_a_watch_without_work_starts_no_thread():
+    before = threading.active_count()
+    with Watch("Topic", 0.01, 1, lambda: True):
+        assert threading.active_count() == before
+
+
+def test_the_thread_of_a_watch_ends_with_it():
+    before = threading.active_count()
+    with Watch("Topic", 0.01, 1, lambda: True) as watch:
+        watch.begin()
+        assert threading.active_count() == before + 1
+        watch.end()
+    assert threading.active_count() == before
