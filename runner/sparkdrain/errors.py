@@ -30,6 +30,10 @@ class UnreadableState(SparkDrainError):
     """Bytes of user state are not what the coder of the state wrote; names state, key, window."""
 
 
+class TooLarge(SparkDrainError):
+    """An element takes more bytes than can be shuffled; names the transform and the size."""
+
+
 class WorkerLost(SparkDrainError):
     """A Python worker ended without an answer (``os._exit``, a crash, out of memory)."""
 

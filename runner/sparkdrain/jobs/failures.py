@@ -16,6 +16,9 @@ _ENDS: Final = (re.compile(r" \[while running '[^\n]*"), re.compile(r"\n\n"))
 
 _WHAT_HAPPENED: Final = {
     "UserCodeError": "the pipeline's own code raised this",
+    "TooLarge": "an element is larger than what can be shuffled",
+    "UnreadableState": "state that it had written could not be read",
+    "HostMissing": "a process that held its state is gone",
     "WorkerLost": "a Python worker ended without an answer",
     "TruncatedInput": "data on its way between two stages was lost",
     "Unsupported": "it contains something that this runner cannot run",

@@ -22,7 +22,8 @@ _COUNT = struct.Struct(">i")
 _ONE = _COUNT.pack(1)
 # Python objects of these types are equal exactly if their encodings are.
 PLAIN_KEYS = frozenset({str, int, bytes})
-_FIRST_LIMIT = 20_000
+# Elements may be large: the first tables tell.
+_FIRST_LIMIT = 1_000
 _HIGHEST_LIMIT = 500_000
 _FLUSH_BYTES = 16 << 20
 _WINDOWS_REMEMBERED = 100_000

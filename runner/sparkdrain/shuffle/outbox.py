@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NewType
+from typing import TYPE_CHECKING, Final, NewType
 
+from sparkdrain.errors import TooLarge
 from sparkdrain.shuffle.blocks import EndMessage, chain_checksum, encode_block, encode_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 Partition = NewType("Partition", int)
+
+LARGEST_BLOCK: Final = 1 << 30
+"""Bytes. Spark takes records below 2 GiB, and a worker has an element in several copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +64,21 @@ class Outbox:
     side_bytes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     edges: set[int] = field(default_factory=set)
     """The edges on which something was sent."""
+    names: dict[int, str] = field(default_factory=dict)
+    """By edge: the transform whose output it carries, for people."""
     _sequence: int = 0
     _blocks: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
     _checksums: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
 
     def put(self, edge: int, partition: Partition, payload: bytes) -> None:
-        """Send ``payload``."""
+        """Send ``payload``.
+
+        Raises:
+            TooLarge: it is more than ``LARGEST_BLOCK``. Blocks are cut between elements, so an
+                element is, or a few of them that were put together.
+        """
+        if len(payload) > LARGEST_BLOCK:
+            raise TooLarge(_too_large(self.names.get(edge, f"edge {edge}"), len(payload)))
         sequence = self._sequence
         self._sequence += 1
         self._blocks[partition] += 1
@@ -114,3 +127,11 @@ class Outbox:
             self._checksums[partition],
             frontiers,
         )
+
+
+def _too_large(name: str, size: int) -> str:
+    return (
+        f"What {name!r} puts out cannot be shuffled: an element, or a few that follow each other, "
+        f"takes {size / 2**30:.2f} GiB encoded, and the most is {LARGEST_BLOCK / 2**30:.0f} GiB. "
+        "Write such data to a file and hand on its name, or make smaller elements of it."
+    )

@@ -51,6 +51,18 @@ class Codings:
         """The coder of that id."""
         return self._context.coders.get_by_id(id_)
 
+    def producer(self, edge: Edge) -> str:
+        """The name of the transform whose output it carries, as people know it."""
+        name = self._components.pcollections[edge.pcollection].unique_name
+        # Python's own are the length of the transform's name, that name, and the output's.
+        for digits in range(1, len(name)):
+            if not name[:digits].isdecimal():
+                break
+            start, end = digits, digits + int(name[:digits])
+            if name[end : end + 1] == ".":
+                return name[start:end]
+        return name
+
     def windowing(self, edge: Edge) -> Any:
         """The windowing of that PCollection."""
         return self._context.windowing_strategies.get_by_id(
@@ -103,6 +115,7 @@ def writer_for(
         by_window: whether a GroupByKey's reader wants values by window, without their times.
     """
     layout, slot = outbox.layout, outbox.slot
+    outbox.names[edge.id] = codings.producer(edge)
     match edge.kind:
         case EdgeKind.FORWARD | EdgeKind.SPREAD:
             # Slots beyond the layout's help with restrictions of others.

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.errors import TooLarge
+
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Iterator
@@ -90,7 +92,8 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
         type(error).__name__,
         _shortened(message),
         _shortened(_trace(_cause(error))),
-        bool(tagged or step or _raised_outside(error)),
+        # Wherever it was raised, a size is not a fault of the code.
+        not isinstance(error, TooLarge) and bool(tagged or step or _raised_outside(error)),
         level,
         slot,
         host,

@@ -11,6 +11,7 @@ from sparkdrain.errors import (
     BadSetup,
     Cancelled,
     SparkDrainError,
+    TooLarge,
     TruncatedInput,
     Unsupported,
     UserCodeError,
@@ -18,7 +19,7 @@ from sparkdrain.errors import (
 )
 from sparkdrain.stages.failure import Failure, failure_in
 
-_OURS = {kind.__name__: kind for kind in (TruncatedInput, Unsupported, BadSetup)}
+_OURS = {kind.__name__: kind for kind in (TruncatedInput, TooLarge, Unsupported, BadSetup)}
 _MODULES_REMEDY = (
     "The workers lack this module. Send it with --extra_package, --setup_file or "
     "--requirements_file; what the main program imports or defines travels with "
@@ -61,7 +62,7 @@ def of_text(text: str, python: str) -> SparkDrainError:
     """The error to raise for a failed Spark job, given all that Spark says of it."""
     failure = failure_in(text)
     if failure is not None:
-        return _of_task(failure)
+        return of_failure(failure)
     if any(sign in text for sign in _LOST_DATA):
         return TruncatedInput(f"The cluster lost data between two stages: {_gist(text)}")
     bad_setup = _bad_setup(text, python)
@@ -78,7 +79,8 @@ def of_text(text: str, python: str) -> SparkDrainError:
     return SparkDrainError(f"Spark failed the job: {_gist(text)}")
 
 
-def _of_task(failure: Failure) -> SparkDrainError:
+def of_failure(failure: Failure) -> SparkDrainError:
+    """The error to raise for what went wrong in a task."""
     kind = _OURS.get(failure.kind)
     if kind is not None and not failure.by_user:
         return kind(failure.message.partition(": ")[2])
