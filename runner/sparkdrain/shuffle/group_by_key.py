@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apache_beam import coders
-from apache_beam.transforms.trigger import create_trigger_driver
 from apache_beam.transforms.window import WindowedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
@@ -16,7 +14,6 @@ from sparkdrain.shuffle.values import ValueDecoder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.shuffle.merging import GroupMerger
 
 _BATCH = 1024
@@ -67,25 +64,3 @@ class WindowGroups:
             pairs.append((decode_key(key), values(chunks)))
         if pairs:
             yield context, pairs
-
-
-class PaneGroups:
-    """Everything else: Beam's own trigger driver decides, key by key."""
-
-    def __init__(
-        self, key_coder: Any, coding: ElementCoding, windowing: Any, merger: GroupMerger
-    ) -> None:
-        _, self._decode_key = key_codec(key_coder)
-        windowed = coders.WindowedValueCoder(coding.coder, coding.window)
-        self._values = ValueDecoder(windowed).values
-        self._driver = create_trigger_driver(windowing, is_batch=True)
-        self._merger = merger
-
-    def batches(self) -> Iterator[tuple[Any, list[Any]]]:
-        """One ``(key, values)`` pair per pane, with its context."""
-        for _, encoded, chunks in self._merger.groups():
-            elements = self._values(chunks)
-            for pane in self._driver.process_entire_key(self._decode_key(encoded), elements):
-                time = in_millis(pane.timestamp)
-                context = WindowedValue(None, time, pane.windows, pane.pane_info)
-                yield context, [pane.value]
