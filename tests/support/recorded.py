@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -9,7 +10,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import environments
 
 from sparkdrain.graph.translate import translate
-from tests.support.in_memory import run_in_memory
+from tests.support.in_memory import DEFAULTS as BATCH_DEFAULTS
+from tests.support.in_memory import InMemoryRun
 from tests.support.in_memory_rounds import InMemoryRounds
 
 if TYPE_CHECKING:
@@ -51,13 +53,16 @@ def emitted_in_rounds(build: Callable[[Any], Any], **settings: Any) -> list[list
 
     Args:
         build: makes a PCollection of a pipeline.
-        settings: see ``InMemoryRounds``; ``watch`` is called with the rounds when they are over.
+        settings: see ``InMemoryRounds``; ``edit`` is called with the pipeline's proto before they
+            are made, ``watch`` with the rounds when they are over.
     """
+    edit = settings.pop("edit", lambda proto: None)
     watch = settings.pop("watch", lambda rounds: None)
     _SEEN.clear()
     proto = _recording(build).to_runner_api(
         default_environment=environments.EmbeddedPythonEnvironment()
     )
+    edit(proto)
     rounds = _Recorded(translate(proto, streaming=True), **settings)
     try:
         rounds.run_to_end()
@@ -72,10 +77,20 @@ def emitted(build: Callable[[Any], Any], **settings: Any) -> list[Any]:
     return [element for kept in emitted_in_rounds(build, **settings) for element in kept]
 
 
-def emitted_in_batch(build: Callable[[Any], Any]) -> list[Any]:
+def emitted_in_batch(
+    build: Callable[[Any], Any], edit: Callable[[Any], None] = lambda proto: None
+) -> list[Any]:
     """What comes out of ``build`` in a bounded job."""
     _SEEN.clear()
-    run_in_memory(_recording(build))
+    proto = _recording(build).to_runner_api(
+        default_environment=environments.EmbeddedPythonEnvironment()
+    )
+    edit(proto)
+    run = InMemoryRun(translate(proto), 2, BATCH_DEFAULTS)
+    try:
+        run.run()
+    finally:
+        shutil.rmtree(run.directory)
     return list(_SEEN)
 
 
