@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -14,7 +15,7 @@ import psutil
 import pytest
 from conftest import wait_until
 
-from sparkdrain.errors import BadSetup, WorkerLost
+from sparkdrain.errors import BadSetup, SparkDrainError, WorkerLost
 
 DRIVER = """
 import sys, time
@@ -47,6 +48,28 @@ def test_no_host_starts_after_the_driver_has_let_go(bench) -> None:
     with pytest.raises(BadSetup, match="does not reach the driver"):
         bench.ask("count")
     gone(bench)
+
+
+# Whatever moment these meet: it holds at all.
+@pytest.mark.parametrize("pause", [0.0, 0.1, 0.2, 0.3, 0.4])
+def test_a_driver_may_let_go_while_hosts_are_being_started(bench, pause) -> None:
+    tasks = [bench.start("count", slot=slot) for slot in range(2)]
+    time.sleep(pause)
+    bench.leash.close()
+    for task in tasks:
+        with contextlib.suppress(SparkDrainError):
+            bench.outcome(task)
+    wait_until(lambda: not bench.processes())
+    assert bench.files() == []
+
+
+@pytest.mark.parametrize("pause", [0.1, 0.2, 0.3])
+def test_a_task_may_be_killed_while_it_starts_a_host(bench, pause) -> None:
+    task = bench.start("count")
+    time.sleep(pause)
+    bench.kill(task)
+    ((_, calls),) = bench.ask("count")
+    assert calls in {b"1", b"2"}
 
 
 def test_a_host_asleep_in_user_code_is_woken_to_tear_down(bench) -> None:

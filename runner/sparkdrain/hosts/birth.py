@@ -148,10 +148,11 @@ class Birth:
             line.send(record)
             answer = line.recv()
         except (EOFError, OSError):
-            answer = "the job is over"
+            answer = None
         if answer != WELCOME:
             os.kill(child, signal.SIGKILL)
-            raise ConnectionError(_ELSEWHERE if isinstance(answer, HostRecord) else answer)
+            there_is_one = isinstance(answer, HostRecord)
+            raise ConnectionError(_ELSEWHERE if there_is_one else "the job is over")
         return child
 
     def _dial(self) -> Connection:
