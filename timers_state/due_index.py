@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 _SPARE: Final = 64
 
-First = tuple[int, int, bytes]
-"""Time, key group, key: the order in which keys have their timers fired."""
+Order = tuple[int, bytes]
+"""Key group and key: the order of keys that have timers at the same time."""
+
+First = tuple[int, Order]
+"""The time of the earliest timer of a key, and whose it is."""
 
 
 class Memory(Protocol):
@@ -76,18 +79,21 @@ class DueIndex:
         self._rows: Iterator[bytes] | None = None
         self._head: TimeRow | None = None
 
-    def note(self, time: int, group: int, key: bytes) -> None:
+    def note(self, time: int, order: Order) -> None:
         """A timer of a key is about to be set; the time is one that fits into a row."""
+        key = order[1]
         bound = self._bounds.get(key)
         if bound is not None and bound <= time:
             return
         self._bounds[key] = time
-        heappush(self._heap, (time, group, key))
+        heappush(self._heap, (time, order))
         if self._low is None or time < self._low:
             self._low = time
         if len(self._heap) > 2 * len(self._bounds) + _SPARE:
             bounds = self._bounds
-            self._heap = list({entry for entry in self._heap if bounds.get(entry[2]) == entry[0]})
+            self._heap = list(
+                {entry for entry in self._heap if bounds.get(entry[1][1]) == entry[0]}
+            )
             heapify(self._heap)
 
     def drop(self, key: bytes) -> None:
@@ -111,9 +117,14 @@ class DueIndex:
         """Time and key of the earliest timer; of equal ones, by key group, then key."""
         held = self._first_held()
         stored = self._first_stored()
-        if stored is not None and (held is None or (stored.time, stored.group, stored.key) <= held):
+        if stored is not None and (
+            held is None or (stored.time, (stored.group, stored.key)) <= held
+        ):
             return stored.time, stored.key
-        return None if held is None else (held[0], held[2])
+        return None if held is None else (held[0], held[1][1])
+
+    def _counts(self, entry: First) -> bool:
+        return self._bounds.get(entry[1][1]) == entry[0]
 
     def _forget_memory(self) -> None:
         self._bounds = {}
@@ -125,7 +136,8 @@ class DueIndex:
         heap, bounds = self._heap, self._bounds
         while heap:
             entry = heap[0]
-            time, group, key = entry
+            time, order = entry
+            key = order[1]
             if bounds.get(key) != time:
                 heappop(heap)
                 continue
@@ -137,7 +149,7 @@ class DueIndex:
                 heappop(heap)
                 del bounds[key]
             else:
-                heapreplace(heap, (actual, group, key))
+                heapreplace(heap, (actual, order))
                 bounds[key] = actual
         return None
 

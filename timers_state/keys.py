@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import Final
@@ -146,6 +147,10 @@ def escape(data: bytes) -> bytes:
     return data.replace(b"\x00", b"\x00\xff") + _END
 
 
+escape_again = lru_cache(maxsize=4096)(escape)
+"""As ``escape``, faster for strings that are escaped over and over: windows and names."""
+
+
 def unescape(row: bytes, start: int) -> tuple[bytes, int]:
     """The string that was escaped at ``start``, and where what follows it starts."""
     end = row.find(_END, start)
@@ -271,7 +276,12 @@ def time_bound(state_id: int, domain: Domain, time: int) -> bytes:
 
 def time_domain_end(state_id: int, domain: Domain) -> bytes:
     """A string above every row of the time index of one state and domain."""
-    return prefix_end(_STATE.pack(Family.TIMES, state_id) + bytes((domain,)))
+    return prefix_end(time_domain_prefix(state_id, domain))
+
+
+def time_domain_prefix(state_id: int, domain: Domain) -> bytes:
+    """What every row of the time index of one state and domain starts with; the time follows."""
+    return _STATE.pack(Family.TIMES, state_id) + bytes((domain,))
 
 
 def owner_in_time(group: int, key: bytes) -> bytes:

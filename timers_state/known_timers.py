@@ -9,9 +9,9 @@ from timers_state.errors import StoreCorrupt
 from timers_state.keys import (
     Domain,
     encode_i64,
+    escape_again,
     owner_in_time,
-    tag_prefix,
-    time_row,
+    time_domain_prefix,
     timer_name,
     window_prefix,
 )
@@ -35,12 +35,13 @@ Known = tuple[int, bytes, bytes, bytes, bytes | None]
 class KnownTimers:
     """Stored timers of a key, as ``StoredTimers``.
 
-    An entry of the heap counts if it is the object in ``_entries``.
+    The heap has entries without payloads; one counts if ``_entries`` has it at the same time.
     """
 
     __slots__ = (
-        "_domain",
+        "_domain_byte",
         "_entries",
+        "_head",
         "_heap",
         "_owner",
         "_scope",
@@ -53,9 +54,10 @@ class KnownTimers:
         self, scope: Holder, domain: Domain, entries: dict[bytes, dict[Ident, Known]]
     ) -> None:
         self._scope = scope
-        self._domain = domain
         self._entries = entries
-        self._heap: list[Known] | None = None
+        self._heap: list[tuple[int, bytes, bytes, bytes]] | None = None
+        self._head = time_domain_prefix(scope.state_id, domain)
+        self._domain_byte = bytes((domain,))
         self._owner = owner_in_time(scope.group, scope.key)
         self._tag_owner = scope.tag_owner()
         self.count = sum(map(len, entries.values()))
@@ -66,16 +68,17 @@ class KnownTimers:
         del up_to
         heap = self._heap
         if heap is None:
-            heap = [entry for known in self._entries.values() for entry in known.values()]
+            heap = [entry[:4] for known in self._entries.values() for entry in known.values()]
             heapify(heap)
             self._heap = heap
         while heap:
-            entry = heap[0]
-            ident = (entry[2], entry[3])
-            changed = changes.get(entry[1])
+            time, window, family, tag = heap[0]
+            ident = (family, tag)
+            changed = changes.get(window)
             if changed is None or ident not in changed:
-                known = self._entries.get(entry[1])
-                if known is not None and known.get(ident) is entry:
+                known = self._entries.get(window)
+                entry = None if known is None else known.get(ident)
+                if known is not None and entry is not None and entry[0] == time:
                     return self._with_payload(entry, known)
             heappop(heap)
         return None
@@ -97,14 +100,7 @@ class KnownTimers:
             known = self._entries.get(window)
             if known is None:
                 known = self._entries[window] = {}
-            place = window_prefix(self._owner, window)
-            prefix = tag_prefix(self._tag_owner, window, self._domain)
-            for ident, change in changed.items():
-                name = timer_name(*ident)
-                self._write(batch, prefix + name, place + name, known.pop(ident, None), change)
-                if isinstance(change, tuple):
-                    known[ident] = change
-                    self._add(change)
+            self._write(batch, escape_again(window), known, changed)
             if not known:
                 del self._entries[window]
 
@@ -112,28 +108,40 @@ class KnownTimers:
         """See ``StoredTimers``. What is known stays known."""
 
     def _write(
-        self, batch: Batch, tag_row: bytes, place_and_name: bytes, before: Known | None, now: Change
+        self,
+        batch: Batch,
+        window: bytes,
+        known: dict[Ident, Known],
+        changed: dict[Ident, Change],
     ) -> None:
-        state_id, domain = self._scope.state_id, self._domain
-        if before is not None:
-            self.count -= 1
-            self.payload_bytes -= len(before[4] or b"")
-            if not isinstance(now, tuple):
-                batch.delete(tag_row)
-                batch.delete(time_row(state_id, domain, before[0], place_and_name))
-                return
-            if before[0] != now[0]:
-                batch.delete(time_row(state_id, domain, before[0], place_and_name))
-        if isinstance(now, tuple):
-            batch.put(tag_row, encode_i64(now[0]))
-            batch.put(time_row(state_id, domain, now[0], place_and_name), now[4])
+        """As ``write``, for an escaped window; there are no calls where they can be spared."""
+        head = self._head
+        place = self._owner + window
+        prefix = self._tag_owner + window + self._domain_byte
+        for ident, change in changed.items():
+            before = known.pop(ident, None)
+            name = escape_again(ident[0]) + ident[1]
+            if before is not None:
+                self.count -= 1
+                if before[4]:
+                    self.payload_bytes -= len(before[4])
+                row = head + encode_i64(before[0]) + place + name
+                if isinstance(change, tuple):
+                    batch.move_timer(row)  # the same row may be put again
+                else:
+                    batch.delete_timer(prefix + name, row)
+            if isinstance(change, tuple):
+                known[ident] = change
+                stamp = encode_i64(change[0])
+                batch.put_timer(prefix + name, stamp, head + stamp + place + name, change[4])
+                self._add(change)
 
     def _add(self, entry: Entry) -> None:
         self.count += 1
         self.payload_bytes += len(entry[4])
         heap = self._heap
         if heap is not None:
-            heappush(heap, entry)
+            heappush(heap, entry[:4])
             if len(heap) > 2 * self.count + 64:
                 self._heap = None
 
@@ -141,7 +149,7 @@ class KnownTimers:
         time, window, family, tag, payload = entry
         if payload is None:
             place = window_prefix(self._owner, window) + timer_name(family, tag)
-            row = time_row(self._scope.state_id, self._domain, time, place)
+            row = self._head + encode_i64(time) + place
             payload = self._scope.reach().get(row)
             if payload is None:
                 message = f"the timer of row {row.hex()} is in one index and not in the other"
@@ -150,6 +158,4 @@ class KnownTimers:
         found = (time, window, family, tag, payload)
         if entry[4] is None:
             known[family, tag] = found
-            if self._heap:
-                self._heap[0] = found
         return found

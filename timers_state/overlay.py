@@ -31,6 +31,10 @@ _NOTHING: Final = Batch(0)
 Ident = tuple[int, bytes]
 
 
+def _place(scope: KeyScope) -> bytes:
+    return scope.owner()
+
+
 class Overlay:
     """Scopes by (state id, key), over one store that nothing else writes.
 
@@ -238,7 +242,14 @@ class Overlay:
         """Makes a scope active and gives it room, from the budget or by writing everything out."""
         if not scope.active:
             self._check_open_round()
-            self._activate(scope, (scope.state_id, scope.key))
+            if scope.leased and self._free >= _FIRST_ROOM:
+                self._free -= _FIRST_ROOM
+                scope.leased += _FIRST_ROOM
+                scope.room += _FIRST_ROOM - REST_ROOM
+                scope.active = True
+                scope.wake()
+            else:
+                self._activate(scope, (scope.state_id, scope.key))
         need = -scope.room
         if need <= 0:
             return
@@ -249,10 +260,9 @@ class Overlay:
         scope.leased += grant
         self._free -= grant
 
-    def note_change(self, scope: RoundScope) -> None:
-        """A scope became active; only with rounds."""
-        if self._rounds is not None:
-            self._rounds.changed.append(scope)
+    def changed_scopes(self) -> list[RoundScope]:
+        """Where scopes put themselves that become active; only with rounds."""
+        return self._in_round().changed
 
     def index_of(self, state_id: int, domain: Domain) -> DueIndex:
         """The index of timers across keys; only with rounds."""
@@ -345,9 +355,8 @@ class Overlay:
     def _settle(self, rounds: Rounds) -> Batch:
         """As ``_collect``, but scopes become clean: they keep content that is worth it."""
         batch = self._erasures()
-        for scope in rounds.changed:
-            if not scope.active:  # it was forgotten
-                continue
+        # Those that were forgotten are not active.
+        for scope in sorted((s for s in rounds.changed if s.active), key=_place):
             new = not scope.stored
             kept = scope.settle(batch, self.store)
             self._free += scope.leased - kept

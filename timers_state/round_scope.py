@@ -41,10 +41,11 @@ class RoundScope(KeyScope):
     ``_loaded`` has the timers of the key that were read and not asked for yet, by domain.
     """
 
-    __slots__ = ("_loaded", "_many")
+    __slots__ = ("_changed", "_loaded", "_many")
 
     def __init__(self, overlay: Overlay, state_id: int, key: bytes, stored: bool) -> None:
         super().__init__(overlay, state_id, key, stored)
+        self._changed = overlay.changed_scopes()
         self._loaded: dict[Domain, dict[bytes, dict[Ident, Known]]] | None
         self._loaded = None if stored else {}
         self._many = False
@@ -66,10 +67,10 @@ class RoundScope(KeyScope):
 
     def wake(self) -> None:
         """See ``KeyScope``."""
-        super().wake()
+        if self._resting is not None:
+            super().wake()
         self.recent = True
-        if self._overlay is not None:
-            self._overlay.note_change(self)
+        self._changed.append(self)
 
     def settle(self, batch: Batch, store: Store) -> int:
         """Adds to ``batch`` what differs from ``store``, and becomes clean.
@@ -164,12 +165,13 @@ class RoundScope(KeyScope):
 class RoundTimers(Timers):
     """Timers of one key that are also found across keys."""
 
-    __slots__ = ("_index", "_round_scope")
+    __slots__ = ("_index", "_order", "_round_scope")
 
     def __init__(self, scope: RoundScope, domain: Domain, stored: bool) -> None:
         super().__init__(scope, domain, stored)
         self._round_scope = scope
         self._index = scope.index(domain)
+        self._order = (scope.group, scope.key)
 
     def set(
         self, time: int, family: bytes, tag: bytes = b"", window: bytes = b"", payload: bytes = b""
@@ -178,7 +180,7 @@ class RoundTimers(Timers):
         if not I64_MIN <= time <= I64_MAX:
             encode_i64(time)
         # Before the change, since that may write everything out: the index has to know then.
-        self._index.note(time, self._scope.group, self._scope.key)
+        self._index.note(time, self._order)
         super().set(time, family, tag, window, payload)
 
     def time_of(self, family: bytes, tag: bytes = b"", window: bytes = b"") -> int | None:

@@ -44,7 +44,7 @@ class Rounds:
 
     def written(self) -> None:
         """Everything in memory is about to be in the store."""
-        self.changed = []
+        self.changed.clear()
         for index in self._indexes.values():
             index.written()
 
@@ -62,7 +62,7 @@ class Rounds:
 
     def undo(self, store: Store) -> None:
         """The round never was."""
-        self.changed = []
+        self.changed.clear()
         for index in self._indexes.values():
             index.restart()
         if self._marked:

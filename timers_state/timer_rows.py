@@ -187,14 +187,15 @@ class TimerRows:
                 if found is None:
                     continue
                 time = decode_i64(found)
-            batch.delete(time_row(self._scope.state_id, self._domain, time, place + name))
-            if not isinstance(change, tuple):
-                batch.delete(prefix + name)
+            row = time_row(self._scope.state_id, self._domain, time, place + name)
+            if isinstance(change, tuple):
+                batch.move_timer(row)
+            else:
+                batch.delete_timer(prefix + name, row)
 
     def _put(self, batch: Batch, tag_row: bytes, place_and_name: bytes, entry: Entry) -> None:
         row = time_row(self._scope.state_id, self._domain, entry[0], place_and_name)
-        batch.put(tag_row, encode_i64(entry[0]))
-        batch.put(row, entry[4])
+        batch.put_timer(tag_row, encode_i64(entry[0]), row, entry[4])
         self._start = min(self._start, row)
 
     def _next(self, up_to: int) -> Entry | None:

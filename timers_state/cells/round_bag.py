@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from timers_state.cells.bag import Bag
 from timers_state.cells.cell import CELL_BYTES, ITEM_BYTES, Account
-from timers_state.keys import Kind
+from timers_state.cells.segment import encode_segment
+from timers_state.keys import Kind, segment_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,14 +73,25 @@ class RoundBag(Bag):
     def settle(self, batch: Batch, store: Store) -> int:
         """See ``Cell``."""
         items = self._items
-        super().spill(batch, store)
+        if not items and not self._erase:
+            return CELL_BYTES + self._written_bytes if self._base else 0
+        cost = sum(map(len, items)) + ITEM_BYTES * len(items)
+        if items and not self._erase and cost <= KEPT_BYTES:  # as below, for what is common
+            batch.put(self._prefix() + segment_suffix(batch.sequence, 0), encode_segment(items))
+            self._base = True
+            self._items = []
+        else:
+            super().spill(batch, store)
         written = self._written
         if items and written is not None:
-            cost = sum(map(len, items)) + ITEM_BYTES * len(items) + self._written_bytes
+            cost += self._written_bytes
             if cost > KEPT_BYTES:
                 self._written = None
                 self._written_bytes = 0
             else:
-                self._written = written + items if written else items
                 self._written_bytes = cost
+                if written:
+                    written += items
+                else:
+                    self._written = items
         return CELL_BYTES + self._written_bytes if self._base else 0

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SEGMENT_BYTES: Final = 64 * 1024
+_ONE: Final = (1).to_bytes(4, "little")
 _ITEM_BYTES: Final = 16
 """Counted on top of each string, so that a segment of empty strings is bounded too."""
 
 
 def encode_segment(items: list[bytes]) -> bytes:
     """The value that holds ``items``; a string of 4 GiB or more raises OverflowError."""
+    if len(items) == 1:
+        item = items[0]
+        return _ONE + len(item).to_bytes(4, "little") + item
     lengths = array("I", [len(items), *map(len, items)])
     if sys.byteorder == "big":
         lengths.byteswap()
