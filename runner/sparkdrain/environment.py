@@ -5,6 +5,9 @@ The one module that touches Beam's stager.
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -25,7 +28,7 @@ def default_environment(
     Args:
         options: the pipeline's options.
         directory: where files to be staged are made (a main session, a source distribution); must
-            stay until they are staged. A new temporary directory if not given.
+            stay until they are staged. If not given, a directory that goes with this process.
     """
     if options.view_as(PortableOptions).environment_type:
         return environments.Environment.from_options(options.view_as(PortableOptions))
@@ -33,7 +36,7 @@ def default_environment(
     requirements = environments.PyPIArtifactRegistry.get_artifacts()
     resources = stager.Stager.create_job_resources(
         options,
-        directory or tempfile.mkdtemp(prefix="sparkdrain-stage-"),
+        directory or _directory_of_this_process(),
         pypi_requirements=[name + version for name, version in requirements],
         log_submission_env_dependencies=False,
     )
@@ -42,3 +45,15 @@ def default_environment(
         artifacts=resources,
         resource_hints=resource_hints_from_options(options),
     )
+
+
+def _directory_of_this_process() -> str:
+    directory = tempfile.mkdtemp(prefix="sparkdrain-stage-")
+    atexit.register(_remove, directory, os.getpid())
+    return directory
+
+
+def _remove(directory: str, owner: int) -> None:
+    # A forked child inherits what is registered.
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
