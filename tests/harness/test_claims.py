@@ -7,18 +7,11 @@ from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTr
 from apache_beam.runners.common import DoFnSignature
 from apache_beam.transforms.core import RestrictionProvider
 
-from sparkdrain.harness.claims import ClaimGate, sees_windows
+from sparkdrain.harness.claims import Allowance, ClaimGate, sees_windows
 
 
-class Allowance:
-    def __init__(self, left):
-        self.left = left
-
-    def spend(self, elements):
-        self.left -= elements
-
-    def is_spent(self):
-        return self.left <= 0
+def allowed(claims, seconds=1.0):
+    return Allowance(claims, seconds, lambda: 0.0)
 
 
 class Numbers(RestrictionProvider):
@@ -63,7 +56,7 @@ def test_claims_end_with_the_allowance(dofn):
         left.append(tracker.try_split(0)[1])
         return True
 
-    gate.open(Allowance(4), interrupt)
+    gate.open(allowed(4), interrupt)
     tracker = tracker_of(dofn, gate)
     assert claims(tracker) == 4
     assert left == [OffsetRange(4, 10)]
@@ -72,9 +65,17 @@ def test_claims_end_with_the_allowance(dofn):
 
 def test_one_claim_is_granted_even_if_nothing_is_allowed():
     gate = ClaimGate()
-    gate.open(Allowance(0), lambda: tracker.try_split(0) is not None)
+    gate.open(allowed(0, seconds=-1.0), lambda: tracker.try_split(0) is not None)
     tracker = tracker_of(Count(), gate)
     assert claims(tracker) == 1
+
+
+def test_claims_end_when_time_is_up():
+    gate, times = ClaimGate(), iter(range(100))
+    allowance = Allowance(1000, 6.0, lambda: next(times))
+    gate.open(allowance, lambda: tracker.try_split(0) is not None)
+    tracker = tracker_of(Count(), gate, size=50)
+    assert claims(tracker) == gate.claimed == 7
 
 
 def test_without_an_allowance_a_tracker_is_left_as_it_is():
@@ -90,14 +91,14 @@ def test_what_cannot_be_split_goes_on_and_is_asked_less_and_less():
         asked.append(None)
         return False
 
-    gate.open(Allowance(1), interrupt)
+    gate.open(allowed(1), interrupt)
     assert claims(tracker_of(Count(), gate, size=1000)) == 1000
     assert len(asked) < 12
 
 
 def test_other_instances_of_the_dofn_are_not_concerned():
     gate = ClaimGate()
-    gate.open(Allowance(0), lambda: True)
+    gate.open(allowed(0), lambda: True)
     gate.stand_before(Count())
     tracker = DoFnSignature(Count()).create_tracker_method.method_value(OffsetRange(0, 3))
     assert "try_claim" not in vars(tracker)
@@ -122,14 +123,14 @@ class Slotted(RestrictionTracker):
 
 def test_a_tracker_that_takes_no_attributes_is_only_interrupted_from_outside():
     gate = ClaimGate()
-    gate.open(Allowance(0), lambda: False)
+    gate.open(allowed(0), lambda: False)
     gate.watch(Slotted())
     assert gate.may_split
 
 
 def test_a_restriction_is_not_split_before_its_first_claim():
     gate = ClaimGate()
-    gate.open(Allowance(5), lambda: False)
+    gate.open(allowed(5), lambda: False)
     tracker = tracker_of(Count(), gate)
     assert not gate.may_split
     tracker.try_claim(0)

@@ -56,7 +56,9 @@ class Rounds:
 
     def __call__(self, header):
         HEADERS.append(header)
-        if self._random.random() < self._chance:
+        # Round 3 is lost in any case, after one slot has run.
+        lost = self._chance and not self.undone and header.number == 3 and header.slot == 1
+        if lost or self._random.random() < self._chance:
             self.undone += 1
             message = "lost"
             raise TruncatedInput(message)
@@ -157,7 +159,7 @@ def test_positions_survive_rounds_that_are_undone(seed):
         | beam.ParDo(Note())
     )
     run_in_rounds(pipeline, elements=10, fail=rounds, attempts=50, seconds=0.02)
-    assert rounds.undone > 5
+    assert rounds.undone
     assert sorted(set(elements())) == [(key, 250) for key in range(10)]
 
 

@@ -8,7 +8,8 @@ what they always do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.io.iobase import _SDFBoundedSourceRestrictionTracker as BoundedSourceTracker
 from apache_beam.transforms.core import DoFn, RestrictionProvider, get_function_arguments
@@ -21,16 +22,22 @@ if TYPE_CHECKING:
 _CHECKPOINT: Final[tuple[float, ...]] = (0.0,)
 _NEARLY: Final[tuple[float, ...]] = (0.0, 1e-6, 1e-4, 1e-2, 0.1)
 _MOST_PATIENCE: Final = 1024
+_ENOUGH: Final = 1 << 62
 
 
-class Allowance(Protocol):
-    """How much may be claimed."""
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How much may be claimed.
 
-    def spend(self, elements: int) -> None:
-        """So much was claimed."""
+    Attributes:
+        claims: how often; once it is always allowed.
+        until: at which time claims end.
+        clock: tells the time.
+    """
 
-    def is_spent(self) -> bool:
-        """Whether it was enough."""
+    claims: int
+    until: float
+    clock: Callable[[], float]
 
 
 class ClaimGate:
@@ -38,10 +45,9 @@ class ClaimGate:
 
     def __init__(self) -> None:
         self._allowance: Allowance | None = None
-        self._interrupt: Callable[[], bool] | None = None
-        self._claimed = 0
-        self._again = 1
-        self._patience = 1
+        self._interrupt: Callable[[], bool] = _nobody
+        self.claimed = 0
+        """How often something was claimed since the gate was opened."""
         self.may_split = True
         """Whether something was claimed: a split before that would only send it back."""
         self.fractions = _CHECKPOINT
@@ -50,40 +56,41 @@ class ClaimGate:
     def open(self, allowance: Allowance, interrupt: Callable[[], bool]) -> None:
         """Restrictions from now on are interrupted when ``allowance`` is spent.
 
-        At least one claim is granted, whatever the allowance.
-
         Args:
             allowance: what may be claimed.
             interrupt: splits the restriction being processed; tells whether that was possible.
         """
         self._allowance, self._interrupt = allowance, interrupt
-        self._claimed = 0
-        self._again = self._patience = 1
+        self.claimed = 0
         self.may_split = True
 
     def close(self) -> None:
         """Let everything be claimed."""
-        self._allowance = self._interrupt = None
+        self._allowance, self._interrupt = None, _nobody
 
     def watch(self, tracker: Any) -> None:
         """Stand before the claims of ``tracker``, if there is an allowance."""
-        if self._allowance is None:
+        allowance = self._allowance
+        if allowance is None:
             return
         bounded = isinstance(tracker, BoundedSourceTracker)
         self.fractions = _NEARLY if bounded else _CHECKPOINT
         # A bounded source makes its claims there, past its restriction tracker.
         target = tracker.current_restriction().range_tracker() if bounded else tracker
-        claim = target.try_claim
+        claim, clock, until = target.try_claim, allowance.clock, allowance.until
+        most, again = max(1, allowance.claims), 1
 
         def try_claim(position: Any) -> Any:
-            if self._claimed >= self._again:
-                self._look()
+            nonlocal most, again
+            claimed = self.claimed
+            if claimed >= most or (claimed >= again and clock() >= until):
+                # If it cannot be split here, others are let pass: asking costs more than a claim.
+                patience = _ENOUGH if self._interrupt() else min(max(1, claimed), _MOST_PATIENCE)
+                most = again = claimed + patience
             granted = claim(position)
             if granted:
-                self._claimed += 1
+                self.claimed = claimed + 1
                 self.may_split = True
-                if self._allowance is not None:
-                    self._allowance.spend(1)
             return granted
 
         try:
@@ -91,16 +98,6 @@ class ClaimGate:
         except AttributeError:
             return  # it has slots, so it is interrupted from outside only
         self.may_split = False
-
-    def _look(self) -> None:
-        if self._allowance is None or self._interrupt is None or not self._allowance.is_spent():
-            return
-        if self._interrupt():
-            self._allowance = None
-        else:
-            # It cannot be split here; asking costs more than a claim.
-            self._patience = min(2 * self._patience, _MOST_PATIENCE)
-            self._again = self._claimed + self._patience
 
     def stand_before(self, dofn: Any) -> None:
         """Have every tracker of ``dofn`` pass by here.
@@ -121,6 +118,10 @@ def sees_windows(dofn: Any) -> bool:
     """Whether ``process`` asks for the window, so that it is called for each."""
     _, defaults = get_function_arguments(dofn, "process")
     return any(DoFn.WindowParam == default for default in defaults)
+
+
+def _nobody() -> bool:
+    return False
 
 
 class _Guarded(RestrictionProvider):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparkdrain.harness.claims import Allowance
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -28,6 +30,10 @@ class Budget:
         self._left -= elements
         if self._whole is not None:
             self._whole.spend(elements)
+
+    def allowance(self) -> Allowance:
+        """What is left, for whoever spends it on claims; to be counted afterwards."""
+        return Allowance(self._left, self._end, self._clock)
 
     def part(self, share: float) -> Budget:
         """A budget of its own, of that share of what is left; what it spends is spent here too."""

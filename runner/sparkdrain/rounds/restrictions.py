@@ -238,7 +238,9 @@ class Work:
                 least_share = least / max(budget.seconds_left(), least, 1e-9)
                 share = max(1 / (1 + len(line)), least_share)
                 watch.begin()
-                left = self._interruption.process(self._process(residual), budget.part(share))
+                part = budget.part(share).allowance()
+                left = self._interruption.process(self._process(residual), part)
+                budget.spend(self._operation.claims.claimed)
                 watch.end()
                 for rest in left:
                     line.interrupted(self._rest(residual, rest))
