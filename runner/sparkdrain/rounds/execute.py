@@ -55,7 +55,9 @@ def execute(
         BadSetup: Spark could not be used.
     """
     plan = translate(pipeline, streaming=True)
-    context, preparation = job_context(spark_context(settings), pipeline_options, artifacts)
+    context, preparation = job_context(
+        spark_context(settings), pipeline_options, artifacts, streaming=True
+    )
     slots = settings.slots or context.defaultParallelism
     options = TaskOptions(
         settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages

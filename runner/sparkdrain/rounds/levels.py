@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
@@ -14,6 +14,7 @@ from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.task import RoundTask
 from sparkdrain.shuffle.blocks import Report, decode
+from sparkdrain.stages.cluster import is_local
 from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
 from sparkdrain.stages.spark_error import as_error
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.stages.task import TaskOptions
     from sparkdrain.types import CancelToken
+
+_THIS_MACHINE: Final = "127.0.0.1"
 
 
 class SparkLevels:
@@ -53,7 +56,8 @@ class SparkLevels:
         self._partitioner = partitioner(context, layout.partitions, hash(run_id) & 0x7FFFFFFF)
         self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
         self._exchanges: dict[int, Exchange] = {}
-        self._leash = Leash(context.getConf().get("spark.driver.host", "127.0.0.1"), "")
+        host = context.getConf().get("spark.driver.host", _THIS_MACHINE)
+        self._leash = Leash(host, _THIS_MACHINE if is_local(context) else "")
         context.setJobGroup(run_id, job_name, interruptOnCancel=True)
         cancel.on_cancel(lambda: context.cancelJobGroup(run_id))
 

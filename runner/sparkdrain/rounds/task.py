@@ -10,7 +10,7 @@ from sparkdrain.hosts.call import call
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.rounds.service import SlotService
 from sparkdrain.stages.failure import TaskFailed, guarded, task_failure
-from sparkdrain.stages.spark import broadcast_path
+from sparkdrain.stages.spark import broadcast_path, local_directories
 from sparkdrain.stages.task import TaskOptions, scratch_directory
 from sparkdrain.stages.worker import worker
 
@@ -66,7 +66,7 @@ class RoundTask:
                 records if self.has_input else iter(()),
                 leash=self.leash,
                 fresh=self.fresh,
-                directory=scratch_directory(),
+                directory=(local_directories() or [scratch_directory()])[0],
                 describe=partial(_told, index),
                 failure=_raised,
             )

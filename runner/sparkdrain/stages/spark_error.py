@@ -10,6 +10,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from sparkdrain.errors import (
     BadSetup,
     Cancelled,
+    HostMissing,
     SparkDrainError,
     TooLarge,
     TruncatedInput,

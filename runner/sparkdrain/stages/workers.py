@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sparkdrain.types import Artifact
 
 _SESSION_VARIABLE: Final = "SPARKDRAIN_SESSION"
+_STREAMING_VARIABLE: Final = "SPARKDRAIN_STREAMING"
 
 
 class JobContext:
@@ -49,15 +50,24 @@ class JobContext:
 
 
 def job_context(
-    context: SparkContext, options: Mapping[str, Any], artifacts: Sequence[Artifact]
+    context: SparkContext,
+    options: Mapping[str, Any],
+    artifacts: Sequence[Artifact],
+    *,
+    streaming: bool = False,
 ) -> tuple[Any, Preparation]:
     """``context`` as a job with these options and staged files is to use it.
+
+    Workers of streaming jobs are forked from, so they must not be ones in which a batch job has
+    started RocksDB's threads.
 
     On this machine the workers are this very Python, and find modules where this program does.
     On a cluster they are what the executors have, with this package as it is here: sent to them.
     """
     files = _sent_to(context)
     environment = dict(context.environment)
+    if streaming:
+        environment[_STREAMING_VARIABLE] = "1"
     dependencies = dependencies_of(artifacts, files.directory)
     packages = session = ""
     if dependencies.packages is not None:
