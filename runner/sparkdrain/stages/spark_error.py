@@ -20,7 +20,10 @@ from sparkdrain.errors import (
 )
 from sparkdrain.stages.failure import Failure, failure_in
 
-_OURS = {kind.__name__: kind for kind in (TruncatedInput, TooLarge, Unsupported, BadSetup)}
+_OURS = {
+    kind.__name__: kind
+    for kind in (TruncatedInput, TooLarge, Unsupported, BadSetup, HostMissing, WorkerLost)
+}
 _MODULES_REMEDY = (
     "The workers lack this module. Send it with --extra_package, --setup_file or "
     "--requirements_file; what the main program imports or defines travels with "
