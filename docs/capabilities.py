@@ -266,7 +266,7 @@ _FILES = (
 
 _AROUND = (
     _row(
-        "Bundle finalization",
+        "Bundle finalization, in bounded jobs before Spark has taken the bundle's output over",
         "register_finalizations callbacks_with_exception",
         f"{FEATURES}dofns: finalizers_run_once_when_all_went_well",
     ),
