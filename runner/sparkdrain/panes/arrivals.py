@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 Groups = tuple[list[bytes], list[bytes]]
 """Keys and the chunk of each; a key may be there several times."""
 
+_COUNT = struct.Struct(">i")
 _MOST_BYTES = 16 << 20
 # What Python needs for a key and a chunk beside their bytes.
 _OVERHEAD = 140
@@ -66,3 +68,8 @@ class Arrivals:
 
 def _no_groups() -> Groups:
     return [], []
+
+
+def values_in(chunks: Iterable[bytes]) -> int:
+    """How many values there are in chunks, which are lists as a list coder writes them."""
+    return sum(_COUNT.unpack_from(chunk)[0] for chunk in chunks)

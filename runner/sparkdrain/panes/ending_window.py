@@ -23,7 +23,7 @@ class EndingWindow:
 
     def __init__(self, section: bytes, window: Any, lateness: int, at_expiry: bool) -> None:
         self.section = section
-        self.times = WindowTimes.of(window, lateness)
+        self.times = WindowTimes(window, lateness)
         self.fires = self.times.expiry if at_expiry else self.times.end
         self._window = window
         self._contexts: dict[tuple[int, bool, bool], Any] = {}

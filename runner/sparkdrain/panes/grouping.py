@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.round_blocks import RoundBlocks
-from sparkdrain.panes.triggered import TriggeredGrouping
+from sparkdrain.panes.triggered import TriggeredGrouping, needs_no_times
 from sparkdrain.panes.window_ends import WindowEndGrouping, waits_for_window_ends
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Grouping(Protocol):
 
 
 def groups_by_window(windowing: Any) -> bool:
-    """Whether the writer of the edge must group by window, as it does if no more is needed."""
-    return waits_for_window_ends(windowing)
+    """Whether the writer of the edge must group by window, without the timestamps of elements."""
+    return needs_no_times(windowing)
 
 
 def grouping_for(
@@ -108,6 +108,6 @@ def grouping_for(
     """
     blocks = RoundBlocks(memory_bytes, scratch)
     shared = windowing, key_coder, coding, overlay, state_id, blocks, memory_bytes, scratch
-    if groups_by_window(windowing):
+    if waits_for_window_ends(windowing):
         return WindowEndGrouping(*shared, closing)
     return TriggeredGrouping(*shared, closing, on_time)

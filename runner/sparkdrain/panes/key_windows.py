@@ -1,4 +1,4 @@
-"""The windows of one key that have state: opened, merged, written down again with their timers."""
+"""The windows of one key: opened, merged, written down again with their timers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import WindowFn
 
-from sparkdrain.panes.times import WindowTimes, whole_millis
+from sparkdrain.panes.times import whole_millis
 from sparkdrain.panes.window_state import WindowState
+from sparkdrain.panes.window_tables import SeparateStates, StatesTogether
 from timers_state import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sparkdrain.panes.rules import Rules
+    from sparkdrain.panes.times import WindowTimes
+    from sparkdrain.panes.window_tables import WindowTable
     from timers_state import KeyScope
 
-_WINDOWS, _VALUES, _TIMER = b"w", b"v", b"t"
+_VALUES, _TIMER = b"v", b"t"
 
 
 class OpenWindow:
@@ -37,110 +40,48 @@ class OpenWindow:
 
 
 class KeyWindows:
-    """The windows of a key. ``save`` writes back what was opened."""
+    """The windows of a key, by their encoding. ``save`` writes back what was opened."""
 
     def __init__(self, rules: Rules, scope: KeyScope) -> None:
         self._rules = rules
         self._scope = scope
-        self._table = scope.map(_WINDOWS)
-        self._open: dict[Any, OpenWindow] = {}
-        self._all_open = False
+        self._table: WindowTable = StatesTogether(scope) if rules.merges else SeparateStates(scope)
+        self._open: dict[bytes, OpenWindow] = {}
 
-    def find(self, window: Any) -> OpenWindow:
+    def find(self, encoded: bytes) -> OpenWindow:
         """The window, new if it has no state."""
-        found = self._open.get(window)
-        if found is None:
-            encoded = self._rules.encode_window(window)
-            data = None if self._all_open else self._table.get(encoded)
-            found = self._add(encoded, window, data)
-        return found
+        found = self._open.get(encoded)
+        return found if found is not None else self._add(encoded, self._table.get(encoded))
 
     def of_timer(self, encoded: bytes) -> OpenWindow | None:
         """The window that a timer is for."""
         data = self._table.get(encoded)
-        if data is None:
-            return None
-        return self._add(encoded, self._rules.decode_window(encoded), data)
+        return None if data is None else self._add(encoded, data)
 
-    def merge(self, windows: list[Any]) -> dict[Any, Any]:
-        """Merge new windows with those that there are; returns what each went into, if any."""
-        if not self._all_open:
-            for encoded, data in self._table.items():
-                window = self._rules.decode_window(encoded)
-                if window not in self._open:
-                    self._add(encoded, window, data)
-            self._all_open = True
-        known = {found.window for found in self._open.values() if not found.gone}
+    def merge(self, windows: list[bytes]) -> dict[bytes, bytes]:
+        """Merge windows with those that there are; returns what each went into, if into another."""
+        known = set(self._table.windows())
+        known.update(found.encoded for found in self._open.values() if not found.gone)
         if known.issuperset(windows):
             return {}
-        into: dict[Any, Any] = {}
-        keys = self
+        for encoded in known:
+            self.find(encoded)
+        merging = _Merging(self, [self._rules.window(encoded) for encoded in known.union(windows)])
+        self._rules.merge(merging)
+        into = merging.into
+        return {encoded: _last(into, encoded) for encoded in into}
 
-        class Merging(WindowFn.MergeContext):
-            def merge(self, to_be_merged: Any, merge_result: Any) -> None:
-                for window in to_be_merged:
-                    if window != merge_result:
-                        into[window] = merge_result
-                keys._unite(to_be_merged, merge_result)
-
-        self._rules.merge(Merging(known.union(windows)))
-        return {window: _last(into, window) for window in into}
-
-    def append(self, found: OpenWindow, chunk: bytes) -> None:
-        """Add values to a window."""
-        state = found.state
-        if self._rules.merges and not state.bags:
-            # All windows are open, since this one is new to the key.
-            used = (number for other in self._open.values() for number in other.state.bags)
-            state.bags.append(max(used, default=-1) + 1)
-        where = self._places(found)[0]
-        self._scope.bag(_VALUES, where).append(chunk)
-
-    def chunks(self, found: OpenWindow) -> Iterator[bytes]:
-        """All values of a window."""
-        bags = [self._scope.bag(_VALUES, place) for place in self._places(found)]
-        return chain.from_iterable(bag.read() for bag in bags)
-
-    def clear(self, found: OpenWindow) -> None:
-        """Remove the values of a window."""
-        for place in self._places(found):
-            self._scope.bag(_VALUES, place).clear()
-        del found.state.bags[1:]
-
-    def save(self, now: int) -> None:
-        """Write down what was opened, and set its timers."""
-        for found in self._open.values():
-            if found.gone:
-                self._remove(found)
-            else:
-                self._keep(found, now)
-        scope = self._scope
-        if not scope.stored and next(self._table.keys(), None) is None:
-            scope.forget()
-
-    def _add(self, encoded: bytes, window: Any, data: bytes | None) -> OpenWindow:
-        times = WindowTimes.of(window, self._rules.lateness)
-        state = WindowState.decode(data) if data else WindowState([0] * self._rules.slots)
-        found = OpenWindow(encoded, window, times, state, is_new=data is None)
-        self._open[window] = found
-        return found
-
-    def _places(self, found: OpenWindow) -> list[bytes]:
-        """Where the values of a window are: if none merge, under its own name."""
-        if not self._rules.merges:
-            return [found.encoded]
-        return [number.to_bytes(4, "big") for number in found.state.bags]
-
-    def _unite(self, windows: list[Any], result: Any) -> None:
+    def unite(self, windows: list[bytes], result: bytes) -> None:
+        """Make one window of some, which has all that they have."""
         target = self._open.get(result)
         if target is not None and target.gone:
             target = None
-        parts = [self._open[w] for w in windows if w in self._open and w != result]
-        parts = [part for part in parts if not part.gone]
+        others = [self._open[window] for window in windows if window in self._open]
+        parts = [other for other in others if not other.gone and other is not target]
         if not parts:
             return
         if target is None:
-            target = self._add(self._rules.encode_window(result), result, None)
+            target = self._add(result, None)
         else:
             parts.insert(0, target)
         state, states = target.state, [part.state for part in parts]
@@ -152,47 +93,118 @@ class KeyWindows:
         if state.finished:
             self.clear(target)
         for part in parts:
-            part.gone = part is not target
-            if part.gone:
+            if part is not target:
+                part.gone = True
                 part.state.bags = []
+
+    def append(self, found: OpenWindow, chunk: bytes) -> None:
+        """Add values to a window."""
+        state = found.state
+        if not self._rules.merges:
+            self._scope.bag(_VALUES, found.encoded).append(chunk)
+            return
+        if not state.bags:
+            # All windows are open, since this one is new to the key.
+            used = (number for other in self._open.values() for number in other.state.bags)
+            state.bags.append(max(used, default=-1) + 1)
+        self._scope.bag(_VALUES, state.bags[0].to_bytes(4, "big")).append(chunk)
+
+    def chunks(self, found: OpenWindow) -> Iterator[bytes]:
+        """All values of a window."""
+        bags = [self._scope.bag(_VALUES, place) for place in self._places(found)]
+        return bags[0].read() if len(bags) == 1 else chain.from_iterable(bag.read() for bag in bags)
+
+    def clear(self, found: OpenWindow) -> None:
+        """Remove the values of a window."""
+        for place in self._places(found):
+            self._scope.bag(_VALUES, place).clear()
+        del found.state.bags[1:]
+
+    def save(self, now: int) -> None:
+        """Write down what was opened, and set its timers."""
+        some_gone = False
+        for found in self._open.values():
+            if not found.gone:
+                self._keep(found, now)
+            elif not found.is_new:
+                self._remove(found)
+                some_gone = True
+        self._table.flush()
+        scope = self._scope
+        # Every window that is kept has a timer.
+        if some_gone and not scope.stored and scope.timers(Domain.EVENT).next_time() is None:
+            scope.forget()
+
+    def _add(self, encoded: bytes, data: bytes | None) -> OpenWindow:
+        state = WindowState.decode(data) if data else WindowState([0] * self._rules.slots)
+        window, times = self._rules.window(encoded), self._rules.times(encoded)
+        found = OpenWindow(encoded, window, times, state, is_new=data is None)
+        self._open[encoded] = found
+        return found
+
+    def _places(self, found: OpenWindow) -> list[bytes]:
+        """Where the values of a window are: if none merge, under its own name."""
+        if not self._rules.merges:
+            return [found.encoded]
+        return [number.to_bytes(4, "big") for number in found.state.bags]
 
     def _remove(self, found: OpenWindow) -> None:
         self.clear(found)
-        if found.is_new:
-            return
         self._table.remove(found.encoded)
-        for domain, time in _timers_of(found.state):
+        state = found.state
+        for domain, time in (
+            (Domain.EVENT, state.event),
+            (Domain.PROCESSING, state.wake),
+            (Domain.HOLD, state.held),
+        ):
             if time is not None:
                 self._scope.timers(domain).clear(_TIMER, b"", found.encoded)
 
     def _keep(self, found: OpenWindow, now: int) -> None:
         state, trigger = found.state, self._rules.trigger
-        before = _timers_of(state)
         awaits_end = not state.finished and trigger.awaits_end(state.slots)
-        state.event = found.times.end if awaits_end else found.times.expiry
-        state.wake = None if state.finished else trigger.wake(state.slots, now)
-        # A timer in event time holds back whatever is not before it anyway.
+        event = found.times.end if awaits_end else found.times.expiry
+        wake = None if state.finished else trigger.wake(state.slots, now)
         hold = state.hold
-        state.held = whole_millis(hold) if hold is not None and hold < state.event - 1 else None
-        for (domain, time), (_, old) in zip(_timers_of(state), before, strict=True):
-            if time == old:
-                continue
-            if time is None:
-                self._scope.timers(domain).clear(_TIMER, b"", found.encoded)
-            else:
-                self._scope.timers(domain).set(time, _TIMER, b"", found.encoded)
+        # A timer in event time holds back whatever is not before it anyway.
+        held = whole_millis(hold) if hold is not None and hold < event - 1 else None
+        if event != state.event:
+            self._set(Domain.EVENT, found.encoded, event)
+            state.event = event
+        if wake != state.wake:
+            self._set(Domain.PROCESSING, found.encoded, wake)
+            state.wake = wake
+        if held != state.held:
+            self._set(Domain.HOLD, found.encoded, held)
+            state.held = held
         self._table.put(found.encoded, state.encode())
 
+    def _set(self, domain: Domain, encoded: bytes, time: int | None) -> None:
+        timers = self._scope.timers(domain)
+        if time is None:
+            timers.clear(_TIMER, b"", encoded)
+        else:
+            timers.set(time, _TIMER, b"", encoded)
 
-def _timers_of(state: WindowState) -> tuple[tuple[Domain, int | None], ...]:
-    return (
-        (Domain.EVENT, state.event),
-        (Domain.PROCESSING, state.wake),
-        (Domain.HOLD, state.held),
-    )
+
+class _Merging(WindowFn.MergeContext):
+    """What a window function says about which windows become which."""
+
+    def __init__(self, windows: KeyWindows, all_windows: list[Any]) -> None:
+        super().__init__(all_windows)
+        self._windows = windows
+        self._encode = windows._rules.encode_window  # noqa: SLF001 - a part of it
+        self.into: dict[bytes, bytes] = {}
+
+    def merge(self, to_be_merged: Any, merge_result: Any) -> None:
+        """Called by Beam."""
+        result = self._encode(merge_result)
+        windows = [self._encode(window) for window in to_be_merged]
+        self.into.update({window: result for window in windows if window != result})
+        self._windows.unite(windows, result)
 
 
-def _last(into: dict[Any, Any], window: Any) -> Any:
+def _last(into: dict[bytes, bytes], window: bytes) -> bytes:
     while window in into:
         window = into[window]
     return window

@@ -19,24 +19,24 @@ class OutputTime:
     """
 
     def __init__(self, windowing: Any) -> None:
-        self._at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
+        self.at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
         latest = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_LATEST
-        self._pick: Callable[..., int] = max if latest or self._at_end else min
+        self._pick: Callable[..., int] = max if latest or self.at_end else min
         self._transformed: Any = None
         if windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
             self._transformed = windowing.windowfn.get_transformed_output_time
 
     def of_elements(
-        self, window: Any, times: WindowTimes, stamps: list[Any], frontier: int
+        self, window: Any, times: WindowTimes, elements: list[Any], frontier: int
     ) -> int | None:
-        """Of elements in one window with these timestamps; None if all are behind."""
-        if self._at_end:
+        """Of windowed values, in one window of theirs; None if all are behind."""
+        if self.at_end:
             return times.end - 1 if frontier < times.end else None
         if self._transformed is not None:
-            stamps = [self._transformed(window, stamp) for stamp in stamps]
-        return self._pick(
-            (stamp.micros for stamp in stamps if stamp.micros >= frontier), default=None
-        )
+            stamps = [self._transformed(window, element.timestamp).micros for element in elements]
+        else:
+            stamps = [element.timestamp_micros for element in elements]
+        return self._pick((stamp for stamp in stamps if stamp >= frontier), default=None)
 
     def combined(self, parts: Iterable[int | None]) -> int | None:
         """Of panes that become one."""
@@ -44,4 +44,4 @@ class OutputTime:
 
     def of_pane(self, times: WindowTimes, hold: int | None) -> int:
         """The timestamp of a pane, by what its elements say."""
-        return times.end - 1 if self._at_end or hold is None else hold
+        return times.end - 1 if self.at_end or hold is None else hold

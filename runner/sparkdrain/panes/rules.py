@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.trigger import AccumulationMode
 
 from sparkdrain.panes.output_time import OutputTime
+from sparkdrain.panes.times import WindowTimes
 from sparkdrain.panes.triggers import compiled
 
 if TYPE_CHECKING:
@@ -16,13 +18,18 @@ if TYPE_CHECKING:
     from sparkdrain.panes.behaviors import Closing, OnTime
     from sparkdrain.panes.trigger import Trigger
 
+_WINDOWS_REMEMBERED = 4096
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The windowing of a grouping, taken apart."""
 
     encode_window: Callable[[Any], bytes]
-    decode_window: Callable[[bytes], Any]
+    window: Callable[[bytes], Any]
+    """A window, by its encoding."""
+    times: Callable[[bytes], WindowTimes]
+    """When it is over, by its encoding."""
     merges: bool
     merge: Callable[[Any], None]
     """Beam's ``WindowFn.merge``."""
@@ -46,14 +53,17 @@ class Rules:
         """
         coder = window_coder.get_impl()
         trigger, slots = compiled(windowing.triggerfn)
+        lateness = windowing.allowed_lateness.micros
+        window = lru_cache(_WINDOWS_REMEMBERED)(coder.decode)
         return Rules(
             coder.encode,
-            coder.decode,
+            window,
+            lru_cache(_WINDOWS_REMEMBERED)(lambda encoded: WindowTimes(window(encoded), lateness)),
             windowing.windowfn.is_merging(),
             windowing.windowfn.merge,
             trigger,
             slots,
-            windowing.allowed_lateness.micros,
+            lateness,
             OutputTime(windowing),
             windowing.accumulation_mode == AccumulationMode.DISCARDING,
             closing,

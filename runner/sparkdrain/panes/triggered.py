@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.transforms.window import WindowedValue
+from apache_beam.transforms.window import TimestampCombiner, WindowedValue
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
-from sparkdrain.panes.arrivals import Arrivals
+from sparkdrain.panes.arrivals import Arrivals, values_in
 from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.key_windows import KeyWindows
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.rules import Rules
-from sparkdrain.panes.times import END, WindowTimes, timestamp, whole_millis
+from sparkdrain.panes.times import END, timestamp, whole_millis
 from sparkdrain.panes.trigger import Moment
 from sparkdrain.shuffle.group_by_key import in_millis
 from sparkdrain.shuffle.keys import key_codec
@@ -29,6 +30,19 @@ if TYPE_CHECKING:
     from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.shuffle.coding import ElementCoding
     from timers_state import Overlay
+
+_COUNT = struct.Struct(">i")
+
+Pane = tuple[Any, Any]
+"""What goes with a pane, and its values."""
+
+
+def needs_no_times(windowing: Any) -> bool:
+    """Whether windows and panes depend on the windows of elements, and on nothing else of them."""
+    return (
+        not windowing.windowfn.is_merging()
+        and windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
+    )
 
 
 class TriggeredGrouping:
@@ -56,6 +70,7 @@ class TriggeredGrouping:
         self._decode_elements = coding.windowed_values.decode
         self._encode_values = coding.values.encode
         self._values = PaneValues(coding.coder, scratch)
+        self._by_window = needs_no_times(windowing)
         self._rules = Rules.of(windowing, coding.window, closing, on_time)
         self._overlay = overlay
         self._state_id = state_id
@@ -75,12 +90,15 @@ class TriggeredGrouping:
 
     def process(self, frontier: int, now: int) -> Iterator[Batch]:
         """See ``Grouping``."""
-        for _, _, groups in self._arrivals.sorted_out(self._blocks.drain()):
+        for section, _, groups in self._arrivals.sorted_out(self._blocks.drain()):
+            if self._by_window and frontier >= self._rules.times(section).expiry:
+                self.dropped += values_in(groups[1])
+                continue
             by_key: dict[bytes, list[bytes]] = defaultdict(list)
             for key, chunk in zip(*groups, strict=True):
                 by_key[key].append(chunk)
             for key, chunks in by_key.items():
-                panes = self._put(key, chunks, frontier, now)
+                panes = self._put(key, section, chunks, frontier, now)
                 yield from self._batches(key, panes)
 
     def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
@@ -130,7 +148,7 @@ class TriggeredGrouping:
     def _windows(self, key: bytes) -> KeyWindows:
         return KeyWindows(self._rules, self._overlay.scope(self._state_id, key))
 
-    def _batches(self, key: bytes, panes: list[tuple[Any, Any]]) -> Iterator[Batch]:
+    def _batches(self, key: bytes, panes: list[Pane]) -> Iterator[Batch]:
         for context, values in panes:
             yield context, [(self._decode_key(key), values)]
 
@@ -144,13 +162,16 @@ class TriggeredGrouping:
                 yield key, timer
 
     def _put(
-        self, key: bytes, chunks: list[bytes], frontier: int, now: int
-    ) -> list[tuple[Any, Any]]:
+        self, key: bytes, section: bytes, chunks: list[bytes], frontier: int, now: int
+    ) -> list[Pane]:
         """Add elements of a key; returns the panes that this makes."""
         windows = self._windows(key)
-        touched: dict[Any, None] = {}
+        touched: dict[bytes, None] = {}
         for chunk in chunks:
-            touched = self._add(windows, chunk, touched, frontier, now)
+            if self._by_window:
+                self._add_values(windows, section, chunk, touched, frontier, now)
+            else:
+                touched = self._add_elements(windows, chunk, touched, frontier, now)
         asked = [
             self._ask(windows, windows.find(window), frontier, now, by_timer=False)
             for window in touched
@@ -158,60 +179,85 @@ class TriggeredGrouping:
         windows.save(now)
         return [pane for pane in asked if pane is not None]
 
-    def _add(
-        self, windows: KeyWindows, chunk: bytes, touched: dict[Any, None], frontier: int, now: int
-    ) -> dict[Any, None]:
+    def _add_values(
+        self,
+        windows: KeyWindows,
+        section: bytes,
+        chunk: bytes,
+        touched: dict[bytes, None],
+        frontier: int,
+        now: int,
+    ) -> None:
+        """Add a chunk of values as it is."""
+        count = _COUNT.unpack_from(chunk)[0]
+        found = windows.find(section)
+        if found.state.finished:
+            self.dropped += count
+            return
+        touched[section] = None
+        hold = self._rules.output_time.of_elements(found.window, found.times, [], frontier)
+        self._arrived(found, count, hold, frontier, now)
+        windows.append(found, chunk)
+
+    def _add_elements(
+        self,
+        windows: KeyWindows,
+        chunk: bytes,
+        touched: dict[bytes, None],
+        frontier: int,
+        now: int,
+    ) -> dict[bytes, None]:
         """Add a chunk of elements; returns the windows with new elements, as they are then."""
-        arrived = self._by_window(chunk, frontier)
+        arrived = self._sorted_out(chunk, frontier)
         if self._rules.merges:
             into = windows.merge(list(arrived))
             if into:
                 touched = {into.get(window, window): None for window in touched}
-                united: dict[Any, list[Any]] = {}
+                united: dict[bytes, list[Any]] = {}
                 for window, elements in arrived.items():
                     united.setdefault(into.get(window, window), []).extend(elements)
                 arrived = united
         for window, elements in arrived.items():
             found = windows.find(window)
-            state, times = found.state, found.times
-            if state.finished:
+            if found.state.finished:
                 self.dropped += len(elements)
                 continue
             touched[window] = None
-            stamps = [element.timestamp for element in elements]
-            hold = self._rules.output_time.of_elements(window, times, stamps, frontier)
-            state.hold = self._rules.output_time.combined((state.hold, hold))
-            state.fresh = True
+            hold = self._rules.output_time.of_elements(
+                found.window, found.times, elements, frontier
+            )
+            self._arrived(found, len(elements), hold, frontier, now)
             windows.append(found, self._encode_values([element.value for element in elements]))
-            moment = Moment(frontier, now, times.end)
-            self._rules.trigger.add(state.slots, len(elements), moment)
         return touched
 
-    def _by_window(self, chunk: bytes, frontier: int) -> dict[Any, list[Any]]:
-        arrived: dict[Any, list[Any]] = {}
-        expired: dict[Any, bool] = {}
+    def _arrived(
+        self, found: OpenWindow, count: int, hold: int | None, frontier: int, now: int
+    ) -> None:
+        state = found.state
+        state.hold = self._rules.output_time.combined((state.hold, hold))
+        state.fresh = True
+        self._rules.trigger.add(state.slots, count, Moment(frontier, now, found.times.end))
+
+    def _sorted_out(self, chunk: bytes, frontier: int) -> dict[bytes, list[Any]]:
+        """The elements of a chunk by window, without those whose window has expired."""
+        arrived: dict[bytes, list[Any]] = {}
+        encode, times = self._rules.encode_window, self._rules.times
         for element in self._decode_elements(chunk):
             for window in element.windows:
-                known = arrived.get(window)
+                encoded = encode(window)
+                known = arrived.get(encoded)
                 if known is not None:
                     known.append(element)
-                    continue
-                late = expired.get(window)
-                if late is None:
-                    expiry = WindowTimes.of(window, self._rules.lateness).expiry
-                    late = expired[window] = frontier >= expiry
-                if late:
+                elif frontier >= times(encoded).expiry:
                     self.dropped += 1
                 else:
-                    arrived[window] = [element]
+                    arrived[encoded] = [element]
         return arrived
 
-    def _at_time(
-        self, windows: KeyWindows, found: OpenWindow, time: int, now: int
-    ) -> list[tuple[Any, Any]]:
+    def _at_time(self, windows: KeyWindows, found: OpenWindow, time: int, now: int) -> list[Pane]:
         """The panes at the end of a window, or at its expiry."""
         state, expired = found.state, time >= found.times.expiry
-        panes: list[tuple[Any, Any]] = []
+        panes: list[Pane] = []
         if not state.finished:
             if time >= found.times.end and self._rules.trigger.awaits_end(state.slots):
                 self._rules.trigger.end(state.slots)
@@ -226,7 +272,7 @@ class TriggeredGrouping:
 
     def _ask(
         self, windows: KeyWindows, found: OpenWindow, watermark: int, now: int, *, by_timer: bool
-    ) -> tuple[Any, Any] | None:
+    ) -> Pane | None:
         """Ask the trigger of a window; a pane if it fires and there is something to say."""
         state, times, trigger = found.state, found.times, self._rules.trigger
         moment = Moment(watermark, now, times.end)
@@ -252,7 +298,7 @@ class TriggeredGrouping:
         *,
         finished: bool,
         by_timer: bool,
-    ) -> tuple[Any, Any]:
+    ) -> Pane:
         state, times = found.state, found.times
         last = finished or (by_timer and watermark >= times.expiry)
         info = self._pane_info(found, watermark, last=last, by_timer=by_timer)

@@ -13,7 +13,7 @@ from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, Def
 from apache_beam.transforms.trigger import _Never as Never
 from apache_beam.transforms.window import TimestampCombiner
 
-from sparkdrain.panes.arrivals import Arrivals
+from sparkdrain.panes.arrivals import Arrivals, values_in
 from sparkdrain.panes.behaviors import Closing
 from sparkdrain.panes.ending_window import EndingWindow
 from sparkdrain.panes.pane_values import PaneValues
@@ -37,17 +37,13 @@ if TYPE_CHECKING:
 # Encoded, and what Python needs for a pair.
 _BATCH_BYTES = 4 << 20
 _PAIR_BYTES = 2048
-_COUNT = struct.Struct(">i")
 _PANES = struct.Struct(">I")
 _VALUES, _PANES_TAG, _TIMER = b"v", b"p", b"t"
 _CLOSED = b""
 
 
 def waits_for_window_ends(windowing: Any) -> bool:
-    """Whether panes need no more than keys and windows: no element's timestamp, no trigger state.
-
-    The writer of the edge must group by window exactly if this is so.
-    """
+    """Whether panes need no more than keys and windows: no timestamp, nothing of a trigger."""
     trigger = windowing.triggerfn
     if windowing.windowfn.is_merging():
         return False
@@ -116,7 +112,7 @@ class WindowEndGrouping:
             if frontier < window.fires:
                 self._wait(group, window, groups)
             elif frontier >= window.times.expiry:
-                self.dropped += _count(groups)
+                self.dropped += values_in(groups[1])
             else:
                 yield from self._late(group, window, groups)
 
@@ -214,7 +210,7 @@ class WindowEndGrouping:
         for _, key, chunks in merger.groups():
             before = panes.get(key)
             if before == _CLOSED:
-                self.dropped += _count(([key], chunks))
+                self.dropped += values_in(chunks)
                 continue
             index = _number(before)
             self._count_pane(scope, window, key, index + 1)
@@ -282,7 +278,3 @@ def _loaded(chunks: list[Any]) -> Iterator[bytes]:
 def _number(panes: bytes | None) -> int:
     number: int = _PANES.unpack(panes)[0] if panes else 0
     return number
-
-
-def _count(groups: Groups) -> int:
-    return sum(_COUNT.unpack_from(chunk)[0] for chunk in groups[1])

@@ -1,0 +1,112 @@
+"""Where the states of a key's windows are."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from timers_state import KeyScope
+
+_STATE = b"w"
+_SIZES = struct.Struct(">II")
+
+
+class WindowTable(Protocol):
+    """States by encoded window."""
+
+    def get(self, window: bytes) -> bytes | None:
+        """The state of a window, None if it has none."""
+
+    def put(self, window: bytes, state: bytes) -> None:
+        """Keep the state of a window."""
+
+    def remove(self, window: bytes) -> None:
+        """The window has no state anymore."""
+
+    def windows(self) -> list[bytes]:
+        """All windows that have one; of merging windows only."""
+
+    def flush(self) -> None:
+        """Write down what was changed."""
+
+
+class SeparateStates:
+    """Windows that know nothing of each other: a value for each."""
+
+    def __init__(self, scope: KeyScope) -> None:
+        self._scope = scope
+
+    def get(self, window: bytes) -> bytes | None:
+        """See ``WindowTable``."""
+        return self._scope.value(_STATE, window).get()
+
+    def put(self, window: bytes, state: bytes) -> None:
+        """See ``WindowTable``."""
+        self._scope.value(_STATE, window).set(state)
+
+    def remove(self, window: bytes) -> None:
+        """See ``WindowTable``."""
+        self._scope.value(_STATE, window).clear()
+
+    def windows(self) -> list[bytes]:
+        """See ``WindowTable``."""
+        raise NotImplementedError
+
+    def flush(self) -> None:
+        """See ``WindowTable``."""
+
+
+class StatesTogether:
+    """Windows that may merge, so that all are looked at anyway: one value for all."""
+
+    def __init__(self, scope: KeyScope) -> None:
+        self._value = scope.value(_STATE)
+        self._states = _decode(self._value.get() or b"")
+        self._changed = False
+
+    def get(self, window: bytes) -> bytes | None:
+        """See ``WindowTable``."""
+        return self._states.get(window)
+
+    def put(self, window: bytes, state: bytes) -> None:
+        """See ``WindowTable``."""
+        self._states[window] = state
+        self._changed = True
+
+    def remove(self, window: bytes) -> None:
+        """See ``WindowTable``."""
+        self._changed |= self._states.pop(window, None) is not None
+
+    def windows(self) -> list[bytes]:
+        """See ``WindowTable``."""
+        return list(self._states)
+
+    def flush(self) -> None:
+        """See ``WindowTable``."""
+        if not self._changed:
+            return
+        if self._states:
+            self._value.set(_encode(self._states))
+        else:
+            self._value.clear()
+
+
+def _encode(states: dict[bytes, bytes]) -> bytes:
+    parts: list[bytes] = []
+    for window, state in states.items():
+        parts += (_SIZES.pack(len(window), len(state)), window, state)
+    return b"".join(parts)
+
+
+def _decode(data: bytes) -> dict[bytes, bytes]:
+    states = {}
+    at = 0
+    while at < len(data):
+        window_size, state_size = _SIZES.unpack_from(data, at)
+        at += _SIZES.size
+        window = data[at : at + window_size]
+        at += window_size
+        states[window] = data[at : at + state_size]
+        at += state_size
+    return states
