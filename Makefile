@@ -28,6 +28,10 @@ help: ## List the targets
 demo: java $(READY) ## Set up, then run the main job: New York's flights of 2013
 	@$(RUN) examples/flights.py --runner=SparkDrainRunner --output=out/flights
 
+.PHONY: live
+live: java $(READY) ## Set up, then replay New York's flights of January 2013 as a stream
+	@$(RUN) examples/flights_live.py --runner=SparkDrainRunner
+
 .PHONY: test
 test: java $(READY) ## Set up, then run the tests
 	@$(RUN) -m pytest $(ARGS)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import common_urns
-from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 from sparkdrain.environment import default_environment
 from sparkdrain.errors import Unsupported
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 FEATURES = "tests/features/test_"
 STAGES = "tests/stages/test_"
+ROUNDS = "tests/rounds/test_"
+PANES = "tests/panes/test_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,18 @@ _SIDE_INPUTS = (
         f"{FEATURES}side_inputs: fixed_windows_look_at_the_window_of_their_last_moment "
         "sliding_side_windows all_windows_read_a_global_side_input windows_of_the_users_own",
     ),
-    _row("Panes that replace each other while the job runs", "multi_triggered_gbk_side_input"),
+    _row(
+        "In streaming: elements wait for their window, and hold the watermark",
+        f"{ROUNDS}sides: elements_wait_for_the_end_of_their_window_of_the_side_input "
+        "what_waits_holds_the_frontier_and_says_why all_side_inputs_must_be_ready "
+        "elements_wait_in_front_of_a_stateful_dofn elements_wait_in_front_of_a_splittable_dofn",
+    ),
+    _row(
+        "Panes that replace each other while the job runs",
+        "multi_triggered_gbk_side_input",
+        f"{ROUNDS}sides: a_side_input_is_ready_with_its_first_pane_and_the_latest_one_counts "
+        "a_dict_that_changes a_side_input_that_fires_in_processing_time",
+    ),
 )
 
 _WINDOWS = (
@@ -181,14 +192,48 @@ _WINDOWS = (
         "early_firings_add_up_to_the_window",
     ),
     _row(
+        "Every trigger, pane and lateness of unbounded input, as Beam's own transcripts have it",
+        f"{PANES}transcripts: a_transcript_comes_out_as_beam_wrote_it",
+        f"{PANES}against_beam: panes_of_windows_are_those_of_beams_driver "
+        "panes_of_sessions_are_those_of_beams_driver",
+        f"{PANES}processing_time: a_pane_comes_so_long_after_its_first_element",
+    ),
+    _row(
+        "Streaming results are those of batch, whatever fails",
+        "tests/laws/test_streaming: a_streaming_run_makes_what_the_batch_run_makes",
+        "tests/nexmark/test_nexmark: a_query_gives_the_same_in_batch_and_in_rounds",
+    ),
+    _row(
         "TestStream",
         "multi_triggered_gbk_side_input deduplication_in_different_windows "
         "combiner_earliest combiner_latest",
     ),
+)
+
+_SOURCES = (
     _row(
-        "Unbounded input",
-        "unbounded_source_read sliding_windows pardo_et_timer_with_no_firing "
-        "pardo_et_timer_with_no_reset pardo_et_timer_with_no_reset_and_no_clear",
+        "Unbounded splittable DoFns, within the budget of a round",
+        f"{ROUNDS}restrictions: every_element_comes_once_however_small_the_rounds_are "
+        "a_burst_is_absorbed_in_rounds_of_the_usual_size "
+        "positions_survive_rounds_that_are_undone a_restriction_goes_on_when_it_asked_for "
+        "watermarks_of_a_source_fire_windows",
+    ),
+    _row(
+        "Beam's UnboundedSource, PeriodicImpulse",
+        "unbounded_source_read",
+        f"{ROUNDS}restrictions_of_beam: an_unbounded_source_is_read_once_and_to_its_end "
+        "periodic_impulse_is_on_time_and_ends",
+    ),
+    _row(
+        "Bounded and unbounded inputs in one pipeline",
+        "sliding_windows",
+        f"{ROUNDS}restrictions_of_beam: bounded_and_unbounded_sources_meet_in_one_pipeline "
+        "a_text_file_is_read_in_rounds",
+    ),
+    _row(
+        "A source whose watermark goes back is held, and named",
+        f"{ROUNDS}restrictions: a_source_whose_watermark_goes_back_is_held_and_named_once "
+        "a_restriction_that_claims_nothing_for_long_is_named",
     ),
 )
 
@@ -211,6 +256,21 @@ _STATE = (
         f"{FEATURES}state_and_timers: "
         "event_time_timers_fire_in_time_order_after_the_input_of_their_key "
         "a_timer_may_set_itself_again",
+    ),
+    _row(
+        "State and timers that last from round to round",
+        "pardo_et_timer_with_no_firing pardo_et_timer_with_no_reset "
+        "pardo_et_timer_with_no_reset_and_no_clear",
+        f"{ROUNDS}keyed_state: every_kind_of_state_lasts_from_round_to_round "
+        "state_of_a_key_beyond_memory",
+        f"{ROUNDS}keyed_timers: event_timers_fire_when_the_watermark_passes_them "
+        "processing_time_timers_fire_when_it_is_time_and_hold_the_time_of_their_element "
+        "a_window_ends_and_nothing_of_it_is_left",
+    ),
+    _row(
+        "Input in time order (RequiresTimeSortedInput)",
+        f"{ROUNDS}keyed_sorted: elements_come_in_time_order_when_nothing_earlier_can_come "
+        "what_is_late_is_dropped_and_counted",
     ),
     _row(
         "Processing-time timers, fired at the end of the input",
@@ -325,6 +385,7 @@ GROUPS = (
     Group("Transforms", _TRANSFORMS),
     Group("Side inputs", _SIDE_INPUTS),
     Group("Windows and time", _WINDOWS),
+    Group("Unbounded input", _SOURCES),
     Group("State and timers", _STATE),
     Group("Splittable DoFns", _SPLITTABLE),
     Group("Files and data frames", _FILES),
@@ -375,8 +436,6 @@ def _requiring(urn: str) -> beam_runner_api_pb2.Pipeline:
 
 
 _REFUSED: dict[str, Callable[[], Any]] = {
-    "Unbounded sources": lambda: _proto("Ticks" >> PeriodicImpulse(fire_interval=1.0)),
-    "TestStream": lambda: _proto("Events" >> TestStream().add_elements([1])),
     "Environments of their own (Docker, process, external)": lambda: _proto(
         "Numbers" >> beam.Create([1]),
         ("--environment_type=EXTERNAL", "--environment_config=localhost:50000"),
