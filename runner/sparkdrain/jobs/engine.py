@@ -19,6 +19,9 @@ class Observer(Protocol):
     def message(self, importance: int, text: str) -> None:
         """Take a message; ``importance`` is ``JobMessage.MessageImportance``."""
 
+    def counted(self, outcome: Outcome) -> None:
+        """Take the metrics of a job that goes on."""
+
 
 class Outcome(Protocol):
     """What is left of a job that ended well."""

@@ -59,7 +59,7 @@ class Job:
     """Runs one submission once, in a thread of its own; jobs do not affect each other.
 
     Always holds: the message and state streams end after, and only after, the job has entered a
-    terminal state; ``outcome`` is set before DONE is visible.
+    terminal state; ``outcome`` is set before DONE is visible, and in a streaming job while it runs.
     """
 
     def __init__(
@@ -161,9 +161,17 @@ class Job:
             job_name=self.submission.name,
             pipeline_options=self.submission.options,
             artifacts=artifacts,
-            observer=self.messages,
+            observer=self,
             cancel=self._cancel,
         )
+
+    def message(self, importance: int, text: str) -> None:
+        """See ``Observer``."""
+        self.messages.message(importance, text)
+
+    def counted(self, outcome: Outcome) -> None:
+        """See ``Observer``."""
+        self.outcome = outcome
 
     def _tell_cancelled(self, error: BaseException) -> None:
         # Tasks that are torn down fail in many ways; after a cancel they are of little interest.

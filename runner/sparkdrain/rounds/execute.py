@@ -67,6 +67,7 @@ def execute(
     levels = SparkLevels(context, plan, layout, options, run_id, job_name, preparation, cancel)
     schedule = Schedule(plan, slots)
     play, clock = play_for(plan, WallClock())
+    teller = Teller(settings.progress, lambda: observer.counted(_counted(schedule)))
     try:
         RoundLoop(
             schedule,
@@ -76,10 +77,15 @@ def execute(
             play,
             cancel,
             settings.round_attempts,
-            Teller(settings.progress).tell,
+            teller.tell,
         ).run()
     finally:
         levels.close()
+    return _counted(schedule)
+
+
+def _counted(schedule: Schedule) -> Outcome:
+    """What counts so far; of rounds that were undone nothing is left."""
     infos = merge(
         metrics_pb2.MonitoringInfo.FromString(info)
         for report in schedule.reports()

@@ -28,6 +28,7 @@ class Teller:
 
     Args:
         progress: the option; nothing is written if it is off.
+        publish: called as often as a line is written, also if none is.
         clock: seconds that pass.
         write: takes a line.
     """
@@ -35,11 +36,13 @@ class Teller:
     def __init__(
         self,
         progress: str,
+        publish: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
         write: Callable[[str], object] = _to_stderr,
     ) -> None:
         self._on = progress != "off"
         self._clock = clock
+        self._publish = publish
         self._write = write
         self._last = clock()
         self._rounds = 0
@@ -51,8 +54,14 @@ class Teller:
         self._bytes += sum(report.sent_bytes for report in reports)
         now = self._clock()
         seconds = now - self._last
-        if not self._on or seconds < _EVERY_SECONDS:
+        if seconds < _EVERY_SECONDS:
             return
+        self._publish()
+        if self._on:
+            self._write_line(schedule, seconds)
+        self._last, self._rounds, self._bytes = now, 0, 0
+
+    def _write_line(self, schedule: Schedule, seconds: float) -> None:
         held = schedule.holds()
         by = f", held by {held[0][1]} of {held[0][0]!r}" if held else ""
         self._write(
@@ -60,7 +69,6 @@ class Teller:
             f"{self._bytes / seconds / 1e6:.1f} MB/s shuffled, "
             f"watermark {shown(schedule.frontier())}{by}"
         )
-        self._last, self._rounds, self._bytes = now, 0, 0
 
 
 def shown(time_: int) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sparkdrain.options import Settings
+    from sparkdrain.stages.warned import Warned
     from sparkdrain.types import Artifact, CancelToken
 
 _LOGGER = logging.getLogger(__name__)
@@ -36,6 +37,9 @@ class Observer(Protocol):
 
     def message(self, importance: int, text: str) -> None:
         """Take a message; ``importance`` is ``JobMessage.MessageImportance``."""
+
+    def counted(self, outcome: Outcome) -> None:
+        """Take the metrics of a job that goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ def _run(
     cancel: CancelToken,
 ) -> Outcome:
     metrics = Metrics()
+    heard: set[Warned] = set()
     for attempt in range(1, attempts + 1):
         if cancel.is_cancelled():
             raise Cancelled(job_id)
@@ -96,6 +101,10 @@ def _run(
         try:
             for report in runner.run():
                 metrics.add(report)
+                for warned in report.warned:
+                    if warned not in heard:
+                        heard.add(warned)
+                        warned.issue()
         except TruncatedInput as loss:
             if attempt == attempts:
                 raise
