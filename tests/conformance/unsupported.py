@@ -8,12 +8,10 @@ from __future__ import annotations
 _UNBOUNDED = "needs an unbounded source"
 _TEST_STREAM = "needs TestStream"
 _DRAIN = "needs drain"
-_ELSEWHERE = "looks for warnings in this process; transforms run in Spark's workers"
 
 # The portable suite has all tests of the other, and runs with two clients.
 _SUITES = ("PortableRunnerSuite", "BeamsClientSuite", "FnApiRunnerSuite")
 _ALL = {
-    "test_batch_rebatch_pardos": _ELSEWHERE,
     "test_pardo_et_timer_with_no_firing": _UNBOUNDED,
     "test_pardo_et_timer_with_no_reset": _UNBOUNDED,
     "test_pardo_et_timer_with_no_reset_and_no_clear": _UNBOUNDED,

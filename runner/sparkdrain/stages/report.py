@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparkdrain.stages.warned import Warned
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class SlotReport:
     """How many times restrictions were given away to other slots."""
     handled: int = 0
     """Elements of each stage's busiest PCollection."""
+    warned: tuple[Warned, ...] = ()
+    """What the program is to hear."""
 
     def encode(self) -> bytes:
         """For the wire."""

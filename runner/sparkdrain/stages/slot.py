@@ -24,10 +24,11 @@ from sparkdrain.stages.shard import Shard, Source
 from timers_state import Overlay, ScratchStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from sparkdrain.shuffle.outbox import Outbox
+    from sparkdrain.stages.warned import Warned
 
 _LOGGER = logging.getLogger(__name__)
 _IMPULSE = GlobalWindows.windowed_value(b"")
@@ -47,6 +48,7 @@ class Slot:
         open_side_input: Callable[[int], Any],
         scratch: Callable[[], Path],
         balancer: Address | None = None,
+        warned: Sequence[Warned] = (),
     ) -> None:
         self._plan = plan
         self._level = level
@@ -57,6 +59,7 @@ class Slot:
         self._scratch = scratch
         self._states: list[Overlay] = []
         self._balancer = balancer
+        self._warned = warned
         self._gifts = 0
         self._complete = Completeness(expected)
         components = beam_runner_api_pb2.Components()
@@ -228,6 +231,7 @@ class Slot:
             sum(reader.spilled for reader in self._readers.values()),
             self._gifts,
             self.handled(),
+            tuple(self._warned),
         ).encode()
 
     def handled(self) -> int:

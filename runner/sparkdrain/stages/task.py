@@ -16,6 +16,7 @@ from sparkdrain.stages.progress_channel import ProgressAddress, ticking
 from sparkdrain.stages.pump import Pump
 from sparkdrain.stages.slot import Slot
 from sparkdrain.stages.spark import broadcast_path, local_directories
+from sparkdrain.stages.warned import noted
 from sparkdrain.stages.worker import worker
 
 if TYPE_CHECKING:
@@ -84,24 +85,29 @@ class LevelTask:
 
                 outbox = Outbox(self.layout, self.level, slot, attempt, send)
                 plan = worker().plan(self.job, broadcast_path(self.plan))
-                run = Slot(
-                    plan,
-                    self.level,
-                    slot,
-                    self.producers,
-                    outbox,
-                    self.options,
-                    self._open_side_input,
-                    scratch_directory,
-                    self.balancer,
-                )
-                with ticking(self.progress, self.level, slot, run.handled):
-                    if self.helper is not None:
-                        run.help(self.helper.gift)
-                    else:
-                        run.run(records if self.producers else iter(()))
+                with noted() as warned:
+                    run = Slot(
+                        plan,
+                        self.level,
+                        slot,
+                        self.producers,
+                        outbox,
+                        self.options,
+                        self._open_side_input,
+                        scratch_directory,
+                        self.balancer,
+                        warned,
+                    )
+                    self._run(run, slot, records)
 
             yield from Pump[tuple[int, bytes]](work)
+
+    def _run(self, run: Slot, slot: int, records: Iterator[bytes]) -> None:
+        with ticking(self.progress, self.level, slot, run.handled):
+            if self.helper is not None:
+                run.help(self.helper.gift)
+            else:
+                run.run(records if self.producers else iter(()))
 
     def _open_side_input(self, edge: int) -> Any:
         if edge not in self.side_inputs:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.side_inputs.file import SideFile
 from sparkdrain.stages.preparation import Preparation, prepare
+from sparkdrain.stages.warned import forget_warnings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,7 @@ class Worker:
     def plan(self, job: str, path: Path) -> Plan:
         """The plan of ``job``, read from ``path`` at first use."""
         if job not in self._plans:
+            forget_warnings()
             plan = pickle.loads(path.read_bytes())  # noqa: S301 - written by our own driver
             _make_room(self._plans, _PLANS_KEPT)
             self._plans[job] = plan
