@@ -90,7 +90,7 @@ _TRANSFORMS = (
         f"{FEATURES}transforms: batched_dofns_and_plain_ones_in_a_row",
     ),
     _row(
-        "Warnings about batched DoFns in the program itself, not in a worker's log",
+        "Warnings that are issued in workers are issued in the program itself, each once",
         "batch_rebatch_pardos",
     ),
     _row(
