@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from timers_state.keys import (
     I64_MIN,
-    TimeRow,
-    decode_row,
+    key_of_time_row,
     time_bound,
     time_domain_end,
 )
@@ -33,6 +32,18 @@ Order = tuple[int, bytes]
 
 First = tuple[int, Order]
 """The time of the earliest timer of a key, and whose it is."""
+
+
+StoredTimer = tuple[int, int, bytes, bytes, bytes, bytes]
+"""Time, key group, key, window, family, dynamic tag."""
+
+
+class Grouped(Protocol):
+    """The scope of a key."""
+
+    @property
+    def group(self) -> int:
+        """The key group of the key."""
 
 
 class Memory(Protocol):
@@ -77,16 +88,15 @@ class DueIndex:
         self._heap: list[First] = []
         self._low: int | None = None
         self._rows: Iterator[bytes] | None = None
-        self._head: TimeRow | None = None
+        self._head: StoredTimer | None = None
 
-    def note(self, time: int, order: Order) -> None:
+    def note(self, time: int, key: bytes, scope: Grouped) -> None:
         """A timer of a key is about to be set; the time is one that fits into a row."""
-        key = order[1]
         bound = self._bounds.get(key)
         if bound is not None and bound <= time:
             return
         self._bounds[key] = time
-        heappush(self._heap, (time, order))
+        heappush(self._heap, (time, (scope.group, key)))
         if self._low is None or time < self._low:
             self._low = time
         if len(self._heap) > 2 * len(self._bounds) + _SPARE:
@@ -117,11 +127,11 @@ class DueIndex:
         """Time and key of the earliest timer; of equal ones, by key group, then key."""
         held = self._first_held()
         stored = self._first_stored()
-        if stored is not None and (
-            held is None or (stored.time, (stored.group, stored.key)) <= held
-        ):
-            return stored.time, stored.key
-        return None if held is None else (held[0], held[1][1])
+        if stored is None:
+            return None if held is None else (held[0], held[1][1])
+        if held is None or (stored[0], stored[1:3]) <= held:
+            return stored[0], stored[2]
+        return held[0], held[1][1]
 
     def _counts(self, entry: First) -> bool:
         return self._bounds.get(entry[1][1]) == entry[0]
@@ -153,7 +163,7 @@ class DueIndex:
                 bounds[key] = actual
         return None
 
-    def _first_stored(self) -> TimeRow | None:
+    def _first_stored(self) -> StoredTimer | None:
         head = self._head
         while True:
             if head is None:
@@ -164,7 +174,7 @@ class DueIndex:
                 return head
             head = None
 
-    def _next_row(self) -> TimeRow | None:
+    def _next_row(self) -> StoredTimer | None:
         rows = self._rows
         if rows is None:
             end = time_domain_end(self._state, self._domain)
@@ -173,13 +183,11 @@ class DueIndex:
         if row is None:
             return None
         self._start = row
-        match decode_row(row):
-            case TimeRow() as found:
-                return found
-        return None
+        return key_of_time_row(row)
 
-    def _is_hidden(self, row: TimeRow) -> bool:
-        if self._memory.is_erased(self._state, row.key):
+    def _is_hidden(self, timer: StoredTimer) -> bool:
+        _, _, key, window, family, tag = timer
+        if self._memory.is_erased(self._state, key):
             return True
-        timers = self._memory.unwritten_timers(self._state, row.key, self._domain)
-        return timers is not None and timers.has_changed(row.window, (row.family, row.tag))
+        timers = self._memory.unwritten_timers(self._state, key, self._domain)
+        return timers is not None and timers.has_changed(window, (family, tag))

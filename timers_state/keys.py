@@ -231,7 +231,12 @@ def window_prefix(owner: bytes, window: bytes) -> bytes:
 
 def cell_prefix(owner: bytes, window: bytes, tag: bytes, kind: Kind) -> bytes:
     """What all rows of one cell start with, or its only row; ``owner`` is of the CELLS family."""
-    return owner + escape(window) + escape(tag) + bytes((kind,))
+    return owner + _cell_name(window, tag, kind)
+
+
+@lru_cache(maxsize=4096)  # many keys have cells of the same few windows and tags
+def _cell_name(window: bytes, tag: bytes, kind: Kind) -> bytes:
+    return escape(window) + escape(tag) + bytes((kind,))
 
 
 def segment_suffix(sequence: int, index: int) -> bytes:
@@ -282,6 +287,16 @@ def time_domain_end(state_id: int, domain: Domain) -> bytes:
 def time_domain_prefix(state_id: int, domain: Domain) -> bytes:
     """What every row of the time index of one state and domain starts with; the time follows."""
     return _STATE.pack(Family.TIMES, state_id) + bytes((domain,))
+
+
+def tag_state_prefix(state_id: int) -> bytes:
+    """What every row of the tag index of one state starts with; ``owner_in_time`` follows."""
+    return _STATE.pack(Family.TAGS, state_id)
+
+
+def place_of_owner(owner: bytes) -> bytes:
+    """The ``owner_in_time`` of a key whose ``owner_prefix`` of the CELLS family is given."""
+    return owner[_STATE.size :]
 
 
 def owner_in_time(group: int, key: bytes) -> bytes:
@@ -346,6 +361,22 @@ def timer_of_time_row(row: bytes, owner_length: int) -> tuple[int, bytes, bytes,
     if b"\x00" in family:
         family = family.replace(b"\x00\xff", b"\x00")
     return int.from_bytes(row[_TIME.size - 8 : _TIME.size], "big") - _SIGN, window, family, tag
+
+
+def key_of_time_row(row: bytes) -> tuple[int, int, bytes, bytes, bytes, bytes]:
+    """Time, key group, key, window, family and dynamic tag in a row of the time index."""
+    start = _TIME.size + _GROUP.size
+    try:
+        key, window, family, tag = row[start:].split(_END, 3)
+    except ValueError as error:
+        message = f"row {row.hex()} follows no layout of this format"
+        raise MalformedRow(message) from error
+    if b"\x00" in key or b"\x00" in window or b"\x00" in family:
+        key = key.replace(b"\x00\xff", b"\x00")
+        window = window.replace(b"\x00\xff", b"\x00")
+        family = family.replace(b"\x00\xff", b"\x00")
+    time = int.from_bytes(row[_TIME.size - 8 : _TIME.size], "big") - _SIGN
+    return time, int.from_bytes(row[_TIME.size : start], "big"), key, window, family, tag
 
 
 # --- decoding ---------------------------------------------------------------------------------

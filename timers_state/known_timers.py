@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,8 @@ from timers_state.keys import (
     Domain,
     encode_i64,
     escape_again,
-    owner_in_time,
+    place_of_owner,
+    tag_state_prefix,
     time_domain_prefix,
     timer_name,
     window_prefix,
@@ -32,6 +34,12 @@ Known = tuple[int, bytes, bytes, bytes, bytes | None]
 """As ``Entry``; the payload is None if it was not read yet."""
 
 
+@lru_cache(maxsize=1024)
+def _heads(state_id: int, domain: Domain) -> tuple[bytes, bytes, bytes]:
+    """What the rows of a state and domain start with in both indexes, and the domain's byte."""
+    return time_domain_prefix(state_id, domain), tag_state_prefix(state_id), bytes((domain,))
+
+
 class KnownTimers:
     """Stored timers of a key, as ``StoredTimers``.
 
@@ -39,13 +47,10 @@ class KnownTimers:
     """
 
     __slots__ = (
-        "_domain_byte",
         "_entries",
-        "_head",
+        "_heads",
         "_heap",
-        "_owner",
         "_scope",
-        "_tag_owner",
         "count",
         "payload_bytes",
     )
@@ -56,10 +61,7 @@ class KnownTimers:
         self._scope = scope
         self._entries = entries
         self._heap: list[tuple[int, bytes, bytes, bytes]] | None = None
-        self._head = time_domain_prefix(scope.state_id, domain)
-        self._domain_byte = bytes((domain,))
-        self._owner = owner_in_time(scope.group, scope.key)
-        self._tag_owner = scope.tag_owner()
+        self._heads = _heads(scope.state_id, domain)
         self.count = sum(map(len, entries.values()))
         self.payload_bytes = 0
 
@@ -115,9 +117,9 @@ class KnownTimers:
         changed: dict[Ident, Change],
     ) -> None:
         """As ``write``, for an escaped window; there are no calls where they can be spared."""
-        head = self._head
-        place = self._owner + window
-        prefix = self._tag_owner + window + self._domain_byte
+        head, tag_head, domain = self._heads
+        place = place_of_owner(self._scope.owner()) + window
+        prefix = tag_head + place + domain
         for ident, change in changed.items():
             before = known.pop(ident, None)
             name = escape_again(ident[0]) + ident[1]
@@ -148,8 +150,8 @@ class KnownTimers:
     def _with_payload(self, entry: Known, known: dict[Ident, Known]) -> Entry:
         time, window, family, tag, payload = entry
         if payload is None:
-            place = window_prefix(self._owner, window) + timer_name(family, tag)
-            row = self._head + encode_i64(time) + place
+            place = window_prefix(place_of_owner(self._scope.owner()), window)
+            row = self._heads[0] + encode_i64(time) + place + timer_name(family, tag)
             payload = self._scope.reach().get(row)
             if payload is None:
                 message = f"the timer of row {row.hex()} is in one index and not in the other"

@@ -165,13 +165,12 @@ class RoundScope(KeyScope):
 class RoundTimers(Timers):
     """Timers of one key that are also found across keys."""
 
-    __slots__ = ("_index", "_order", "_round_scope")
+    __slots__ = ("_index", "_round_scope")
 
     def __init__(self, scope: RoundScope, domain: Domain, stored: bool) -> None:
         super().__init__(scope, domain, stored)
         self._round_scope = scope
         self._index = scope.index(domain)
-        self._order = (scope.group, scope.key)
 
     def set(
         self, time: int, family: bytes, tag: bytes = b"", window: bytes = b"", payload: bytes = b""
@@ -180,7 +179,8 @@ class RoundTimers(Timers):
         if not I64_MIN <= time <= I64_MAX:
             encode_i64(time)
         # Before the change, since that may write everything out: the index has to know then.
-        self._index.note(time, self._order)
+        scope = self._round_scope
+        self._index.note(time, scope.key, scope)
         super().set(time, family, tag, window, payload)
 
     def time_of(self, family: bytes, tag: bytes = b"", window: bytes = b"") -> int | None:

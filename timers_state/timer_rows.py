@@ -59,6 +59,9 @@ class Holder(Protocol):
     def reach(self) -> Store:
         """The store."""
 
+    def owner(self) -> bytes:
+        """Prefix of the rows of cells of the key."""
+
     def tag_owner(self) -> bytes:
         """Prefix of the tag rows of the key."""
 

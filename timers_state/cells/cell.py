@@ -91,8 +91,7 @@ class Cell:
     """
 
     KIND: ClassVar[Kind]
-    _row: bytes
-    __slots__ = ("__weakref__", "_base", "_erase", "_row", "_scope", "tag", "window")
+    __slots__ = ("__weakref__", "_base", "_erase", "_scope", "tag", "window")
 
     def __init__(self, scope: Account, tag: bytes, window: bytes, stored: bool) -> None:
         self._scope = scope
@@ -129,11 +128,7 @@ class Cell:
         return CELL_BYTES if self._base else 0
 
     def _prefix(self) -> bytes:
-        try:
-            return self._row
-        except AttributeError:  # the first time; a cell that is never written out has none
-            row = self._row = cell_prefix(self._scope.owner(), self.window, self.tag, self.KIND)
-            return row
+        return cell_prefix(self._scope.owner(), self.window, self.tag, self.KIND)
 
     def _drop(self) -> None:
         """Forgets the rows in the store; they are removed when the cell is next written out."""
