@@ -18,6 +18,7 @@ from apache_beam.transforms.userstate import (
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
+    IntervalWindow,
     SlidingWindows,
     TimestampedValue,
 )
@@ -546,3 +547,88 @@ def test_a_large_side_input_does_not_stay_in_memory():
 
     expected = [(k, sum(range(k, 20_000, 100)), 20_000) for k in (0, 57)]
     assert sorted(emitted(build, options=SMALL, watch=watch)) == expected
+
+
+# --- late ones -----------------------------------------------------------------------------------
+
+
+def late_main(lateness):
+    stream = (
+        script()
+        .add_elements(at(3), tag="side")
+        .advance_watermark_to(100, tag="side")
+        .add_elements(at(1), tag="main")
+        .advance_watermark_to(25, tag="main")
+        .add_elements(at(2), tag="main")
+    )
+
+    def build(p):
+        numbers, others = both(p, stream)
+        view = AsList(others | "side windows" >> beam.WindowInto(FixedWindows(10)))
+        main = numbers | beam.WindowInto(FixedWindows(10), allowed_lateness=lateness)
+        return main | beam.Map(lambda n, s: (n, s), view)
+
+    return build
+
+
+def dropped_in(rounds):
+    return sum(report.dropped for report in rounds.schedule.reports())
+
+
+@pytest.mark.parametrize(
+    ("lateness", "expected", "dropped"), [(0, [(1, [3])], 1), (20, [(1, [3]), (2, [3])], 0)]
+)
+def test_elements_whose_window_expired_are_dropped_as_its_side_input_is(
+    lateness, expected, dropped
+):
+    counts = []
+    seen = emitted(late_main(lateness), watch=lambda rounds: counts.append(dropped_in(rounds)))
+    assert (seen, counts) == (expected, [dropped])
+
+
+@pytest.mark.parametrize(("lateness", "content", "dropped"), [(0, [3], 1), (20, [3, 4], 0)])
+def test_late_elements_of_a_side_input_are_added_within_the_allowed_lateness(
+    lateness, content, dropped
+):
+    stream = (
+        script()
+        .add_elements(at(3), tag="side")
+        .advance_watermark_to(15, tag="side")
+        .add_elements(at(4), tag="side")
+        .add_elements(at(1), tag="main")
+    )
+
+    def build(p):
+        numbers, others = both(p, stream)
+        side = others | "side windows" >> beam.WindowInto(
+            FixedWindows(10), allowed_lateness=lateness
+        )
+        main = numbers | beam.WindowInto(FixedWindows(10))
+        return main | beam.Map(lambda n, s: (n, sorted(s)), AsList(side))
+
+    counts = []
+    seen = emitted(build, watch=lambda rounds: counts.append(dropped_in(rounds)))
+    assert (seen, counts) == ([(1, content)], [dropped])
+
+
+def test_windows_that_time_has_left_behind_are_forgotten():
+    stream = script()
+    for start in range(0, 100, 10):
+        stream = (
+            stream.add_elements(at(start + 1), tag="side")
+            .add_elements(at(start + 2), tag="main")
+            .advance_watermark_to(start + 10, tag="side")
+            .advance_watermark_to(start + 10, tag="main")
+        )
+    left = []
+
+    def watch(rounds):
+        for slot in rounds.slots():
+            slot.overlay.commit()
+            for stream in slot.sides.streams.values():
+                windows = [IntervalWindow(start, start + 10) for start in range(0, 100, 10)]
+                encoded = map(stream.window_coder.encode, windows)
+                left.extend(w for w in encoded if list(stream.content.values(w, b"", list)))
+
+    assert len(emitted(windows_of(stream), watch=watch)) == 10
+    assert left == []

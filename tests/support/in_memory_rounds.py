@@ -113,6 +113,9 @@ class InMemoryRounds:
         self.loop.tell = watch
         self.loop.run()
 
+    def slots(self) -> list[RoundSlot]:
+        return list(self._slots.values())
+
     def close(self) -> None:
         for slot in self._slots.values():
             slot.close()
