@@ -32,6 +32,10 @@ class PaneValues:
         self._values = ValueDecoder(coder).values
         self._scratch = scratch
 
+    def in_memory(self, chunks: list[bytes]) -> Any:
+        """The values in ``chunks``, which are all in memory anyway."""
+        return self._values(chunks)
+
     def of(self, chunks: Iterable[bytes]) -> Any:
         """The values in ``chunks``, which are read once; the result can be iterated repeatedly."""
         kept: list[Any] = []

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.trigger import AccumulationMode
+from apache_beam.transforms.window import Sessions
 
 from sparkdrain.panes.output_time import OutputTime
 from sparkdrain.panes.times import WindowTimes
@@ -31,6 +32,8 @@ class Rules:
     times: Callable[[bytes], WindowTimes]
     """When it is over, by its encoding."""
     merges: bool
+    sessions: bool
+    """Whether windows are those of Beam's ``Sessions``."""
     merge: Callable[[Any], None]
     """Beam's ``WindowFn.merge``."""
     trigger: Trigger
@@ -60,6 +63,7 @@ class Rules:
             window,
             lru_cache(_WINDOWS_REMEMBERED)(lambda encoded: WindowTimes(window(encoded), lateness)),
             windowing.windowfn.is_merging(),
+            type(windowing.windowfn) is Sessions,
             windowing.windowfn.merge,
             trigger,
             slots,

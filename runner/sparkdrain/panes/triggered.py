@@ -14,6 +14,7 @@ from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.key_windows import KeyWindows
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.rules import Rules
+from sparkdrain.panes.sessions import sessions_of
 from sparkdrain.panes.times import END, timestamp, whole_millis
 from sparkdrain.panes.trigger import Moment
 from sparkdrain.shuffle.group_by_key import in_millis
@@ -240,9 +241,15 @@ class TriggeredGrouping:
 
     def _sorted_out(self, chunk: bytes, frontier: int) -> dict[bytes, list[Any]]:
         """The elements of a chunk by window, without those whose window has expired."""
-        arrived: dict[bytes, list[Any]] = {}
+        elements = self._decode_elements(chunk)
         encode, times = self._rules.encode_window, self._rules.times
-        for element in self._decode_elements(chunk):
+        if self._rules.sessions and len(elements) > 1:
+            ended = END if frontier == END else frontier - self._rules.lateness
+            sessions, expired = sessions_of(elements, ended + 1)
+            self.dropped += expired
+            return {encode(window): members for window, members in sessions.items()}
+        arrived: dict[bytes, list[Any]] = {}
+        for element in elements:
             for window in element.windows:
                 encoded = encode(window)
                 known = arrived.get(encoded)

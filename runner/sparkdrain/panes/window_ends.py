@@ -215,7 +215,7 @@ class WindowEndGrouping:
             index = _number(before)
             self._count_pane(scope, window, key, index + 1)
             context = window.context(index, on_time=False, last=not self._fires_late)
-            yield context, [(self._decode_key(key), self._values.of(chunks))]
+            yield context, [(self._decode_key(key), self._values.of(_loaded(chunks)))]
 
     def _end(
         self, group: bytes, window: EndingWindow, budget: Budget
@@ -224,6 +224,7 @@ class WindowEndGrouping:
         scope = self._overlay.scope(self._state_id, group)
         bag = scope.bag(_VALUES, window.section)
         merger = GroupMerger(self._memory_bytes, self._scratch)
+        in_memory = self._values.in_memory
         for payload in bag.read():
             merger.add(payload)
         bag.clear()
@@ -231,8 +232,11 @@ class WindowEndGrouping:
         for _, key, chunks in merger.groups():
             if stays:
                 self._count_pane(scope, window, key, 1)
-            size = _PAIR_BYTES + sum(len(chunk) for chunk in chunks if type(chunk) is bytes)
-            yield (self._decode_key(key), self._values.of(_loaded(chunks))), size
+            size = _size_in_memory(chunks)
+            if size is None:
+                yield (self._decode_key(key), self._values.of(_loaded(chunks))), _PAIR_BYTES
+            else:
+                yield (self._decode_key(key), in_memory(chunks)), size + _PAIR_BYTES
             budget.spend()
         merger.close()
         if not stays:
@@ -273,6 +277,16 @@ class WindowEndGrouping:
 def _loaded(chunks: list[Any]) -> Iterator[bytes]:
     """Chunks one by one, those on disk when it is their turn."""
     return (chunk if type(chunk) is bytes else chunk.load() for chunk in chunks)
+
+
+def _size_in_memory(chunks: list[Any]) -> int | None:
+    """The bytes in chunks, None if some are on disk."""
+    size = 0
+    for chunk in chunks:
+        if type(chunk) is not bytes:
+            return None
+        size += len(chunk)
+    return size
 
 
 def _number(panes: bytes | None) -> int:
