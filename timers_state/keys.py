@@ -147,7 +147,7 @@ def escape(data: bytes) -> bytes:
     return data.replace(b"\x00", b"\x00\xff") + _END
 
 
-escape_again = lru_cache(maxsize=4096)(escape)
+escape_again = lru_cache(maxsize=512)(escape)
 """As ``escape``, faster for strings that are escaped over and over: windows and names."""
 
 
@@ -234,7 +234,7 @@ def cell_prefix(owner: bytes, window: bytes, tag: bytes, kind: Kind) -> bytes:
     return owner + _cell_name(window, tag, kind)
 
 
-@lru_cache(maxsize=4096)  # many keys have cells of the same few windows and tags
+@lru_cache(maxsize=512)  # many keys have cells of the same few windows and tags
 def _cell_name(window: bytes, tag: bytes, kind: Kind) -> bytes:
     return escape(window) + escape(tag) + bytes((kind,))
 
