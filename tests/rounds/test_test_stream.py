@@ -3,13 +3,13 @@ from __future__ import annotations
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.testing import test_stream
+from apache_beam.testing import test_stream, test_stream_service
 from apache_beam.transforms import environments
 from apache_beam.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
-from sparkdrain.errors import TruncatedInput, Unsupported
+from sparkdrain.errors import SparkDrainError, TruncatedInput
 from sparkdrain.graph.check import check
 from sparkdrain.graph.mode import is_streaming
 from sparkdrain.graph.translate import translate
@@ -145,6 +145,8 @@ def test_the_clock_of_a_script_leaps_only_after_its_end():
     assert clock.now() == 1000
     clock.wait_until(500, cancel)
     assert clock.now() == 1000
+    with pytest.raises(SparkDrainError, match="never comes"):
+        clock.wait_until(None, cancel)
 
 
 # --- pipelines ------------------------------------------------------------------------------------
@@ -244,6 +246,50 @@ def test_rounds_that_fail_do_not_change_what_comes_out():
     assert SEEN[-1][0] == [0, 1, 2, 3, 4]
 
 
+class Recorded:
+    """What a service has to offer, in its own unit: microseconds."""
+
+    def __init__(self, stream):
+        coder = beam.coders.FastPrimitivesCoder()
+        self._events = [event.to_runner_api(coder) for event in stream._events]
+
+    def read_multiple(self, keys):
+        del keys
+        yield from self._events
+
+
+def test_events_may_come_from_a_service():
+    recorded = (
+        test_stream.TestStream()
+        .advance_watermark_to(10_000)
+        .add_elements(["a"])
+        .advance_processing_time(10_000)
+        .add_elements([TimestampedValue("b", 12_000)])
+    )
+    service = test_stream_service.TestStreamServiceController(reader=Recorded(recorded))
+    service.start()
+    try:
+        pipeline = new_pipeline()
+        stream = test_stream.TestStream(endpoint=service.endpoint)
+        _ = pipeline | stream | beam.ParDo(Note())
+        rounds = run_in_rounds(pipeline)
+    finally:
+        service.stop()
+    assert [(element, time) for element, time, _ in SEEN] == [
+        ("a", Timestamp(10)),
+        ("b", Timestamp(12)),
+    ]
+    assert rounds.loop.clock.now() == 10 * SECOND
+
+
+def test_a_service_that_is_not_there_has_no_events():
+    pipeline = new_pipeline()
+    stream = test_stream.TestStream(endpoint="localhost:1")
+    _ = pipeline | stream | beam.ParDo(Note())
+    run_in_rounds(pipeline)
+    assert not SEEN
+
+
 # --- check ----------------------------------------------------------------------------------------
 
 
@@ -266,8 +312,3 @@ def test_a_bounded_job_is_a_streaming_job_if_it_is_asked_to_be():
     assert not is_streaming(proto, Settings())
     assert is_streaming(proto, Settings(streaming=True))
     check(proto, streaming=True)
-
-
-def test_a_test_stream_whose_events_come_from_a_service_is_refused():
-    with pytest.raises(Unsupported, match=r"localhost:1.*events"):
-        check(_stream_proto(test_stream.TestStream(endpoint="localhost:1")), streaming=True)

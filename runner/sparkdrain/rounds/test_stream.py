@@ -11,16 +11,18 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from sparkdrain.errors import SparkDrainError
 from sparkdrain.rounds.loop import NoPlay
 from sparkdrain.rounds.messages import Feed
+from sparkdrain.rounds.test_stream_service import served
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sparkdrain.graph.plan import Plan, PlayedSource
     from sparkdrain.rounds.clock import Clock
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from sparkdrain.types import CancelToken
 
 _LOGGER = logging.getLogger(__name__)
-# Scripts are in milliseconds, all else is in microseconds.
-_MILLISECOND = 1000
+# Scripts are in milliseconds; what services send, like all else, is in microseconds.
+_MILLISECOND: Final = 1000
+_MICROSECOND: Final = 1
 
 __all__ = ["ScriptClock", "TestStreamPlay", "play_for"]
 
@@ -64,13 +67,18 @@ class ScriptClock:
         self._now += micros
 
     def wait_until(self, then: int | None, cancel: CancelToken) -> None:
-        """See ``Clock``; while the script goes on, it is what one waits for."""
+        """See ``Clock``; while the script goes on, it is what one waits for.
+
+        Raises:
+            SparkDrainError: nothing can happen any more, and yet the job is not over.
+        """
+        del cancel
         if not self.is_over:
             return
         if then is None:
-            cancel.wait()
-        else:
-            self._now = max(self._now, then)
+            message = "the script of TestStream is over, but something waits for what never comes"
+            raise SparkDrainError(message)
+        self._now = max(self._now, then)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,7 @@ class _Event:
     frontier: int | None = None
     to: tuple[str, ...] = ()
     micros: int = 0
+    is_last: bool = False
 
 
 class TestStreamPlay:
@@ -97,17 +106,20 @@ class TestStreamPlay:
         self._clock = clock
         self._standing: dict[str, Feed] = {source.transform: Feed((), BEGIN) for source in sources}
         self._events = _script(sources)
-        self._given = 0
         self._pending: Mapping[str, Feed] | None = None
+        self._all_given = False
 
     def next(self, *, quiet: bool) -> Mapping[str, Feed]:
         """See ``Play``."""
         if self._pending is not None:
             return self._pending
-        if not quiet or self._given == len(self._events):
+        if not quiet or self._all_given:
             return {}
-        event = self._events[self._given]
+        event = next(self._events, None)
+        if event is None:
+            return {}  # it is still to come
         self._clock.advance(event.micros)
+        self._all_given = event.is_last
         self._pending = {transform: self._feed(transform, event) for transform in event.to}
         return self._pending
 
@@ -134,46 +146,53 @@ class TestStreamPlay:
         for transform, feed in self._pending.items():
             self._standing[transform] = replace(feed, elements=(), before=feed.frontier)
         self._pending = None
-        self._given += 1
         self._clock.is_over = self.is_over
 
     @property
     def is_over(self) -> bool:
         """See ``Play``."""
-        return self._given == len(self._events)
+        return self._all_given and self._pending is None
 
 
-def _script(sources: Sequence[PlayedSource]) -> list[_Event]:
-    """The events of all streams, each stream's from beginning to end, then the end of time."""
+def _script(sources: Sequence[PlayedSource]) -> Iterator[_Event | None]:
+    """The events of all streams, each stream's from beginning to end, then the end of time.
+
+    None stands for an event that is still to come.
+    """
     streams: dict[str, list[PlayedSource]] = defaultdict(list)
     for source in sources:
         streams[source.stream].append(source)
-    events = []
     for stream, outputs in streams.items():
         payload = beam_runner_api_pb2.TestStreamPayload.FromString(outputs[0].payload)
         by_tag = {source.tag: source.transform for source in outputs}
-        events += [_event(proto, stream, by_tag) for proto in payload.events]
-    events.append(_Event(frontier=END, to=tuple(source.transform for source in sources)))
-    return events
+        for proto in payload.events:
+            yield _event(proto, stream, by_tag, _MILLISECOND)
+        if payload.endpoint.url:
+            for served_proto in served(payload.endpoint.url, sorted(by_tag)):
+                yield served_proto and _event(served_proto, stream, by_tag, _MICROSECOND)
+    yield _Event(frontier=END, to=tuple(source.transform for source in sources), is_last=True)
 
 
 def _event(
-    proto: beam_runner_api_pb2.TestStreamPayload.Event, stream: str, by_tag: Mapping[str, str]
+    proto: beam_runner_api_pb2.TestStreamPayload.Event,
+    stream: str,
+    by_tag: Mapping[str, str],
+    unit: int,
 ) -> _Event:
     match proto.WhichOneof("event"):
         case "element_event":
             elements = tuple(
-                (element.encoded_element, element.timestamp * _MILLISECOND)
+                (element.encoded_element, element.timestamp * unit)
                 for element in proto.element_event.elements
             )
             return _Event(elements, to=_targets(proto.element_event.tag, stream, by_tag))
         case "watermark_event":
             event = proto.watermark_event
-            time = min(max(event.new_watermark * _MILLISECOND, BEGIN), END)
+            time = min(max(event.new_watermark * unit, BEGIN), END)
             return _Event(frontier=time, to=_targets(event.tag, stream, by_tag))
         case "processing_time_event":
             duration = proto.processing_time_event.advance_duration
-            return _Event(micros=duration * _MILLISECOND)
+            return _Event(micros=duration * unit)
         case kind:
             message = f"{stream!r}: a TestStream event of a kind that is not known: {kind}"
             raise ValueError(message)
