@@ -171,6 +171,7 @@ def test_stateful_dofns_in_rounds_make_what_they_make_of_bounded_input(
         fail=fail,
         attempts=100,
         elements=elements,
+        seconds=100,
         options=replace(DEFAULTS, memory_bytes=memory),
     )
     assert sorted(found) == sorted(emitted_in_batch(build(pairs_at_once)))

@@ -248,7 +248,7 @@ def test_a_looping_timer_fires_as_far_as_the_budget_goes_and_then_in_the_next_ro
 ) -> None:
     steps = [[("k", 1, 0)], Mark(50), Mark(60)]
     found = emitted_in_rounds(
-        lambda p: pairs_in_rounds(*steps)(p) | beam.ParDo(Ticking()), elements=elements, seconds=10
+        lambda p: pairs_in_rounds(*steps)(p) | beam.ParDo(Ticking()), elements=elements, seconds=100
     )
     assert [tick for kept in found for tick in kept] == [(n, n) for n in range(1, 201)]
     assert len(list(filter(None, found))) > 3 or elements == 10_000
@@ -260,6 +260,7 @@ def test_due_timers_that_wait_for_the_next_round_hold_the_output_back() -> None:
     emitted(
         lambda p: pairs_in_rounds(*steps)(p) | beam.ParDo(AtNumber()),
         elements=2,
+        seconds=100,
         watch=lambda rounds: frontiers.extend(held(rounds)),
     )
     whole = [f for f in frontiers if 0 < f <= 20]
@@ -272,6 +273,7 @@ def test_timers_that_are_due_wait_for_no_new_input() -> None:
     found = emitted(
         lambda p: pairs_in_rounds([("k", n, 0) for n in range(1, 40)])(p) | beam.ParDo(AtNumber()),
         elements=1,
+        seconds=100,
     )
     assert len(found) == 39
     assert time.monotonic() - started < 30
@@ -483,8 +485,8 @@ def test_rounds_that_fail_leave_no_trace(seed) -> None:
         alone = sums | "alone" >> beam.WindowInto(GlobalWindows())
         return (alone, ticks) | beam.Flatten()
 
-    found = emitted(build, fail=fail, attempts=100, elements=20)
-    undisturbed = emitted(build, elements=20)
+    found = emitted(build, fail=fail, attempts=100, elements=20, seconds=100)
+    undisturbed = emitted(build, elements=20, seconds=100)
     assert sorted(found, key=repr) == sorted(undisturbed, key=repr)
     assert sorted(element for element in found if len(element) == 4) == SUMS
 
@@ -510,7 +512,7 @@ def test_many_timers_of_a_key_that_are_due_at_once_fire_in_order_beyond_memory()
         lambda p: pairs_in_rounds([("a", 0, 0)], [("b", 0, 0)])(p) | beam.ParDo(Many(timers)),
         options=replace(DEFAULTS, memory_bytes=2_000_000),
         elements=3000,
-        seconds=2,
+        seconds=100,
     )
     for key in "ab":
         assert [at for k, at in found if k == key] == list(range(timers))

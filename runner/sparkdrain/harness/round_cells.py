@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from timers_state import KeyScope
+    from timers_state.cells import Value
 
 T = TypeVar("T")
 
@@ -138,14 +139,16 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
     def __init__(self, kind: Kind, place: Place) -> None:
         self._kind = kind
         self._place = place
-        self._stored = place.scope().value(kind.tag, place.section)
         self._value = _UNREAD
         self._changed = False
+
+    def _stored(self) -> Value:
+        return self._place.scope().value(self._kind.tag, self._place.section)
 
     def read(self) -> Any:
         value = self._value
         if value is _UNREAD:
-            data = self._stored.get()
+            data = self._stored().get()
             value = None if data is None else self._kind.decoded(data, self._place)
             self._value = value
         return value
@@ -166,9 +169,9 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         self._changed = False
         value = self._value
         if value is None:
-            self._stored.clear()
+            self._stored().clear()
         else:
-            self._stored.set(self._kind.encoded(value))
+            self._stored().set(self._kind.encoded(value))
 
 
 class CombiningCell(userstate.CombiningValueRuntimeState):
@@ -178,15 +181,17 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         self._kind = kind
         self._fn = kind.fn
         self._place = place
-        self._stored = place.scope().combining(kind.tag, place.section)
         self._accumulator = _UNREAD
         self._changed = False
         self._empty = False
 
+    def _stored(self) -> Value:
+        return self._place.scope().combining(self._kind.tag, self._place.section)
+
     def _load(self) -> Any:
         accumulator = self._accumulator
         if accumulator is _UNREAD:
-            data = self._stored.get()
+            data = self._stored().get()
             accumulator = self._accumulator = (
                 self._fn.create_accumulator()
                 if data is None
@@ -217,10 +222,10 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         """See ``PutOff``."""
         self._changed = False
         if self._empty:
-            self._stored.clear()
+            self._stored().clear()
         else:
             accumulator = self._accumulator = self._fn.compact(self._accumulator)
-            self._stored.set(self._kind.encoded(accumulator))
+            self._stored().set(self._kind.encoded(accumulator))
 
 
 class _Collection:

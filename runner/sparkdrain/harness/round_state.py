@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.harness.round_cells import PutOff
-    from timers_state import KeyScope, Overlay, Timers
+    from timers_state import KeyScope, Overlay
 
 _HOLD = struct.Struct(">q")
 _PANES = PaneInfoCoderImpl()
+_UNKNOWN_PANE: Final = _PANES.encode(PANE_INFO_UNKNOWN)
 _EXPIRY: Final = b""
 # So many windows of keys are remembered as known to expire; more of them are told again.
 _MOST_KNOWN: Final = 200_000
@@ -265,9 +266,6 @@ class _WindowPlace:
     def put_off(self, cell: PutOff) -> None:
         self._context._put_off.append(cell)  # noqa: SLF001 - a part of it
 
-    def timers(self, domain: Domain) -> Timers:
-        return self._context.scope().timers(domain)
-
     def where(self) -> str:
         return f"key {self._key!r}, window {self.window}"
 
@@ -293,21 +291,29 @@ class RoundTimer(userstate.BaseTimer):
     def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
         """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
         time = timestamp.micros if type(timestamp) is Timestamp else micros(timestamp)
+        if not I64_MIN <= time <= I64_MAX:  # Beam's timestamps have no ends
+            time = min(max(time, I64_MIN), I64_MAX)
         place = self._place
         place.keep()
-        tag = dynamic_timer_tag.encode()
+        tag = dynamic_timer_tag.encode() if dynamic_timer_tag else b""
         pane = self._pane
-        payload = b"" if pane is PANE_INFO_UNKNOWN else _PANES.encode(pane)
-        fire = min(max(time, I64_MIN), I64_MAX)
-        place.timers(self._domain).set(fire, self._family, tag, place.section, payload)
-        if self._domain is Domain.PROCESSING:
+        payload = b"" if pane is PANE_INFO_UNKNOWN else _encoded(pane)
+        domain = self._domain
+        place.scope().timers(domain).set(time, self._family, tag, place.section, payload)
+        if domain is Domain.PROCESSING:
             hold = micros(self._timestamp)
-            place.timers(Domain.HOLD).set(hold, self._family, tag, place.section)
+            place.scope().timers(Domain.HOLD).set(hold, self._family, tag, place.section)
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Take back the setting of this tag, if there is one."""
         place = self._place
         tag = dynamic_timer_tag.encode()
-        place.timers(self._domain).clear(self._family, tag, place.section)
+        place.scope().timers(self._domain).clear(self._family, tag, place.section)
         if self._domain is Domain.PROCESSING:
-            place.timers(Domain.HOLD).clear(self._family, tag, place.section)
+            place.scope().timers(Domain.HOLD).clear(self._family, tag, place.section)
+
+
+def _encoded(pane: Any) -> bytes:
+    """A pane, or nothing for the one that nearly all elements have."""
+    encoded: bytes = _PANES.encode(pane)
+    return b"" if encoded == _UNKNOWN_PANE else encoded

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.transforms.window import WindowedValue
 
-from sparkdrain.panes.times import whole_millis
 from sparkdrain.rounds.keyed_errors import tell_key
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
     from timers_state import Overlay
+
+_MILLISECOND: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +171,9 @@ class KeyedInput:
         ]
         if self._wait is not None:
             firsts.append(self._wait.hold())
+        first = min(firsts, default=END)
         # What is sent has whole milliseconds.
-        return min(END, whole_millis(min(firsts, default=END)))
+        return END if first >= END else max(first - first % _MILLISECOND, BEGIN)
 
     def _first_wake(self) -> int | None:
         firsts = [

@@ -11,11 +11,11 @@ from sparkdrain.graph import urns
 from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.state_ids import edge_state_id, transform_state_id
 from sparkdrain.harness.round_state import RoundKeyedState
-from sparkdrain.panes.times import WindowTimes
 from sparkdrain.rounds.keyed import KeyedInput, Stateful
 from sparkdrain.rounds.keyed_blocks import KeyedBlocks
 from sparkdrain.rounds.keyed_sorted import SortedWait
 from sparkdrain.shuffle.keys import key_codec
+from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,5 +87,6 @@ def expiry_for(windowing: Any) -> Callable[[Any], int] | None:
     """Tells the time at which nothing more is kept of a window; None if windows last for ever."""
     if windowing.windowfn == GlobalWindows():
         return None
-    lateness = windowing.allowed_lateness.micros
-    return lambda window: WindowTimes.of(window, lateness).expiry
+    # At the frontier that follows its last moment, nothing on time can come for a window.
+    after = 1 + windowing.allowed_lateness.micros
+    return lambda window: min(window.max_timestamp().micros + after, END)
