@@ -5,21 +5,10 @@ A test listed here must fail: one that starts to pass fails the suite until its 
 
 from __future__ import annotations
 
-_UNBOUNDED = "needs an unbounded source"
 _TEST_STREAM = "needs TestStream"
 _DRAIN = "needs drain"
 
-# The portable suite has all tests of the other, and runs with two clients.
-_SUITES = ("PortableRunnerSuite", "BeamsClientSuite", "FnApiRunnerSuite")
-_ALL = {
-    "test_pardo_et_timer_with_no_firing": _UNBOUNDED,
-    "test_pardo_et_timer_with_no_reset": _UNBOUNDED,
-    "test_pardo_et_timer_with_no_reset_and_no_clear": _UNBOUNDED,
-    "test_unbounded_source_read": _UNBOUNDED,
-}
-
 UNSUPPORTED: dict[str, str] = {
-    **{f"{suite}.{test}": reason for suite in _SUITES for test, reason in _ALL.items()},
     # The portable suite skips these by itself.
     "FnApiRunnerSuite.test_draining_sdf_with_sdf_initiated_checkpointing": _DRAIN,
     "FnApiRunnerSuite.test_sdf_default_truncate_when_bounded": _DRAIN,

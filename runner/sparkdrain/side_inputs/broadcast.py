@@ -2,7 +2,8 @@
 
 A block is one of grouped values (``shuffle.grouped_blocks``). If the side input is complete with
 its window, the section is the window, and the key that of a multimap, or empty. If its trigger
-decides, section and key are empty, and the values are whole elements with time and windows.
+decides, the key is empty, and the values are whole elements with time and windows; or, if times do
+not matter, the section is the window and the values are the elements alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from apache_beam import coders
 from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
 from apache_beam.transforms.trigger import _Never as Never
 
-from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter
+from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, WindowedWriter
 
 if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge
@@ -30,7 +31,13 @@ def comes_with_window(windowing: Any) -> bool:
 
 
 def broadcast_writer(
-    edge: Edge, coder: coders.Coder, windowing: Any, outbox: Outbox, block_bytes: int
+    edge: Edge,
+    coder: coders.Coder,
+    windowing: Any,
+    outbox: Outbox,
+    block_bytes: int,
+    *,
+    by_window: bool,
 ) -> Any:
     """The writer of ``edge`` in the slot of ``outbox``.
 
@@ -40,6 +47,7 @@ def broadcast_writer(
         windowing: theirs.
         outbox: where blocks go.
         block_bytes: the size at which they go.
+        by_window: if its trigger decides, values are grouped by window, without their times.
     """
     window = windowing.windowfn.get_window_coder()
     layout = outbox.layout
@@ -50,6 +58,9 @@ def broadcast_writer(
     def nowhere(keys: list[bytes]) -> list[Partition]:
         return [layout.reports] * len(keys)
 
+    if by_window and not comes_with_window(windowing):
+        values = GroupWriter(edge.id, bytes, coder, everywhere, nowhere, block_bytes)
+        return _ElementWriter(WindowedWriter(values, window))
     if not comes_with_window(windowing):
         element = coders.WindowedValueCoder(coder, window)
         return _ElementWriter(
@@ -89,7 +100,7 @@ class _Everywhere:
 class _ElementWriter:
     """Groups nothing: all elements are of one key."""
 
-    def __init__(self, writer: KeyedWriter) -> None:
+    def __init__(self, writer: KeyedWriter | WindowedWriter) -> None:
         self._writer = writer
         self.flush = writer.flush
 

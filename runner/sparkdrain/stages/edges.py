@@ -140,7 +140,9 @@ def writer_for(
             )
         case EdgeKind.BROADCAST:
             coder, windowing = codings.coder(edge), codings.windowing(edge)
-            return broadcast_writer(edge, coder, windowing, outbox, block_bytes)
+            return broadcast_writer(
+                edge, coder, windowing, outbox, block_bytes, by_window=by_window(windowing)
+            )
         case EdgeKind.SIDE:
             # Of a side input without keys, each slot fills a bucket.
             own = slot % layout.side_buckets
