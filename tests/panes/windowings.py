@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.transforms import trigger, window
 from hypothesis import strategies as st
 from round_driver import SECOND
+
+
+class Neighbours(window.WindowFn):
+    """Windows as long as the element's value says, merged if they begin in the same ten seconds."""
+
+    def assign(self, context):
+        start = context.timestamp
+        return [window.IntervalWindow(start, start + 1 + context.element % 7)]
+
+    def merge(self, merge_context):
+        tens = {}
+        for found in merge_context.windows:
+            tens.setdefault(found.start.micros // (10 * SECOND), []).append(found)
+        for together in tens.values():
+            if len(together) > 1:
+                start, end = min(w.start for w in together), max(w.end for w in together)
+                merge_context.merge(together, window.IntervalWindow(start, end))
+
+    def get_window_coder(self):
+        return IntervalWindowCoder()
+
 
 counts = st.integers(1, 4).map(trigger.AfterCount)
 repeated = counts.map(trigger.Repeatedly)
@@ -38,7 +60,9 @@ sliding = st.builds(window.SlidingWindows, st.just(10), st.just(5))
 sessions = st.builds(window.Sessions, st.integers(2, 8))
 global_windows = st.builds(window.GlobalWindows)
 unmerged = st.one_of(fixed, sliding, global_windows)
-window_fns = st.one_of(unmerged, sessions)
+neighbours = st.builds(Neighbours)
+merged = st.one_of(sessions, neighbours)
+window_fns = st.one_of(unmerged, merged)
 modes = st.sampled_from(
     [trigger.AccumulationMode.DISCARDING, trigger.AccumulationMode.ACCUMULATING]
 )
