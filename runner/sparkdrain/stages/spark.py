@@ -63,7 +63,8 @@ class _Gate:
     def empty(self, context: SparkContext, slots: int) -> RDD[Any]:
         """What a task without input reads."""
         if slots not in self._empty:
-            self._empty[slots] = context.parallelize(range(slots), slots)
+            # Of a range PySpark would make the elements in Python workers, the session's own.
+            self._empty[slots] = context.parallelize([], slots)
         return self._empty[slots]
 
     def python_function(self, context: SparkContext, command: bytes) -> Any:
@@ -175,6 +176,9 @@ class _Framed:
         for partition, block in self._task(slot, records):
             yield pack_long(partition)
             yield block
+        # Spark uses a worker again only if it has read all of its input.
+        for _ in records:
+            pass
 
 
 def partitioner(context: SparkContext, partitions: int, identity: int) -> Any:

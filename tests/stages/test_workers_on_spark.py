@@ -1,0 +1,29 @@
+"""Python workers are expensive: a slot needs one, and keeps it."""
+
+from __future__ import annotations
+
+import os
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+pytestmark = pytest.mark.spark
+
+
+def test_one_worker_runs_all_levels_of_all_jobs_of_a_slot(tmp_path):
+    def note(value, file=str(tmp_path / "workers")):
+        with open(file, "a") as workers:
+            print(os.getpid(), file=workers)
+        return value
+
+    for _ in range(2):
+        options = PipelineOptions(
+            ["--spark_master_url=local[1]", "--progress=off"], runner="sparkdrain.SparkDrainRunner"
+        )
+        with beam.Pipeline(options=options) as p:
+            noted = p | beam.Create([1]) | "Before" >> beam.Map(note)
+            _ = noted | beam.Reshuffle() | "Behind" >> beam.Map(note)
+    workers = (tmp_path / "workers").read_text().split()
+    assert len(workers) == 4
+    assert len(set(workers)) == 1
