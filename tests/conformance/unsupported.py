@@ -5,7 +5,6 @@ A test listed here must fail: one that starts to pass fails the suite until its 
 
 from __future__ import annotations
 
-_TEST_STREAM = "needs TestStream"
 _DRAIN = "needs drain"
 
 UNSUPPORTED: dict[str, str] = {
@@ -14,6 +13,4 @@ UNSUPPORTED: dict[str, str] = {
     "FnApiRunnerSuite.test_sdf_default_truncate_when_bounded": _DRAIN,
     "FnApiRunnerSuite.test_sdf_default_truncate_when_unbounded": _DRAIN,
     "FnApiRunnerSuite.test_sdf_with_truncate": _DRAIN,
-    "DeduplicateTest.test_deduplication_in_different_windows": _TEST_STREAM,
-    "SideInputsTest.test_multi_triggered_gbk_side_input": _TEST_STREAM,
 }

@@ -98,7 +98,8 @@ class UntriggeredStream(SideStream):
     def __init__(self, slot: RoundSlot, edge: Edge) -> None:
         super().__init__(slot, edge)
         windowing = slot.codings.windowing(edge)
-        late = type(windowing.triggerfn) is DefaultTrigger
+        trigger = windowing.triggerfn
+        late = type(trigger) is DefaultTrigger or bool(getattr(trigger, "late", None))
         self._lateness = windowing.allowed_lateness.micros if late else 0
         self._dropped = 0
 

