@@ -6,26 +6,26 @@ import struct
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.transforms.window import TimestampCombiner, WindowedValue
-from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
+from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.panes.arrivals import Arrivals, values_in
-from sparkdrain.panes.behaviors import Closing, OnTime
+from sparkdrain.panes.firing import Firing
 from sparkdrain.panes.key_windows import KeyWindows
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.rules import Rules
 from sparkdrain.panes.sessions import sessions_of
-from sparkdrain.panes.times import END, timestamp, whole_millis
+from sparkdrain.panes.times import END, whole_millis
 from sparkdrain.panes.trigger import Moment
-from sparkdrain.shuffle.group_by_key import in_millis
 from sparkdrain.shuffle.keys import key_codec
 from timers_state import Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from sparkdrain.panes.behaviors import Closing, OnTime
     from sparkdrain.panes.budget import Budget
+    from sparkdrain.panes.firing import Pane
     from sparkdrain.panes.grouping import Batch
     from sparkdrain.panes.key_windows import OpenWindow
     from sparkdrain.panes.round_blocks import RoundBlocks
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from timers_state import Overlay
 
 _COUNT = struct.Struct(">i")
-
-Pane = tuple[Any, Any]
-"""What goes with a pane, and its values."""
+# Values of a pane may take some megabytes.
+_BATCH = 64
 
 
 def needs_no_times(windowing: Any) -> bool:
@@ -70,9 +69,9 @@ class TriggeredGrouping:
         _, self._decode_key = key_codec(key_coder)
         self._decode_elements = coding.windowed_values.decode
         self._encode_values = coding.values.encode
-        self._values = PaneValues(coding.coder, scratch)
         self._by_window = needs_no_times(windowing)
         self._rules = Rules.of(windowing, coding.window, closing, on_time)
+        self._firing = Firing(self._rules, PaneValues(coding.coder, scratch))
         self._overlay = overlay
         self._state_id = state_id
         self._blocks = blocks
@@ -91,35 +90,12 @@ class TriggeredGrouping:
 
     def process(self, frontier: int, now: int) -> Iterator[Batch]:
         """See ``Grouping``."""
-        for section, _, groups in self._arrivals.sorted_out(self._blocks.drain()):
-            if self._by_window and frontier >= self._rules.times(section).expiry:
-                self.dropped += values_in(groups[1])
-                continue
-            by_key: dict[bytes, list[bytes]] = defaultdict(list)
-            for key, chunk in zip(*groups, strict=True):
-                by_key[key].append(chunk)
-            for key, chunks in by_key.items():
-                panes = self._put(key, section, chunks, frontier, now)
-                yield from self._batches(key, panes)
+        return self._batches(self._processed(frontier, now))
 
     def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
         """See ``Grouping``."""
-        for key, timer in self._due(Domain.EVENT, frontier, budget):
-            windows = self._windows(key)
-            found = windows.of_timer(timer.window)
-            if found is not None:
-                found.state.event = None
-                panes = self._at_time(windows, found, timer.time, now)
-                windows.save(now)
-                yield from self._batches(key, panes)
-        for key, timer in self._due(Domain.PROCESSING, now, budget):
-            windows = self._windows(key)
-            found = windows.of_timer(timer.window)
-            if found is not None:
-                found.state.wake = None
-                pane = self._ask(windows, found, frontier, now, by_timer=False)
-                windows.save(now)
-                yield from self._batches(key, [pane] if pane is not None else [])
+        yield from self._batches(self._ended(frontier, now, budget))
+        yield from self._batches(self._woken(frontier, now, budget))
 
     def hold(self) -> int:
         """See ``Grouping``."""
@@ -149,9 +125,53 @@ class TriggeredGrouping:
     def _windows(self, key: bytes) -> KeyWindows:
         return KeyWindows(self._rules, self._overlay.scope(self._state_id, key))
 
-    def _batches(self, key: bytes, panes: list[Pane]) -> Iterator[Batch]:
-        for context, values in panes:
-            yield context, [(self._decode_key(key), values)]
+    def _batches(self, panes: Iterable[tuple[bytes, Pane]]) -> Iterator[Batch]:
+        """Panes of several keys together, if they are alike."""
+        pairs: list[Any] = []
+        context: Any = None
+        for key, (found, values) in panes:
+            if found is not context or len(pairs) >= _BATCH:
+                if pairs:
+                    yield context, pairs
+                    pairs = []
+                context = found
+            pairs.append((self._decode_key(key), values))
+        if pairs:
+            yield context, pairs
+
+    def _processed(self, frontier: int, now: int) -> Iterator[tuple[bytes, Pane]]:
+        for section, _, groups in self._arrivals.sorted_out(self._blocks.drain()):
+            if self._by_window and frontier >= self._rules.times(section).expiry:
+                self.dropped += values_in(groups[1])
+                continue
+            by_key: dict[bytes, list[bytes]] = defaultdict(list)
+            for key, chunk in zip(*groups, strict=True):
+                by_key[key].append(chunk)
+            for key, chunks in by_key.items():
+                for pane in self._put(key, section, chunks, frontier, now):
+                    yield key, pane
+
+    def _ended(self, frontier: int, now: int, budget: Budget) -> Iterator[tuple[bytes, Pane]]:
+        for key, timer in self._due(Domain.EVENT, frontier, budget):
+            windows = self._windows(key)
+            found = windows.of_timer(timer.window)
+            if found is not None:
+                found.state.event = None
+                panes = self._firing.at_time(windows, found, timer.time, now)
+                windows.save(now)
+                for pane in panes:
+                    yield key, pane
+
+    def _woken(self, frontier: int, now: int, budget: Budget) -> Iterator[tuple[bytes, Pane]]:
+        for key, timer in self._due(Domain.PROCESSING, now, budget):
+            windows = self._windows(key)
+            found = windows.of_timer(timer.window)
+            if found is not None:
+                found.state.wake = None
+                pane = self._firing.ask(windows, found, frontier, now, by_timer=False)
+                windows.save(now)
+                if pane is not None:
+                    yield key, pane
 
     def _due(self, domain: Domain, up_to: int, budget: Budget) -> Iterator[tuple[bytes, Any]]:
         overlay, state_id = self._overlay, self._state_id
@@ -174,7 +194,7 @@ class TriggeredGrouping:
             else:
                 touched = self._add_elements(windows, chunk, touched, frontier, now)
         asked = [
-            self._ask(windows, windows.find(window), frontier, now, by_timer=False)
+            self._firing.ask(windows, windows.find(window), frontier, now, by_timer=False)
             for window in touched
         ]
         windows.save(now)
@@ -260,88 +280,3 @@ class TriggeredGrouping:
                 else:
                     arrived[encoded] = [element]
         return arrived
-
-    def _at_time(self, windows: KeyWindows, found: OpenWindow, time: int, now: int) -> list[Pane]:
-        """The panes at the end of a window, or at its expiry."""
-        state, expired = found.state, time >= found.times.expiry
-        panes: list[Pane] = []
-        if not state.finished:
-            if time >= found.times.end and self._rules.trigger.awaits_end(state.slots):
-                self._rules.trigger.end(state.slots)
-                pane = self._ask(windows, found, time, now, by_timer=True)
-                if pane is not None:
-                    panes.append(pane)
-            closed = state.finished or bool(panes)
-            if expired and not closed and (state.fresh or self._rules.closing is Closing.ALWAYS):
-                panes.append(self._pane(windows, found, time, finished=True, by_timer=True))
-        found.gone = expired
-        return panes
-
-    def _ask(
-        self, windows: KeyWindows, found: OpenWindow, watermark: int, now: int, *, by_timer: bool
-    ) -> Pane | None:
-        """Ask the trigger of a window; a pane if it fires and there is something to say."""
-        state, times, trigger = found.state, found.times, self._rules.trigger
-        moment = Moment(watermark, now, times.end)
-        if state.finished or not trigger.should_fire(state.slots, moment):
-            return None
-        finished = trigger.fire(state.slots, moment)
-        is_on_time = by_timer and watermark >= times.end and not state.panes_on_time
-        if (
-            state.fresh
-            or (is_on_time and self._rules.on_time is OnTime.ALWAYS)
-            or (finished and self._rules.closing is Closing.ALWAYS)
-        ):
-            return self._pane(windows, found, watermark, finished=finished, by_timer=by_timer)
-        if finished:
-            self._finish(windows, found)
-        return None
-
-    def _pane(
-        self,
-        windows: KeyWindows,
-        found: OpenWindow,
-        watermark: int,
-        *,
-        finished: bool,
-        by_timer: bool,
-    ) -> Pane:
-        state, times = found.state, found.times
-        last = finished or (by_timer and watermark >= times.expiry)
-        info = self._pane_info(found, watermark, last=last, by_timer=by_timer)
-        time = self._rules.output_time.of_pane(times, state.hold)
-        context = WindowedValue(None, in_millis(timestamp(time)), (found.window,), info)
-        values = self._values.of(windows.chunks(found))
-        state.fresh = False
-        if self._rules.discards:
-            windows.clear(found)
-        # An empty pane on time may still come, which is to stand where the others did.
-        if watermark >= times.end or not self._rules.trigger.has_ontime_pane:
-            state.hold = None
-        if finished:
-            self._finish(windows, found)
-        return context, values
-
-    def _pane_info(
-        self, found: OpenWindow, watermark: int, *, last: bool, by_timer: bool
-    ) -> PaneInfo:
-        state = found.state
-        index, on_time = state.panes, state.panes_on_time
-        state.panes += 1
-        if watermark < found.times.end and not on_time:
-            return PaneInfo(index == 0, last, PaneInfoTiming.EARLY, index, -1)
-        state.panes_on_time += 1
-        timing = PaneInfoTiming.LATE
-        if watermark < found.times.end:
-            # Late data moved the end of the window.
-            timing = PaneInfoTiming.EARLY
-        elif by_timer and on_time == 0:
-            timing = PaneInfoTiming.ON_TIME
-        return PaneInfo(index == 0, last, timing, index, on_time)
-
-    def _finish(self, windows: KeyWindows, found: OpenWindow) -> None:
-        windows.clear(found)
-        state = found.state
-        state.finished = True
-        state.fresh = False
-        state.hold = None
