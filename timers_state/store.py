@@ -71,7 +71,8 @@ class Batch:
     @property
     def size(self) -> int:
         """The bytes in all rows and values."""
-        return sum(len(row) + len(value) for _, row, value in self.changes)
+        parts = (self._parts, self._times, self._tags)
+        return sum(sum(map(len, part[1::3])) + sum(map(len, part[2::3])) for part in parts)
 
     def __len__(self) -> int:
         return (len(self._parts) + len(self._times) + len(self._tags)) // 3

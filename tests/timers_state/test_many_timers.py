@@ -42,6 +42,7 @@ print(fired, used() - before)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("keys", [1_000_000, 1000, 1])
 def test_a_million_timers_due_at_once_pass_in_bounded_memory(keys, tmp_path):
     arguments = [str(keys), str(1_000_000 // keys), str(BUDGET), str(tmp_path / "s")]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import consumes, invariant, rule
-from test_overlay_machine import STATES, OverlayMachine, domains, numbers
+from test_overlay_machine import STATES, OverlayMachine, domains, numbers, places
 
 from timers_state import MemoryStore, Overlay, RoundStore, key_group, open_store
 from timers_state.errors import RoundPrepared, StaleScope
@@ -131,7 +131,29 @@ class RoundMachine(OverlayMachine):
             }
 
 
+class KeptMachine(RoundMachine):
+    """Only what stays in memory after a commit, so that it is met more often."""
+
+    keep_a_cell = let_go_of_kept_cells = None
+    add_to_an_accumulator = begin_to_read = what_was_begun_shows_no_later_change = None
+    add_to_a_set = remove_from_a_set = read_a_set = None
+    put_into_a_map = remove_from_a_map = read_a_map = None
+    put_into_a_multimap = remove_from_a_multimap = read_a_multimap = None
+    append_to_an_ordered_list = clear_a_range_of_an_ordered_list = None
+    read_a_range_of_an_ordered_list = clear_a_cell = None
+
+    @rule(place=places)
+    def clear_a_bag(self, place):
+        for cell in self.cells("bag", place):
+            cell.clear()
+        self.model[place[0]].bags.pop(place[1:], None)
+
+
 TestRounds = RoundMachine.TestCase
 TestRounds.settings = settings(
-    max_examples=20, stateful_step_count=60, deadline=None, report_multiple_bugs=False
+    max_examples=15, stateful_step_count=60, deadline=None, report_multiple_bugs=False
+)
+TestKept = KeptMachine.TestCase
+TestKept.settings = settings(
+    max_examples=15, stateful_step_count=60, deadline=None, report_multiple_bugs=False
 )

@@ -186,6 +186,51 @@ def test_timers_that_are_set_while_timers_fire_take_part(overlay):
     assert overlay.first_time(1, Domain.EVENT) == 6
 
 
+def next_round(overlay):
+    overlay.prepare()
+    overlay.commit()
+
+
+def test_a_timer_before_those_that_were_looked_at_is_found_after_a_commit(overlay):
+    overlay.scope(1, b"late").timers(Domain.EVENT).set(10, b"t")
+    next_round(overlay)
+    assert overlay.first_time(1, Domain.EVENT) == 10
+    overlay.scope(1, b"early").timers(Domain.EVENT).set(5, b"t")
+    next_round(overlay)
+    assert overlay.first_time(1, Domain.EVENT) == 5
+    assert overlay.next_due(1, Domain.EVENT, 7) == b"early"
+
+
+def test_a_timer_that_is_moved_in_every_round_leaves_no_rows_behind(overlay):
+    for time in (5, 9, 9, 7):
+        overlay.scope(1, b"k").timers(Domain.EVENT).set(time, b"t", payload=b"%d" % time)
+        next_round(overlay)
+        assert overlay.first_time(1, Domain.EVENT) == time
+    assert len(list(overlay.store.iterate_rows(b"\x02", b"\x04"))) == 2
+    assert overlay.scope(1, b"k").timers(Domain.EVENT).pop_due(7) == (7, b"", b"t", b"", b"7")
+    next_round(overlay)
+    assert not list(overlay.store.iterate_rows(b"\x02", b"\x04"))
+
+
+def test_a_bag_is_read_appended_and_cleared_across_rounds(overlay):
+    expected = []
+    for turn in range(12):
+        bag = overlay.scope(1, b"k").bag(b"b")
+        assert list(bag.read()) == expected
+        assert [item for segment in bag.segments() for item in segment] == expected
+        assert bag.is_empty() == (not expected)
+        if turn % 4 == 3:
+            bag.clear()
+            expected = []
+            assert list(bag.read()) == []
+        if turn % 3:
+            bag.append(b"%d" % turn * (1 + turn * 1000))  # beyond what is kept, in the end
+            expected.append(b"%d" % turn * (1 + turn * 1000))
+        next_round(overlay)
+    overlay.rollback()
+    assert list(overlay.scope(1, b"k").bag(b"b").read()) == expected
+
+
 def test_a_round_without_changes_writes_nothing(tmp_path):
     overlay = Overlay(RoundStore(tmp_path / "s"), 1 << 20, rounds=True)
     assert overlay.scope(1, b"k").value(b"v").get() is None
