@@ -335,6 +335,34 @@ def test_a_side_input_is_ready_with_its_first_pane_and_the_latest_one_counts():
     assert in_rounds(build) == [[(1, "old")], [(2, "old")], [(3, "new")]]
 
 
+def test_the_end_of_the_global_window_is_not_waited_for():
+    fires = trigger.AfterWatermark(early=trigger.AfterCount(1))
+    build = changing(updates(), trigger.AccumulationMode.DISCARDING, fires=fires)
+    assert in_rounds(build) == [[(1, "old")], [(2, "old")], [(3, "new")]]
+
+
+def test_early_panes_that_are_discarded_are_parts_of_their_window():
+    stream = (
+        script()
+        .add_elements(at(1), tag="main")
+        .add_elements(at(2), tag="side")
+        .add_elements(at(3), tag="side")
+        .advance_watermark_to(10, tag="side")
+    )
+
+    def build(p):
+        numbers, others = both(p, stream)
+        side = others | "side windows" >> beam.WindowInto(
+            FixedWindows(10),
+            trigger=trigger.AfterWatermark(early=trigger.AfterCount(1)),
+            accumulation_mode=trigger.AccumulationMode.DISCARDING,
+        )
+        main = numbers | beam.WindowInto(FixedWindows(10))
+        return main | beam.Map(lambda n, s: (n, sorted(s)), AsList(side))
+
+    assert in_rounds(build) == [[(1, [2, 3])]]
+
+
 def test_panes_that_accumulate_add_to_a_side_input():
     build = changing(updates(), trigger.AccumulationMode.ACCUMULATING, AsList)
     assert in_rounds(build) == [[(1, ["old"])], [(2, ["old"])], [(3, ["old", "new"])]]

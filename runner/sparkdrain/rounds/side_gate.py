@@ -95,13 +95,21 @@ class FrontGate(Gate):
         parking: where.
         sorter: takes blocks apart.
         blocks: where those of a round are until its side inputs are there.
+        feed: takes windowed values in place of a block of them, if the input only feeds these.
     """
 
     def __init__(
-        self, inner: Input, doors: Doors, parking: Parking, sorter: Sorter, blocks: RoundBlocks
+        self,
+        inner: Input,
+        doors: Doors,
+        parking: Parking,
+        sorter: Sorter,
+        blocks: RoundBlocks,
+        feed: Callable[[list[Any]], None] | None = None,
     ) -> None:
         super().__init__(inner, doors, parking, inner.take)
         self._sorter = sorter
+        self._feed = feed
         self._blocks = blocks
 
     def take(self, payload: memoryview) -> None:
@@ -138,7 +146,9 @@ class FrontGate(Gate):
 
     def _sort(self, payload: memoryview) -> None:
         for lot in self._sorter.sort(payload, self._admits, self._parking.passed):
-            if lot.door is None:
+            if lot.door is None and lot.elements is not None and self._feed is not None:
+                self._feed(lot.elements)
+            elif lot.door is None:
                 self._outlet(memoryview(lot.payload))
             else:
                 self._parking.park(lot.door, bytes(lot.payload), lot.count, lot.earliest)

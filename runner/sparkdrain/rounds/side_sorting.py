@@ -30,6 +30,8 @@ class Lot:
     payload: Any
     count: int = 0
     earliest: int = 0
+    elements: list[Any] | None = None
+    """What is in the block, if it had to be decoded, and is let through as a whole."""
 
 
 class Sorter(Protocol):
@@ -43,6 +45,18 @@ class Sorter(Protocol):
 
     def sort(self, payload: memoryview, admits: Admits, frontier: int) -> Iterator[Lot]:
         """A block by doors; see ``Doors.split`` for ``frontier``."""
+
+
+def _admitted(elements: list[Any], doors: Doors, admits: Admits, frontier: int) -> bool:
+    """Whether all elements are let through."""
+    admitted = set()
+    for element in elements:
+        for window in element.windows:
+            if window not in admitted:
+                if not all(d is not None and admits(d) for d in doors.split([window], frontier)):
+                    return False
+                admitted.add(window)
+    return True
 
 
 class _Sorted:
@@ -67,10 +81,6 @@ class _Sorted:
                 self.lots[door].append(_in_windows(element, windows))
         if let_in:
             self.lots[None].append(_in_windows(element, let_in))
-
-    def is_let_in(self, count: int) -> bool:
-        """Whether all of so many elements are let through as they are."""
-        return not self.dropped and len(self.lots) == 1 and len(self.lots.get(None, ())) == count
 
 
 def _in_windows(element: Any, windows: list[Any]) -> Any:
@@ -116,13 +126,13 @@ class RunSorter:
     def _each(self, run: memoryview, admits: Admits, frontier: int) -> Iterator[Lot]:
         ((context, values),) = read_runs(run, self._coding)
         elements = values if context is None else [context.with_value(v) for v in values]
+        if _admitted(elements, self._doors, admits, frontier):
+            yield Lot(None, run, elements=elements)
+            return
         found = _Sorted(self._doors, admits, frontier)
         for element in elements:
             found.add(element)
         self.dropped += found.dropped
-        if found.is_let_in(len(elements)):
-            yield Lot(None, run)
-            return
         for door, lot in found.lots.items():
             yield Lot(door, mixed_run(lot, self._coding), len(lot), _earliest(lot))
 
@@ -150,11 +160,14 @@ class GroupSorter:
         for key, chunk in groups:
             elements = self._values.decode(chunk)
             found = _Sorted(self._doors, admits, frontier)
-            for element in elements:
-                found.add(element)
-            self.dropped += found.dropped
-            as_it_is = found.is_let_in(len(elements))
-            whole = whole and as_it_is
+            as_it_is = _admitted(elements, self._doors, admits, frontier)
+            if as_it_is:
+                found.lots[None] = elements
+            else:
+                whole = False
+                for element in elements:
+                    found.add(element)
+                self.dropped += found.dropped
             for door, lot in found.lots.items():
                 keys, chunks = parts.setdefault(door, ([], []))
                 keys.append(key)

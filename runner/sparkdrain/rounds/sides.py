@@ -11,11 +11,12 @@ from apache_beam.pvalue import SideInputData
 from sparkdrain.graph.plan import EdgeId, EdgeKind, PCollectionId
 from sparkdrain.graph.state_ids import parked_state_id
 from sparkdrain.panes.round_blocks import RoundBlocks
+from sparkdrain.rounds.inputs import ElementInput
 from sparkdrain.rounds.side_doors import Doors, View
 from sparkdrain.rounds.side_gate import BackGate, FrontGate, Gate
 from sparkdrain.rounds.side_parking import Parking
 from sparkdrain.rounds.side_sorting import GroupSorter, RunSorter
-from sparkdrain.rounds.side_stream import SideStream, side_stream_for
+from sparkdrain.rounds.side_stream import SideStream, TriggeredStream, side_stream_for
 from sparkdrain.watermarks.frontier import least
 
 if TYPE_CHECKING:
@@ -53,6 +54,12 @@ class Sides:
         """A round begins, before which the frontiers of edges were at these times."""
         for edge, stream in self.streams.items():
             stream.begin(frontiers[edge])
+
+    def change(self, stage: Stage) -> bool:
+        """Whether a side input of a stage may change after it was ready, in its one window."""
+        return any(
+            isinstance(self.streams[side.edge], TriggeredStream) for side in stage.side_inputs
+        )
 
     def run(self, turns: Mapping[EdgeId, Turn], shards: Iterable[RoundShard]) -> None:
         """All blocks of the round were taken: see what is ready now, before anything is fed."""
@@ -120,7 +127,9 @@ class Sides:
                 sorter = GroupSorter(doors, codings.elements(main, values))
             room = self._slot.options.memory_bytes // _SHARE
             blocks = RoundBlocks(room, lambda: self._slot.directory)
-            gate = FrontGate(make(source), doors, parking, sorter, blocks)
+            inner = make(source)
+            feed = source.feed_windowed if isinstance(inner, ElementInput) else None
+            gate = FrontGate(inner, doors, parking, sorter, blocks, feed)
         for side in waits:
             self._gates[side.edge].append(gate)
         return gate

@@ -115,7 +115,7 @@ class RoundSlot:
             SideInputState(edges, self.sides.content),
             state_maker(self._plan, stage, self.codings, self.overlay),
             compiled=self._options.compiled,
-            changing_side_inputs=True,
+            changing_side_inputs=self.sides.change(stage),
         )
 
     # --- what inputs need ---------------------------------------------------------------------

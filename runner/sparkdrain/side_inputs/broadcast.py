@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam import coders
 from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, DefaultTrigger
 from apache_beam.transforms.trigger import _Never as Never
+from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, WindowedWriter
 
@@ -24,19 +25,20 @@ if TYPE_CHECKING:
 def comes_with_window(windowing: Any) -> bool:
     """Whether the content of a window is all that is in it, once the window has ended.
 
-    Early panes that are discarded are parts of it; Beam's own tests expect them together.
+    Early panes that are discarded are parts of it; Beam's own tests expect them together. But
+    nobody waits for the end of the global window: its latest pane is its content.
     """
     trigger = windowing.triggerfn
-    return not windowing.windowfn.is_merging() and (
-        type(trigger) in (DefaultTrigger, Never)
-        or (
-            type(trigger) is AfterWatermark
-            and (
-                windowing.accumulation_mode == AccumulationMode.DISCARDING
-                or not (trigger.early or trigger.late)
-            )
-        )
-    )
+    if windowing.windowfn.is_merging() or type(trigger) not in (
+        DefaultTrigger,
+        Never,
+        AfterWatermark,
+    ):
+        return False
+    if type(trigger) is not AfterWatermark or not (trigger.early or trigger.late):
+        return True
+    discards = windowing.accumulation_mode == AccumulationMode.DISCARDING
+    return discards and windowing.windowfn != GlobalWindows()
 
 
 def broadcast_writer(
