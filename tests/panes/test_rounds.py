@@ -138,3 +138,14 @@ def test_the_last_pane_of_a_window_comes_if_something_came_or_always(closing, tm
         assert driven.round(frontier=29 * SECOND) == []
         last = driven.round(frontier=30 * SECOND)
         assert [pane[4] for pane in last] == ([[]] if closing is Closing.ALWAYS else [])
+
+
+def test_a_last_pane_that_there_was_no_time_for_holds_the_output_back(tmp_path):
+    mode = trigger.AccumulationMode.DISCARDING
+    windowing = Windowing(window.FixedWindows(10), trigger.DefaultTrigger(), mode, None, 20)
+    driven = Rounds(windowing, tmp_path, closing=Closing.ALWAYS)
+    driven.round([("k", 1, 1)], 10 * SECOND)
+    assert driven.round(frontier=40 * SECOND, firings=0) == []
+    assert driven.grouping.hold() == 30 * SECOND - 1000
+    assert len(driven.round(frontier=40 * SECOND)) == 1
+    assert driven.grouping.hold() == END

@@ -7,6 +7,7 @@ as they travelled, and a timer. At the end of the window the bag is merged by ke
 from __future__ import annotations
 
 import struct
+from contextlib import closing as closed_after
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, DefaultTrigger
@@ -24,7 +25,7 @@ from sparkdrain.shuffle.merging import GroupMerger
 from timers_state import Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from pathlib import Path
 
     from sparkdrain.panes.arrivals import Groups
@@ -145,8 +146,9 @@ class WindowEndGrouping:
 
     def hold(self) -> int:
         """See ``Grouping``."""
-        first = self._overlay.first_time(self._state_id, Domain.EVENT)
-        return END if first is None else whole_millis(first - 1)
+        domains = (Domain.EVENT, Domain.EXPIRY) if self._closes_always else (Domain.EVENT,)
+        times = [self._overlay.first_time(self._state_id, domain) for domain in domains]
+        return min((whole_millis(time - 1) for time in times if time is not None), default=END)
 
     def next_wake(self) -> int | None:
         """See ``Grouping``: processing time does not count here."""
@@ -205,17 +207,16 @@ class WindowEndGrouping:
             self._wait(group, window, groups)
             return
         panes = scope.map(_PANES_TAG, window.section)
-        merger = GroupMerger(self._memory_bytes, self._scratch)
-        merger.add(encode_groups(b"", *groups))
-        for _, key, chunks in merger.groups():
-            before = panes.get(key)
-            if before == _CLOSED:
-                self.dropped += values_in(chunks)
-                continue
-            index = _number(before)
-            self._count_pane(scope, window, key, index + 1)
-            context = window.context(index, on_time=False, last=not self._fires_late)
-            yield context, [(self._decode_key(key), self._values.of(_loaded(chunks)))]
+        with closed_after(self._merged([encode_groups(b"", *groups)])) as merged:
+            for key, chunks in merged:
+                before = panes.get(key)
+                if before == _CLOSED:
+                    self.dropped += values_in(_loaded(chunks))
+                    continue
+                index = _number(before)
+                self._count_pane(scope, window, key, index + 1)
+                context = window.context(index, on_time=False, last=not self._fires_late)
+                yield context, [(self._decode_key(key), self._values.of(_loaded(chunks)))]
 
     def _end(
         self, group: bytes, window: EndingWindow, budget: Budget
@@ -223,24 +224,32 @@ class WindowEndGrouping:
         """The pairs of all keys of a key group whose window's time has come, and their sizes."""
         scope = self._overlay.scope(self._state_id, group)
         bag = scope.bag(_VALUES, window.section)
-        merger = GroupMerger(self._memory_bytes, self._scratch)
-        in_memory = self._values.in_memory
-        for payload in bag.read():
-            merger.add(payload)
-        bag.clear()
         stays = window.fires < window.times.expiry
-        for _, key, chunks in merger.groups():
-            if stays:
-                self._count_pane(scope, window, key, 1)
-            size = _size_in_memory(chunks)
-            if size is None:
-                yield (self._decode_key(key), self._values.of(_loaded(chunks))), _PAIR_BYTES
-            else:
-                yield (self._decode_key(key), in_memory(chunks)), size + _PAIR_BYTES
-            budget.spend()
-        merger.close()
+        in_memory = self._values.in_memory
+        with closed_after(self._merged(bag.read())) as merged:
+            for key, chunks in merged:
+                if stays:
+                    self._count_pane(scope, window, key, 1)
+                size = _size_in_memory(chunks)
+                if size is None:
+                    yield (self._decode_key(key), self._values.of(_loaded(chunks))), _PAIR_BYTES
+                else:
+                    yield (self._decode_key(key), in_memory(chunks)), size + _PAIR_BYTES
+                budget.spend()
+        bag.clear()
         if not stays:
             self._forget(scope, window.section)
+
+    def _merged(self, payloads: Iterable[bytes]) -> Generator[tuple[bytes, list[Any]]]:
+        """Keys and their chunks, which can be loaded until the next key is asked for."""
+        merger = GroupMerger(self._memory_bytes, self._scratch)
+        try:
+            for payload in payloads:
+                merger.add(payload)
+            for _, key, chunks in merger.groups():
+                yield key, chunks
+        finally:
+            merger.close()
 
     def _closes(self, window: EndingWindow) -> bool:
         """Whether the pane on time is the last."""
