@@ -95,10 +95,11 @@ def gate(overlay, tmp_path):
     return make_gate(overlay, tmp_path)
 
 
-def make_gate(overlay, tmp_path, room=1 << 20):
+def make_gate(overlay, tmp_path, room=1 << 20, **settings):
     stream, doors = global_doors()
     blocks = RoundBlocks(room, lambda: tmp_path)
-    gate = FrontGate(Inner(), doors, Parking(overlay, 1), RunSorter(doors, CODING), blocks)
+    sorter = RunSorter(doors, CODING)
+    gate = FrontGate(Inner(), doors, Parking(overlay, 1), sorter, blocks, **settings)
     gate.stream = stream
     return gate
 
@@ -165,6 +166,17 @@ def test_blocks_beyond_the_room_for_them_are_on_disk_until_the_round_is_processe
     blocks = [block(n * 1000) for n in range(1, 20)]
     play(gate, BEGIN, *blocks)
     assert gate.inner.taken == [n * 1000 for n in range(1, 20)]
+
+
+def test_elements_that_go_on_need_their_side_inputs_until_the_last_is_done(overlay, tmp_path):
+    gate = make_gate(overlay, tmp_path, lasting=True)
+    play(gate, 3000)
+    assert gate.passed() == 3000
+    gate.inner.held = 8000
+    play(gate, 9000)
+    assert gate.passed() == 3000
+    gate.inner.held = END
+    assert gate.passed() == 9000
 
 
 class Sink:

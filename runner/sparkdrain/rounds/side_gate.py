@@ -15,6 +15,7 @@ from apache_beam.transforms.window import WindowedValue
 from sparkdrain.rounds.inputs import ElementInput
 from sparkdrain.shuffle.elements import mixed_run
 from sparkdrain.stages.shard import Source
+from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ class Gate:
         return "side input" if self._parking.hold() < self.inner.hold() else self.inner.reason
 
     def passed(self) -> int:
-        """The time up to which nothing will ask for side inputs anymore."""
+        """The time up to which no window of a side input will be read anymore."""
         return min(self._parking.passed, self.inner.hold())
 
     def _admits(self, door: bytes) -> bool:
@@ -96,6 +97,8 @@ class FrontGate(Gate):
         sorter: takes blocks apart.
         blocks: where those of a round are until its side inputs are there.
         feed: takes windowed values in place of a block of them, if the input only feeds these.
+        lasting: whether an element may go on beyond the end of its window, as one does that is
+            processed in parts: its side inputs are needed until the input has nothing left.
     """
 
     def __init__(
@@ -106,11 +109,23 @@ class FrontGate(Gate):
         sorter: Sorter,
         blocks: RoundBlocks,
         feed: Callable[[list[Any]], None] | None = None,
+        *,
+        lasting: bool = False,
     ) -> None:
         super().__init__(inner, doors, parking, inner.take)
+        self._lasting = lasting
+        self._idle_at = BEGIN
         self._sorter = sorter
         self._feed = feed
         self._blocks = blocks
+
+    def passed(self) -> int:
+        """See ``Gate``."""
+        if not self._lasting:
+            return super().passed()
+        if self.inner.hold() == END:
+            self._idle_at = self._parking.passed
+        return self._idle_at
 
     def take(self, payload: memoryview) -> None:
         """See ``Input``."""

@@ -12,6 +12,7 @@ from sparkdrain.graph.plan import EdgeId, EdgeKind, PCollectionId
 from sparkdrain.graph.state_ids import parked_state_id
 from sparkdrain.panes.round_blocks import RoundBlocks
 from sparkdrain.rounds.inputs import ElementInput
+from sparkdrain.rounds.restrictions import RestrictionInput
 from sparkdrain.rounds.side_doors import Doors, View
 from sparkdrain.rounds.side_gate import BackGate, FrontGate, Gate
 from sparkdrain.rounds.side_parking import Parking
@@ -129,7 +130,8 @@ class Sides:
             blocks = RoundBlocks(room, lambda: self._slot.directory)
             inner = make(source)
             feed = source.feed_windowed if isinstance(inner, ElementInput) else None
-            gate = FrontGate(inner, doors, parking, sorter, blocks, feed)
+            lasting = isinstance(inner, RestrictionInput)
+            gate = FrontGate(inner, doors, parking, sorter, blocks, feed, lasting=lasting)
         for side in waits:
             self._gates[side.edge].append(gate)
         return gate

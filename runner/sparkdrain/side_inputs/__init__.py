@@ -1,4 +1,5 @@
-"""Owns side inputs: publishing them once per executor, and reading them from there.
+"""Owns side inputs: what is published of them, and reading it.
 
-Never keeps a side input in memory. Start at ``file`` (what is published).
+Never keeps a side input in memory beyond a budget. Start at ``file`` (in batch, a file that every
+executor gets once) and ``windows`` (in streaming, what each slot has in its state).
 """
