@@ -8,6 +8,7 @@ from collections import Counter
 import apache_beam as beam
 import pytest
 from apache_beam.io.iobase import WatermarkEstimator
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.core import WatermarkEstimatorProvider
 from apache_beam.transforms.window import FixedWindows, SlidingWindows, TimestampedValue
@@ -403,3 +404,37 @@ def test_a_stage_may_begin_with_several_splittable_dofns():
     _ = parts | beam.Flatten() | beam.ParDo(Note())
     run_in_rounds(pipeline, elements=50)
     assert sorted(elements()) == list(range(1500))
+
+
+class PollBeside(Poll):
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element,
+        beside,
+        tracker=beam.DoFn.RestrictionParam(Ranges()),
+        estimator=beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider()),
+    ):
+        for number in super().process(element, tracker, estimator):
+            yield TimestampedValue((number.value, sorted(beside)), number.timestamp)
+
+
+def test_side_inputs_of_a_window_stay_as_long_as_one_of_its_restrictions():
+    pipeline = new_pipeline()
+    beside = (
+        pipeline
+        | "Beside" >> beam.Create([1, 2, 31])
+        | "Times" >> beam.Map(lambda number: TimestampedValue(number, number))
+        | "Windows" >> beam.WindowInto(FixedWindows(10))
+    )
+    _ = (
+        pipeline
+        | beam.Create([(0, 30, 1)])
+        | beam.Map(lambda element: TimestampedValue(element, 5))
+        | beam.WindowInto(FixedWindows(10))
+        | beam.ParDo(PollBeside(), beam.pvalue.AsList(beside))
+        | beam.ParDo(Note())
+    )
+    run_in_rounds(pipeline, clock=LeapingClock())
+    # Its watermark is far beyond its window when the last of them comes.
+    assert elements() == [(number, [1, 2]) for number in range(30)]
