@@ -26,7 +26,6 @@ _FIRST_ROOM: Final = 1024
 _FIRST_LEASE: Final = SCOPE_BYTES + _FIRST_ROOM
 _MOST_ROOM: Final = 1 << 20
 _MOST_RESIDENTS: Final = 100_000
-_NOTHING: Final = Batch(0)
 
 Ident = tuple[int, bytes]
 
@@ -319,13 +318,13 @@ class Overlay:
             for ident, scope in list(self._scopes.items()):
                 if self._free >= need:
                     return
-                if scope.active:
+                if scope.active or not isinstance(scope, RoundScope):
                     continue
                 if scope.recent and not any_will_do:
                     scope.recent = False
                     continue
                 self._free += scope.leased
-                scope.spill(_NOTHING, self.store)
+                scope.let_go(self.store)
                 del self._scopes[ident]
                 self._resting[ident] = scope
                 self._rested = True

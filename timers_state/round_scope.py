@@ -21,7 +21,7 @@ from timers_state.keys import (
 )
 from timers_state.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
 from timers_state.scope import SCOPE_BYTES, KeyScope
-from timers_state.store import delete_rows
+from timers_state.store import Batch, delete_rows
 from timers_state.timer_rows import TimerRows
 from timers_state.timers import TIMERS_BYTES, Timers
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from timers_state.due_index import DueIndex
     from timers_state.known_timers import Known
     from timers_state.overlay import Overlay
-    from timers_state.store import Batch, Store
+    from timers_state.store import Store
     from timers_state.timer_rows import Ident, StoredTimers
     from timers_state.timers import Timer
 
@@ -80,7 +80,8 @@ class RoundScope(KeyScope):
         """
         if self.before_spill is not None:
             self.before_spill()
-        count = len(batch)
+        stored = self.stored
+        count = 0 if stored else len(batch)
         for window in self._erased or ():
             prefix = window_prefix(self.owner(), window)
             delete_rows(store, batch, prefix, prefix_end(prefix))
@@ -97,7 +98,7 @@ class RoundScope(KeyScope):
             kept += timers.settle(batch, store)
         if empty is not None:
             self._let_rest(empty)
-        self.stored = self.stored or len(batch) > count
+        self.stored = stored or len(batch) > count
         self.active = False
         self.room = REST_ROOM
         return kept + SCOPE_BYTES if kept or self.stored else 0
@@ -109,6 +110,12 @@ class RoundScope(KeyScope):
         if resting and self._resting is not None:
             self._resting += [found for found in resting if found() is not None]
         self._loaded = None if self.stored else {}
+
+    def let_go(self, store: Store) -> None:
+        """Lets go of everything in memory; only of a clean scope, so there is nothing to encode."""
+        encode, self.before_spill = self.before_spill, None
+        self.spill(Batch(0), store)
+        self.before_spill = encode
 
     def index(self, domain: Domain) -> DueIndex:
         """Where the timers of the domain are found across keys."""

@@ -5,7 +5,23 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from timers_state import Domain, Overlay, RoundStore
+
 PAGE = Path(__file__).parents[2] / "docs" / "state.md"
+
+
+def test_the_example_of_rounds_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text().partition("\n## Rounds\n")[2]
+    names = {"Path": Path, "Domain": Domain, "Overlay": Overlay, "RoundStore": RoundStore}
+    first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:2]
+    exec(first, names)
+    overlay = names["overlay"]
+    assert overlay.scope(7, b"key").value(b"count").get() == b"1"
+    overlay.scope(7, b"key").timers(Domain.EVENT).set(5, b"t")
+    exec(second, {**names, "now": 5})
+    assert overlay.first_time(7, Domain.EVENT) is None
+    overlay.close()
 
 
 def test_the_first_example_of_the_documentation_runs(tmp_path, monkeypatch, capsys):
