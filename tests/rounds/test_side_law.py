@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import apache_beam as beam
 import pytest
-from apache_beam.pvalue import AsIter, AsMultiMap
+from apache_beam.pvalue import AsIter, AsMultiMap, AsSingleton
 from apache_beam.testing import test_stream
 from apache_beam.transforms.sideinputs import default_window_mapping_fn
+from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -146,3 +147,60 @@ def test_elements_see_their_windows_of_side_inputs_however_these_arrive(
 
     seen = emitted(build, options=SMALL, slots=slots, elements=elements, fail=fail, attempts=1000)
     assert sorted(seen) == sorted(expected(events, main, one, two))
+
+
+@settings(
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(
+    st.lists(st.sampled_from(["main", "one"]), max_size=10),
+    st.sampled_from(["plain", "stateful"]),
+    st.integers(1, 3),
+    st.randoms(use_true_random=False),
+    st.sampled_from([0.0, 0.1]),
+)
+def test_elements_see_the_latest_value_or_wait_for_the_first(tags, reader, slots, random, failing):
+    stream = test_stream.TestStream(output_tags=["main", "one"])
+    wanted, latest = [], None
+    for number, tag in enumerate([*tags, "one"]):
+        stream.add_elements([("k", number)], tag=tag)
+        if tag == "one":
+            latest = number
+            wanted = [(n, number if seen is None else seen) for n, seen in wanted]
+        else:
+            wanted.append((number, latest))
+
+    def build(p):
+        streams = p | stream
+        side = streams["one"] | beam.WindowInto(
+            GlobalWindows(),
+            trigger=Repeatedly(AfterCount(1)),
+            accumulation_mode=AccumulationMode.DISCARDING,
+        )
+        look = beam.ParDo(Latest() if reader == "stateful" else Pair(), AsSingleton(side))
+        return streams["main"] | look
+
+    def fail(header):
+        if random.random() < failing:
+            message = "as the test wants it"
+            raise TruncatedInput(message)
+
+    seen = emitted(build, options=SMALL, slots=slots, fail=fail, attempts=1000)
+    assert sorted(seen) == wanted
+
+
+class Pair(beam.DoFn):
+    def process(self, element, side):
+        yield element[1], side[1]
+
+
+class Latest(beam.DoFn):
+    SEEN = CombiningValueStateSpec("seen", max)
+
+    def process(self, element, side, seen=beam.DoFn.StateParam(SEEN)):
+        seen.add(element[1])
+        yield element[1], side[1]
