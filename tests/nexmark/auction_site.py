@@ -33,9 +33,7 @@ def events(count: int, seed: int = 1) -> list[tuple[Event, float]]:
             seller = chance.randint(1, people)
             category = chance.choice((10, 11, 12))
             reserve = chance.randint(1, 500)
-            event = Auction(
-                auctions, "item", "", 1, reserve, stamp, expires, seller, category, ""
-            )
+            event = Auction(auctions, "item", "", 1, reserve, stamp, expires, seller, category, "")
         else:
             auction = chance.randint(max(1, auctions - 5), auctions)
             event = Bid(auction, chance.randint(1, people), chance.randint(1, 10**6), stamp, "")

@@ -68,8 +68,12 @@ QUERIES = {
 }
 
 
+def _as_told(model) -> object:
+    return json.loads(repr(model))
+
+
 def plain(result) -> object:
-    return json.loads(json.dumps(result, default=lambda value: json.loads(repr(value))))
+    return json.loads(json.dumps(result, default=_as_told))
 
 
 def count(result, pane=beam.DoFn.PaneInfoParam) -> None:
@@ -77,9 +81,7 @@ def count(result, pane=beam.DoFn.PaneInfoParam) -> None:
 
 
 def build(pipeline: beam.Pipeline, number: int, source) -> None:
-    query = importlib.import_module(
-        f"apache_beam.testing.benchmarks.nexmark.queries.query{number}"
-    )
+    query = importlib.import_module(f"apache_beam.testing.benchmarks.nexmark.queries.query{number}")
     found = source(pipeline)
     # In truth it ends; Beam refuses to group what is unbounded and global.
     found.is_bounded = True
@@ -110,9 +112,7 @@ class _Result(dict):
 
 
 def created(made):
-    return lambda p: (
-        p | beam.Create(made) | beam.MapTuple(lambda event, time: TimestampedValue(event, time))
-    )
+    return lambda p: p | beam.Create(made) | beam.MapTuple(TimestampedValue)
 
 
 def streamed(made, chance: random.Random):

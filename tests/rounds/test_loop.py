@@ -94,7 +94,8 @@ def test_gives_up_on_a_round_that_loses_data_time_and_again():
     class Losing(FakeLevels):
         def run(self, headers):
             self.ran.append((headers[0].number, headers[0].level))
-            raise TruncatedInput("gone")
+            message = "gone"
+            raise TruncatedInput(message)
 
     levels = Losing()
     with pytest.raises(TruncatedInput):

@@ -77,9 +77,7 @@ class InMemoryRounds:
         self.rounds: list[list[RoundReport]] = []
         self.schedule = Schedule(plan, slots)
         self._slots = {
-            (level, slot): RoundSlot(
-                plan, level, slot, self.layout, options, self._home(slot)
-            )
+            (level, slot): RoundSlot(plan, level, slot, self.layout, options, self._home(slot))
             for level in range(len(plan.levels))
             for slot in range(slots)
         }

@@ -54,8 +54,9 @@ def emitted_in_rounds(build: Callable[[Any], Any], **settings: Any) -> list[list
     Args:
         build: makes a PCollection of a pipeline.
         settings: see ``InMemoryRounds``; ``edit`` is called with the pipeline's proto before they
-            are made, ``watch`` with the rounds when they are over.
+            are made, ``begin`` with the rounds before they run, ``watch`` when they are over.
     """
+    begin = settings.pop("begin", lambda rounds: None)
     edit = settings.pop("edit", lambda proto: None)
     watch = settings.pop("watch", lambda rounds: None)
     _SEEN.clear()
@@ -65,6 +66,7 @@ def emitted_in_rounds(build: Callable[[Any], Any], **settings: Any) -> list[list
     edit(proto)
     rounds = _Recorded(translate(proto, streaming=True), **settings)
     try:
+        begin(rounds)
         rounds.run_to_end()
         watch(rounds)
     finally:
