@@ -218,6 +218,48 @@ def test_a_slow_source_holds_back_what_a_fast_one_has_finished():
     ]
 
 
+class Idle(beam.DoFn):
+    """Has nothing to give, and says each second that it is a second later, until the last."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element,
+        tracker=beam.DoFn.RestrictionParam(Ranges()),
+        estimator=beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider()),
+    ):
+        now = estimator.current_watermark()
+        seconds = 0 if now is None else now.micros // SECOND
+        if seconds >= element[1]:
+            tracker.try_claim(element[1])
+            return
+        estimator.set_watermark(Timestamp(seconds + 1))
+        tracker.defer_remainder(Duration(1))
+        yield from ()
+
+
+def test_an_idle_source_lets_others_get_on_as_its_watermark_does():
+    pipeline = new_pipeline()
+    busy = pipeline | "Numbers" >> beam.Create([(0, 6, 0)]) | beam.ParDo(Poll())
+    idle = pipeline | "Nothing" >> beam.Create([(0, 6)]) | beam.ParDo(Idle())
+    _ = (
+        (busy, idle)
+        | beam.Flatten()
+        | beam.WindowInto(FixedWindows(3))
+        | beam.Map(lambda number: ("all", number))
+        | beam.GroupByKey()
+        | beam.MapTuple(lambda _, numbers: sorted(numbers))
+        | beam.ParDo(Note())
+    )
+    rounds = run_in_rounds(pipeline, fail=Rounds(), clock=LeapingClock())
+    assert list(SEEN) == [
+        ([0, 1, 2], pytest.approx(2, abs=0.5)),
+        ([3, 4, 5], pytest.approx(5, abs=0.5)),
+    ]
+    # One round for each second and each number, not more.
+    assert len(rounds.rounds) < 25
+
+
 def test_what_holds_the_watermark_back_is_reported():
     pipeline = new_pipeline()
     _ = pipeline | beam.Create([(0, 3, 1)]) | "Slow" >> beam.ParDo(Poll()) | beam.ParDo(Note())
