@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from dataclasses import replace
@@ -15,6 +16,10 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Timestamp
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.errors import TruncatedInput
+from sparkdrain.rounds import clock
+from sparkdrain.rounds.messages import Feed
+from sparkdrain.types import CancelToken
+from sparkdrain.watermarks.frontier import BEGIN, END
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted, emitted_in_batch, emitted_in_rounds
 from tests.support.scripts import Mark, Pass, pairs_at_once, pairs_in_rounds
@@ -279,6 +284,19 @@ def test_timers_that_are_due_wait_for_no_new_input() -> None:
     assert time.monotonic() - started < 30
 
 
+def test_a_dofn_with_many_timers_does_not_keep_another_from_its_own() -> None:
+    def build(p):
+        pairs = pairs_in_rounds([("k", 1, 0)])(p)
+        ticks = pairs | "ticks" >> beam.ParDo(Ticking())
+        again = pairs | "again" >> beam.ParDo(Ticking())
+        once = pairs | beam.ParDo(AtNumber())
+        return (ticks, again, once) | beam.Flatten()
+
+    found = [kept for kept in emitted_in_rounds(build, elements=3, seconds=100) if kept]
+    assert any(len(element) == 3 for kept in found[:3] for element in kept)
+    assert len(found) > 60
+
+
 class OutputTime(beam.DoFn):
     TIMER = userstate.TimerSpec("timer", TimeDomain.WATERMARK)
 
@@ -516,3 +534,59 @@ def test_many_timers_of_a_key_that_are_due_at_once_fire_in_order_beyond_memory()
     )
     for key in "ab":
         assert [at for k, at in found if k == key] == list(range(timers))
+
+
+class Given:
+    """Plays one element; its input ends when ``is_done`` says so."""
+
+    def __init__(self, transform: str, element: bytes, is_done) -> None:
+        self._feeds = [{transform: Feed(((element, 0),), 0, BEGIN)}]
+        self._end = {transform: Feed((), END, 0)}
+        self._standing = {transform: Feed((), BEGIN)}
+        self._is_done = is_done
+        self.is_over = False
+
+    def next(self, *, quiet):
+        if self._feeds:
+            return self._feeds[0]
+        return self._end if quiet and self._is_done() else {}
+
+    def standing(self):
+        return self._standing
+
+    def committed(self) -> None:
+        if self._feeds:
+            ((transform, feed),) = self._feeds.pop().items()
+            self._standing = {transform: Feed((), feed.frontier, feed.frontier)}
+        elif self._is_done():
+            self.is_over = True
+
+
+def test_a_clock_that_is_set_back_fires_no_timer_twice_or_early(monkeypatch) -> None:
+    readings = itertools.chain([100, 101, 102], range(50, 1000))
+    monkeypatch.setattr(clock.time, "time_ns", lambda: next(readings) * 1_000_000_000)
+    monkeypatch.setattr(CancelToken, "wait", lambda self, seconds=None: None)
+    told = []
+
+    class Tells(clock.WallClock):
+        def now(self):
+            told.append(super().now())
+            return told[-1]
+
+    def give(rounds) -> None:
+        (source,) = rounds.plan.played
+        element = beam.coders.FastPrimitivesCoder().encode(("k", 110))
+        rounds.loop.play = Given(source.transform, element, lambda: len(flat(rounds.kept)) == 1)
+
+    found = emitted(
+        lambda p: pairs_in_rounds([("k", 110, 0)])(p) | beam.ParDo(Later()),
+        clock=Tells(),
+        begin=give,
+    )
+    assert found == [("k", [110], 110.0)]
+    assert told == sorted(told)
+    assert max(told) >= 110 * SECOND
+
+
+def flat(kept):
+    return [element for elements in kept for element in elements]

@@ -139,11 +139,16 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
     def __init__(self, kind: Kind, place: Place) -> None:
         self._kind = kind
         self._place = place
+        self._cell: Value | None = None
         self._value = _UNREAD
         self._changed = False
 
     def _stored(self) -> Value:
-        return self._place.scope().value(self._kind.tag, self._place.section)
+        cell = self._cell
+        if cell is None:
+            place = self._place
+            cell = self._cell = place.scope().value(self._kind.tag, place.section)
+        return cell
 
     def read(self) -> Any:
         value = self._value
@@ -181,12 +186,17 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         self._kind = kind
         self._fn = kind.fn
         self._place = place
+        self._cell: Value | None = None
         self._accumulator = _UNREAD
         self._changed = False
         self._empty = False
 
     def _stored(self) -> Value:
-        return self._place.scope().combining(self._kind.tag, self._place.section)
+        cell = self._cell
+        if cell is None:
+            place = self._place
+            cell = self._cell = place.scope().combining(self._kind.tag, place.section)
+        return cell
 
     def _load(self) -> Any:
         accumulator = self._accumulator

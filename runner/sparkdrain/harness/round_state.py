@@ -33,7 +33,7 @@ _PANES = PaneInfoCoderImpl()
 _UNKNOWN_PANE: Final = _PANES.encode(PANE_INFO_UNKNOWN)
 _EXPIRY: Final = b""
 # So many windows of keys are remembered as known to expire; more of them are told again.
-_MOST_KNOWN: Final = 200_000
+_MOST_KNOWN: Final = 100_000
 
 
 class RoundKeyedState(userstate.UserStateContext):

@@ -68,7 +68,7 @@ class KeyedInput:
         wait: SortedWait | None,
     ) -> None:
         self._source = source
-        self._stateful = stateful
+        self._stateful = list(stateful)
         self._coding = coding
         self._decode_key = decode_key
         self._expiry_of = expiry_of
@@ -133,9 +133,11 @@ class KeyedInput:
 
     def advance(self, turn: Turn) -> None:
         """Fire timers; windows that are over, with all their timers, are forgotten."""
-        in_time = all(self._fire(one, turn) for one in self._stateful)
+        # Nobody fires all that the budget allows in every round.
+        self._stateful = [*self._stateful[1:], *self._stateful[:1]]
+        in_time = [self._fire(one, turn) for one in self._stateful]
         self._hold = self._first_hold()
-        self._wake = self._first_wake() if in_time else turn.now
+        self._wake = self._first_wake() if all(in_time) else turn.now
 
     def _fire(self, one: Stateful, turn: Turn) -> bool:
         """Fire what is due for one DoFn; whether the budget was enough."""
@@ -148,10 +150,10 @@ class KeyedInput:
             (Domain.EXPIRY, turn.after),
         ):
             while (encoded := overlay.next_due(one.state_id, domain, up_to)) is not None:
-                if budget.is_spent():
-                    return False
                 if firing is None:
                     firing = self._firing(one, turn, processing)
+                elif budget.is_spent():  # asked later, so that each goes on in every round
+                    return False
                 if domain is Domain.EXPIRY:
                     firing.expire(encoded)
                 else:
