@@ -21,6 +21,7 @@ from sparkdrain.rounds.test_stream import ScriptClock, play_for
 from sparkdrain.types import CancelToken
 from sparkdrain.watermarks.frontier import BEGIN, END
 from tests.support.in_memory_rounds import run_in_rounds
+from tests.support.restrictions import Poll
 
 SECOND = 1_000_000
 
@@ -244,6 +245,26 @@ def test_rounds_that_fail_do_not_change_what_comes_out():
     run_in_rounds(pipeline, fail=fail)
     assert sum(1 for count in tries.values() if count > 1) > 1
     assert SEEN[-1][0] == [0, 1, 2, 3, 4]
+
+
+def test_a_restriction_goes_on_when_the_script_says_that_it_is_time():
+    pipeline = new_pipeline()
+    stream = (
+        test_stream.TestStream()
+        .add_elements([(0, 2, 10)], tag="ranges")
+        .advance_processing_time(5)
+        .add_elements(["after 5"], tag="marks")
+        .advance_processing_time(6)
+        .add_elements(["after 11"], tag="marks")
+    )
+    outputs = pipeline | stream
+    _ = (
+        (outputs["ranges"] | beam.ParDo(Poll()), outputs["marks"])
+        | beam.Flatten()
+        | beam.ParDo(Note())
+    )
+    run_in_rounds(pipeline)
+    assert [element for element, _, _ in SEEN] == [0, "after 5", 1, "after 11"]
 
 
 class Recorded:
