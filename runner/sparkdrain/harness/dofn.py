@@ -14,6 +14,8 @@ from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.core import DoFnInfo
 
+from sparkdrain.harness.everywhere import with_one_global_window
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -84,7 +86,7 @@ def load_dofn(
             factory.descriptor.pcollections[main].windowing_strategy_id
         )
     number = next(_NUMBERS)
-    _LOADED[number] = (dofn, args, kwargs, tags, windowing)
+    _LOADED[number] = (dofn, args, kwargs, tags, with_one_global_window(windowing))
     return DoFnHandle(
         dofn,
         args,
