@@ -660,3 +660,30 @@ def test_windows_that_time_has_left_behind_are_forgotten():
 
     assert len(emitted(windows_of(stream), watch=watch)) == 10
     assert left == []
+
+
+DONE = []
+
+
+class Finalized(beam.DoFn):
+    def process(self, element, finalizer=beam.DoFn.BundleFinalizerParam):
+        finalizer.register(lambda: DONE.append(element))
+        yield element
+
+
+def test_finalizers_beside_a_reader_of_side_inputs_run_though_these_change():
+    DONE.clear()
+
+    def build(p):
+        numbers, _ = both(p, updates())
+        side = numbers | "side windows" >> beam.WindowInto(
+            GlobalWindows(),
+            trigger=trigger.Repeatedly(trigger.AfterCount(1)),
+            accumulation_mode=trigger.AccumulationMode.DISCARDING,
+        )
+        apart = numbers | beam.Reshuffle() | beam.ParDo(Finalized())
+        read = numbers | beam.Map(lambda n, s: (n, s), AsSingleton(side))
+        return (apart, read) | beam.Flatten()
+
+    assert len(emitted(build)) == 6
+    assert sorted(DONE) == [1, 2, 3]

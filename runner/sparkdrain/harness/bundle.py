@@ -14,7 +14,6 @@ from sparkdrain.harness.beam import (
     ExecutionContext,
     MetricsContainer,
     memoize,
-    operations,
     proto_utils,
     statesampler,
 )
@@ -174,10 +173,9 @@ class StageBundle(BundleProcessor):
         self._start_operations()
 
     def forget_side_inputs(self) -> None:
-        """What side inputs are is read anew; to be called when no finalizer waits."""
-        for op in self.ops.values():
-            if isinstance(op, operations.DoOperation):
-                _reset(op)
+        """What side inputs are is read anew; no finalizer of their readers may wait."""
+        for transform in {side.transform for side in self._stage.side_inputs}:
+            _reset(self.ops[transform])
 
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
         """All metrics of the bundle."""
