@@ -33,7 +33,7 @@ class Entry:
         key: the user key.
         window: the window.
         tag: the cell's tag, or the timer's family.
-        kind: the kind of cell in lower case, or "event timer" or "processing timer".
+        kind: the kind of cell in lower case, or the domain of a timer, as "event timer".
         part: which part of the cell the row is (key of a map, number of a segment, ...), or the
             timer's dynamic tag.
         size: bytes of the value; of a timer, of its row in the tag index.
