@@ -95,6 +95,7 @@ class RoundReport:
         dropped: elements dropped as late, over the slot's life.
         holds: what keeps the output frontier back: (stage, reason, time).
         prepared_bytes: size of the prepared version.
+        busy: seconds that the slot was at work.
     """
 
     level: int
@@ -113,6 +114,7 @@ class RoundReport:
     dropped: int = 0
     holds: tuple[tuple[str, str, int], ...] = ()
     prepared_bytes: int = 0
+    busy: float = 0.0
 
     def encode(self) -> bytes:
         """For the wire."""

@@ -158,6 +158,7 @@ class RoundSlot:
             TruncatedInput: not all of the input was there.
             Exception: whatever user code raises. The round is undone then.
         """
+        began = self._clock()
         self._settle(header.committed)
         self._dirty = True
         attempt = random.SystemRandom().getrandbits(63)
@@ -185,7 +186,8 @@ class RoundSlot:
         outputs = self._outputs(header, turns)
         self._outbox.end(self._told(outputs))
         report = self._report(header, inputs, outputs)
-        report = replace(report, prepared_bytes=self.overlay.prepare())
+        prepared_bytes = self.overlay.prepare()
+        report = replace(report, prepared_bytes=prepared_bytes, busy=self._clock() - began)
         self._prepared = attempt
         layout = self._outbox.layout
         send(layout.reports, encode_report(self._level, self._slot, report.encode()))
