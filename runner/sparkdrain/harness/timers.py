@@ -98,7 +98,7 @@ class TimerTable:
         """Make sure that a timer does not fire."""
         if self._stored:
             encoded = self._window_impl.encode(window)
-            for domain in Domain:
+            for domain in (Domain.EVENT, Domain.PROCESSING):
                 self._scope().timers(domain).clear(family.encode(), tag.encode(), encoded)
         else:
             self._timers.pop((family, tag, window), None)
