@@ -41,7 +41,7 @@ test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, kille
 	@$(RUN) -m pytest -m 'slow or not slow' $(TESTS) $(ARGS)
 
 .PHONY: bench
-bench: java $(READY) ## Compare speed with Beam's Spark runner, FnApiRunner and PySpark
+bench: java $(READY) ## Compare speed with other runners of Beam, PySpark and bytewax
 	@$(RUN) -m benchmarks $(ARGS)
 
 .PHONY: lint

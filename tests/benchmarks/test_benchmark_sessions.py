@@ -62,6 +62,29 @@ def test_a_session_that_ends_early_is_reported_with_the_end_of_its_log(tmp_path:
         child.wait_ready(30)
 
 
+def test_a_process_that_left_the_session_is_counted_and_killed(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    work = "n = 0\nwhile True: n += 1"
+    child = session(
+        tmp_path,
+        f"c = subprocess.Popen([sys.executable, '-c', {work!r}], start_new_session=True)\n"
+        f"open({str(pid_file)!r}, 'w').write(str(c.pid))\nsay(ready=True)\n"
+        "for line in sys.stdin:\n"
+        "  while sum(os.times()[2:4]) == 0 and float(open(f'/proc/{c.pid}/stat').read()"
+        ".split()[13]) < 30: time.sleep(0.01)\n"
+        "  say(seconds=1, result=[], figures={'a (ms)': 3})\n",
+    )
+    child.wait_ready(30)
+    measured = child.run(WORK, 30)
+    assert measured.cpu > 0.1
+    assert measured.figures == {"a (ms)": 3}
+    child.close()
+    deadline = time.monotonic() + 30
+    while _runs(int(pid_file.read_text())):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_an_error_that_the_session_reports_is_the_reason(tmp_path: Path) -> None:
     child = session(tmp_path, "say(error='ValueError: bad')\n")
     with pytest.raises(SessionFailed, match=r"^ValueError: bad$"):

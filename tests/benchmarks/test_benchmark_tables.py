@@ -1,9 +1,16 @@
 from __future__ import annotations
 
-from benchmarks.jobs import Bar, Job
+from benchmarks.jobs import Bar, Goal, Job
 from benchmarks.ratios import ratios
-from benchmarks.report import PROBLEM_LENGTH, ratios_table, rows_table, startup_table
-from benchmarks.rows import Row, StartRow
+from benchmarks.report import (
+    PROBLEM_LENGTH,
+    figures_table,
+    goals_table,
+    ratios_table,
+    rows_table,
+    startup_table,
+)
+from benchmarks.rows import RATE, Row, StartRow
 
 JOB = Job(
     name="job",
@@ -11,6 +18,7 @@ JOB = Job(
     size=1000,
     what="a job",
     bars={"beam-spark": Bar(2, 5), "pyspark": Bar(None, 0.7)},
+    goals=(Goal(RATE, at_least=400), Goal("p50 (ms)", at_most=100)),
 )
 
 
@@ -77,3 +85,35 @@ def test_a_long_reason_is_cut_and_cannot_break_the_table() -> None:
 def test_start_up_is_held_to_eight_seconds_and_one() -> None:
     table = startup_table([StartRow("sparkdrain", [7.0, 8.5, 7.5], [0.9, 1.2, 1.1])])
     assert "first within 8 s, second ABOVE 1 s" in table
+
+
+def test_a_goal_is_met_by_the_median_of_the_runs() -> None:
+    delays = {"p50 (ms)": [900.0, 90.0, 80.0]}
+    table = goals_table([JOB], [row("sparkdrain", "sparkdrain", [1.0] * 3, figures=delays)])
+    rate, delay = table.splitlines()[2:]
+    assert "1,000" in rate
+    assert "≥ 400" in rate
+    assert "| met" in rate
+    assert "| 90 " in delay
+    assert "≤ 100" in delay
+    assert "| met" in delay
+
+
+def test_a_goal_that_is_missed_and_one_without_a_figure_are_called_so() -> None:
+    table = goals_table([JOB], [row("sparkdrain", "sparkdrain", [10.0])])
+    rate, delay = table.splitlines()[2:]
+    assert "NOT MET" in rate
+    assert "no figure" in delay
+
+
+def test_goals_are_of_this_runner_alone() -> None:
+    assert goals_table([JOB], [row("fnapi", "fnapi", [1.0])]) == ""
+
+
+def test_figures_of_a_run_that_failed_are_not_shown() -> None:
+    found = {"p50 (ms)": [5.0]}
+    failed = row("sparkdrain", "sparkdrain", [1.0], figures=found, problem="FAILED: no end")
+    peer = row("x", "beam-spark", [1.0], figures=found)
+    assert figures_table([failed]) == ""
+    assert "beam-spark" not in figures_table([peer])
+    assert "| 5 " in figures_table([failed, peer])
