@@ -49,10 +49,10 @@ STREAMING: tuple[Job, ...] = (
     Job(
         name="stream-keys",
         module="stream_keys",
-        size=20_000_000,
-        what="10 M keys of state in one slot, each visited twice",
+        size=10_000_000,
+        what="10 M keys of state in one slot, one in ten visited again",
         peers=(),
-        per_key=2,
+        per_key=1,
         streaming=True,
         goals=(Goal("DoFn process at peak (MB)", at_most=2000),),
         has_figures=True,
