@@ -148,7 +148,7 @@ def scripts(draw):
     st.randoms(use_true_random=False),
     st.sampled_from([0.0, 0.1]),
     st.sampled_from([2, 10_000]),
-    st.sampled_from([20_000, 256 << 20]),
+    st.sampled_from([400_000, 256 << 20]),
 )
 def test_stateful_dofns_in_rounds_make_what_they_make_of_bounded_input(
     steps, windowing, slots, random, failing, elements, memory
