@@ -278,6 +278,11 @@ class KeyScope:
             if cells is not None and tag in cells:  # it rested, and is back
                 self.room += CELL_BYTES
                 return self._cell(kind, tag, window)
+            if not self.active:  # alone it is more than the budget
+                for resting in self._resting or ():
+                    found = resting()
+                    if type(found) is kind and (found.window, found.tag) == (window, tag):
+                        return found
         stored = self.stored and (self._erased is None or window not in self._erased)
         cell = kind(self, tag, window, stored)
         cells = self._windows.get(window)
