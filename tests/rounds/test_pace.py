@@ -42,6 +42,15 @@ def test_works_for_half_of_the_time_where_rounds_alone_cost_more(cost, later):
     assert took == pytest.approx(2 * cost, rel=0.3)
 
 
+def test_gives_more_of_the_time_to_work_when_the_job_lags_behind():
+    cost, took = 0.1, 0.0
+    pace = Pace(TARGET)
+    for _ in range(100):
+        took = cost + pace.seconds
+        pace.took(took, [busy(0, 0, pace.seconds)], behind=True)
+    assert took == pytest.approx(4 * cost, rel=0.1)
+
+
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 1)), max_size=50))
 def test_always_leaves_something_to_do(rounds):
     pace = Pace(TARGET)

@@ -125,7 +125,9 @@ class RoundLoop:
                 self.levels.end_round()
             self.schedule.commit(reports)
             self.play.committed()
-            self.pace.took(time.monotonic() - started, reports)
+            wake = self.schedule.wake()
+            behind = wake is not None and wake <= self.clock.now()
+            self.pace.took(time.monotonic() - started, reports, behind=behind)
             self.tell(self.schedule, reports)
             return
 

@@ -2,7 +2,8 @@
 
 A round lasts as long as its work (what the slots did, level after level) and what it costs to have
 one at all. Only the first follows the budget. Where rounds cost more than the target allows, half
-of their time goes to work: a budget that shrank with them would end in rounds that do nothing.
+of their time goes to work: a budget that shrank with them would end in rounds that do nothing. A
+job that lags behind its sources gives three quarters to work, whatever the target.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ _MOST_ELEMENTS: Final = 5_000_000
 _LEAST_SECONDS: Final = 0.005
 # How much of a new measurement is believed, and how far the budget moves at one go.
 _BELIEF: Final = 0.2
+_ROOM: Final = 2
+_ROOM_BEHIND: Final = 4
 _SHRINK: Final = 0.5
 _GROW: Final = 1.25
 
@@ -37,11 +40,17 @@ class Pace:
         self.seconds = target_seconds / 2
         self.elements = _FIRST_ELEMENTS
 
-    def took(self, seconds: float, reports: list[RoundReport]) -> None:
-        """A round was committed that took so long."""
+    def took(self, seconds: float, reports: list[RoundReport], *, behind: bool = False) -> None:
+        """A round was committed that took so long.
+
+        Args:
+            seconds: how long.
+            reports: of its slots.
+            behind: something is due at once, so nobody waits for the end of this round alone.
+        """
         work = work_of(reports)
         self._learn(max(0.0, seconds - work))
-        goal = max(self._target, 2 * self._cost)
+        goal = max(self._target, (_ROOM_BEHIND if behind else _ROOM) * self._cost)
         ratio = (goal - self._cost) / max(work, 1e-6)
         factor = max(_SHRINK, min(_GROW, ratio))
         self.seconds = max(_LEAST_SECONDS, min(goal - self._cost, self.seconds * factor))
