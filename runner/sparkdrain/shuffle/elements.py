@@ -160,9 +160,7 @@ def mixed_run(elements: list[Any], coding: ElementCoding) -> bytes:
     return _RUN.pack(_MIXED, len(elements), 0, len(encoded)) + encoded
 
 
-def cut_runs(
-    payload: memoryview, coding: ElementCoding
-) -> Iterator[tuple[Any, int, memoryview]]:
+def cut_runs(payload: memoryview, coding: ElementCoding) -> Iterator[tuple[Any, int, memoryview]]:
     """The runs of a block, each a block of its own: shared metadata or None, count, run."""
     position = 0
     while position < len(payload):
