@@ -27,6 +27,17 @@ class Record(beam.DoFn):
         _SEEN.append(element)
 
 
+class Steady:
+    """The pace of a job that does not learn: what a round may do is always the same."""
+
+    def __init__(self, pace: Any, elements: int) -> None:
+        self._pace = pace
+        self.elements = elements
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pace, name)
+
+
 class _Recorded(InMemoryRounds):
     """Takes what was seen out of each attempt, and keeps it if that is committed."""
 
@@ -34,6 +45,8 @@ class _Recorded(InMemoryRounds):
         self.kept: list[list[Any]] = []
         self._attempt: list[Any] = []
         super().__init__(*args, **kwargs)
+        if "elements" in kwargs:
+            self.loop.pace = Steady(self.loop.pace, kwargs["elements"])
         tell = self.loop.tell
 
         def keep(schedule: Any, reports: Any) -> None:
@@ -53,7 +66,8 @@ def emitted_in_rounds(build: Callable[[Any], Any], **settings: Any) -> list[list
 
     Args:
         build: makes a PCollection of a pipeline.
-        settings: see ``InMemoryRounds``; ``edit`` is called with the pipeline's proto before they
+        settings: see ``InMemoryRounds``; the number of ``elements`` stays as it
+            is. ``edit`` is called with the pipeline's proto before they
             are made, ``begin`` with the rounds before they run, ``watch`` when they are over.
     """
     begin = settings.pop("begin", lambda rounds: None)
