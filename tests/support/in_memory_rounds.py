@@ -82,7 +82,7 @@ class InMemoryRounds:
             for slot in range(slots)
         }
         script, script_clock = play_for(plan, clock or WallClock())
-        pace = Pace(seconds * 2)
+        pace = Pace(seconds * 2, least_elements=1)
         pace.elements = elements
         self.loop = RoundLoop(
             self.schedule,

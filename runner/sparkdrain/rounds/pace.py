@@ -28,13 +28,18 @@ _GROW: Final = 1.25
 class Pace:
     """Adapts the budget of a round to a target.
 
+    Args:
+        target_seconds: how long a round should take.
+        least_elements: the budget never gets smaller.
+
     Attributes:
         seconds: how long sources and timers may go on.
         elements: how many elements they may make.
     """
 
-    def __init__(self, target_seconds: float) -> None:
+    def __init__(self, target_seconds: float, least_elements: int = _LEAST_ELEMENTS) -> None:
         self._target = target_seconds
+        self._least = least_elements
         self._cost = 0.0
         self._rounds = 0
         self.seconds = target_seconds / 2
@@ -54,7 +59,7 @@ class Pace:
         ratio = (goal - self._cost) / max(work, 1e-6)
         factor = max(_SHRINK, min(_GROW, ratio))
         self.seconds = max(_LEAST_SECONDS, min(goal - self._cost, self.seconds * factor))
-        self.elements = max(_LEAST_ELEMENTS, min(_MOST_ELEMENTS, int(self.elements * factor)))
+        self.elements = max(self._least, min(_MOST_ELEMENTS, int(self.elements * factor)))
 
     def _learn(self, cost: float) -> None:
         self._rounds += 1
