@@ -25,7 +25,7 @@ def settings(*flags: str, **others) -> Settings:
 
 def test_without_flags_every_option_has_the_default_of_the_table():
     assert settings() == Settings()
-    assert Settings() == Settings(0, 256, 1024, True, 3, (), "auto", "local[*]")
+    assert Settings() == Settings(0, 256, 1024, True, 3, False, 200, 3, (), "auto", "local[*]")
 
 
 def test_flags_arrive_in_the_settings():
@@ -35,13 +35,16 @@ def test_flags_arrive_in_the_settings():
         "--block_kb=256",
         "--compiled_stages=off",
         "--job_attempts=1",
+        "--streaming",
+        "--round_ms=500",
+        "--round_attempts=2",
         "--spark_conf=spark.a=b=c",
         "--spark_conf=spark.empty=",
         "--progress=plain",
         "--spark_master_url=yarn",
     )
     conf = (("spark.a", "b=c"), ("spark.empty", ""))
-    assert given == Settings(7, 64, 256, False, 1, conf, "plain", "yarn")
+    assert given == Settings(7, 64, 256, False, 1, True, 500, 2, conf, "plain", "yarn")
 
 
 def test_options_from_code_count_like_flags():
@@ -106,7 +109,7 @@ def test_no_option_has_the_name_of_one_of_beams():
 
 def test_every_setting_is_in_the_table_and_every_option_is_a_setting():
     fields = {field.name: field.default for field in dataclasses.fields(Settings)}
-    assert set(fields) == {option.name for option in OPTIONS} | {"spark_master_url"}
+    assert set(fields) == {option.name for option in OPTIONS} | {"spark_master_url", "streaming"}
 
 
 def test_every_option_says_what_it_does_its_unit_and_why_one_would_change_it():
