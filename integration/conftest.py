@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from pyspark import SparkContext
+from driver_session import stop_session
 from spark_cluster import SparkCluster
 
 if TYPE_CHECKING:
@@ -26,13 +26,6 @@ def cluster() -> Iterator[SparkCluster]:
         stop_session()
     if before is None:
         del os.environ["PYSPARK_PYTHON"]
-
-
-def stop_session() -> None:
-    """Stop the session that the runner has started in this process, if it has."""
-    active = SparkContext._active_spark_context
-    if active is not None:
-        active.stop()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.transforms.util import Reshuffle
 from apache_beam.transforms.window import Sessions, TimestampedValue
+from driver_session import stop_session
 
 from sparkdrain.errors import BadSetup, UserCodeError
 from tests.stages.source_distribution import source_distribution
@@ -137,7 +138,6 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=False)
 @pytest.fixture
 def executors_python(monkeypatch):
     """Sets which Python executors run, for sessions that are started in the test."""
-    from conftest import stop_session  # noqa: PLC0415 - of this directory
 
     def use(path: Path | str) -> None:
         stop_session()
