@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,23 @@ class Artifact:
     path: Path
     role_urn: str
     type_urn: str
+
+
+class ControlMessage:
+    """What our own processes tell each other: never elements, never anything of a user's."""
+
+    __slots__ = ()
+
+    def encode(self) -> bytes:
+        """For the wire."""
+        return pickle.dumps(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The inverse of ``encode``."""
+        message = pickle.loads(data)  # noqa: S301 - from our own processes
+        assert isinstance(message, cls)
+        return message
 
 
 class CancelToken:

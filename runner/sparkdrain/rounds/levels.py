@@ -13,7 +13,7 @@ from sparkdrain.errors import Cancelled
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.task import RoundTask
-from sparkdrain.shuffle.blocks import Report, decode
+from sparkdrain.shuffle.blocks import reports_in
 from sparkdrain.stages.cluster import is_local
 from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
 from sparkdrain.stages.spark_error import as_error
@@ -92,11 +92,7 @@ class SparkLevels:
                 self._partitioner,
             )
             self._exchanges[first.level] = exchange
-            return [
-                RoundReport.decode(message.payload)
-                for message in map(decode, exchange.read([layout.reports]))
-                if isinstance(message, Report)
-            ]
+            return list(map(RoundReport.decode, reports_in(exchange.read([layout.reports]))))
         except (Py4JError, CapturedException, ConnectionError) as error:
             if self._cancel.is_cancelled():
                 raise Cancelled(self._run_id) from None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sparkdrain.types import ControlMessage
 from sparkdrain.watermarks.frontier import BEGIN
 
 if TYPE_CHECKING:
@@ -28,11 +28,10 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundHeader:
+class RoundHeader(ControlMessage):
     """What a slot must know of the round that it is to run.
 
     Attributes:
-        epoch: raised before each recovery; lower ones are refused.
         number: counts rounds.
         level: of the slot.
         slot: which one it is.
@@ -47,7 +46,6 @@ class RoundHeader:
         feeds: by transform id, for sources that the driver plays.
     """
 
-    epoch: int
     number: int
     level: int
     slot: int
@@ -61,20 +59,9 @@ class RoundHeader:
     elements: int
     feeds: dict[str, Feed] = field(default_factory=dict)
 
-    def encode(self) -> bytes:
-        """For the wire."""
-        return pickle.dumps(self)
-
-    @staticmethod
-    def decode(data: bytes) -> RoundHeader:
-        """The inverse of ``encode``."""
-        header = pickle.loads(data)  # noqa: S301 - from our own driver
-        assert isinstance(header, RoundHeader)
-        return header
-
 
 @dataclass(frozen=True, slots=True)
-class RoundReport:
+class RoundReport(ControlMessage):
     """A slot's account of a round.
 
     Attributes:
@@ -88,10 +75,7 @@ class RoundReport:
         wake: the processing time at which the slot has something to do, even without input; None
             if never.
         metrics: serialized ``MonitoringInfo`` protos, over the whole life of the slot.
-        elements: how many were sent.
-        handled: how many the busiest PCollection of each stage had, over the slot's life.
         sent_bytes: size of what was sent.
-        side_bytes: bytes written per side-input partition.
         dropped: elements dropped as late, over the slot's life.
         holds: what keeps the output frontier back: (stage, reason, time).
         prepared_bytes: size of the prepared version.
@@ -107,22 +91,8 @@ class RoundReport:
     sent: frozenset[int]
     wake: int | None
     metrics: list[bytes] = field(default_factory=list)
-    elements: int = 0
-    handled: int = 0
     sent_bytes: int = 0
-    side_bytes: dict[int, int] = field(default_factory=dict)
     dropped: int = 0
     holds: tuple[tuple[str, str, int], ...] = ()
     prepared_bytes: int = 0
     busy: float = 0.0
-
-    def encode(self) -> bytes:
-        """For the wire."""
-        return pickle.dumps(self)
-
-    @staticmethod
-    def decode(data: bytes) -> RoundReport:
-        """The inverse of ``encode``."""
-        report = pickle.loads(data)  # noqa: S301 - from our own tasks
-        assert isinstance(report, RoundReport)
-        return report

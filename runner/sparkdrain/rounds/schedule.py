@@ -28,9 +28,18 @@ class Schedule:
 
     plan: Plan
     slots: int
-    epoch: int = 0
     number: int = 0
     _last: dict[Shard, RoundReport] = field(default_factory=dict)
+    # Of each edge the level and the stage that send it; asked for every slot of every round.
+    _origins: dict[int, tuple[int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._origins = {
+            edge: (level, number)
+            for level, stages in enumerate(self.plan.levels)
+            for number, stage in enumerate(stages)
+            for _, edge in stage.sinks
+        }
 
     # --- between rounds -----------------------------------------------------------------------
 
@@ -65,18 +74,11 @@ class Schedule:
         return least(self._told(edge, self._last))
 
     def _told(self, edge: int, reports: Mapping[Shard, RoundReport]) -> list[int]:
-        level, number = self._origin(edge)
+        level, number = self._origins[edge]
         return [
             reports[level, slot].outputs[number] if (level, slot) in reports else BEGIN
             for slot in range(self.slots)
         ]
-
-    def _origin(self, edge: int) -> tuple[int, int]:
-        for level, stages in enumerate(self.plan.levels):
-            for number, stage in enumerate(stages):
-                if any(sunk == edge for _, sunk in stage.sinks):
-                    return level, number
-        raise KeyError(edge)
 
     # --- in a round ---------------------------------------------------------------------------
 
@@ -129,7 +131,6 @@ class Schedule:
         )
         own = {t for stage in self.plan.levels[level] for t, _ in stage.sources}
         return RoundHeader(
-            epoch=self.epoch,
             number=self.number + 1,
             level=level,
             slot=slot,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
 
-from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
+from sparkdrain.graph.plan import EdgeId, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.panes.grouping import groups_by_window
 from sparkdrain.rounds.budget import Budget
@@ -253,11 +253,10 @@ class RoundSlot:
 
     def _told(self, outputs: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
         told: dict[int, list[tuple[int, int]]] = {}
-        edges = {edge.id: edge for edge in self._plan.edges_out_of(self._level)}
+        consumers = {edge.id: edge.consumer for edge in self._plan.edges_out_of(self._level)}
         for shard, frontier in zip(self._shards, outputs, strict=True):
             for _, id_ in shard.stage.sinks:
-                if edges[id_].kind is not EdgeKind.SIDE:
-                    told.setdefault(edges[id_].consumer, []).append((id_, frontier))
+                told.setdefault(consumers[id_], []).append((id_, frontier))
         return told
 
     def _report(
@@ -281,10 +280,7 @@ class RoundSlot:
             frozenset(outbox.edges),
             min(wakes, default=None),
             [info.SerializeToString() for shard in self._shards for info in shard.infos()],
-            sum(writer.elements for writer in self._writers.values()),
-            0,
             outbox.sent_bytes,
-            dict(outbox.side_bytes),
             self._dropped_before + self._dropped,
             tuple(hold for shard in self._shards for hold in shard.holds() if hold[2] < END),
         )

@@ -39,6 +39,7 @@ class RoundTask:
         leash: what keeps the hosts alive.
         headers: of each slot, encoded.
         fresh: hosts may be made; else they must be there, for they have state.
+        has_input: Spark's records are those of a shuffle.
     """
 
     job: str
@@ -50,6 +51,7 @@ class RoundTask:
     leash: Address
     headers: tuple[bytes, ...]
     fresh: bool
+    has_input: bool
 
     def __call__(self, index: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
         """Run the slot: records in, (partition, block) pairs out.
@@ -70,9 +72,6 @@ class RoundTask:
                 describe=partial(_told, index),
                 failure=_raised,
             )
-
-    has_input: bool = True
-    """Whether Spark's records are those of a shuffle."""
 
 
 def _service(plan: Path, layout: Layout, options: TaskOptions, directory: Path) -> SlotService:

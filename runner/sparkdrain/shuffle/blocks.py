@@ -5,6 +5,10 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _HEADER = struct.Struct(">BHIII")
 _END = struct.Struct(">QIQ")
@@ -90,6 +94,11 @@ def decode(record: bytes) -> Block | EndMessage | Report:
         return Report(level, producer, record[HEADER_BYTES:])
     msg = f"unknown record kind {kind} in a shuffle block"
     raise ValueError(msg)
+
+
+def reports_in(records: Iterable[bytes]) -> list[bytes]:
+    """The payloads of the reports among ``records``."""
+    return [message.payload for message in map(decode, records) if isinstance(message, Report)]
 
 
 def chain_checksum(checksum: int, edge: int, sequence: int, size: int) -> int:

@@ -16,7 +16,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from sparkdrain.errors import Cancelled
 from sparkdrain.graph.plan import EdgeKind, Plan
-from sparkdrain.shuffle.blocks import Block, EndMessage, Report, decode
+from sparkdrain.shuffle.blocks import Block, EndMessage, decode, reports_in
 from sparkdrain.shuffle.complete import Completeness, agree
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Layout
@@ -162,7 +162,7 @@ class LevelRunner:
 
     def _reports(self, exchange: Exchange) -> list[SlotReport]:
         """Run an exchange's tasks; what they report."""
-        return _reports(exchange.read([self._layout.reports]))
+        return list(map(SlotReport.decode, reports_in(exchange.read([self._layout.reports]))))
 
     def _run_balanced(self, task: LevelTask, sources: list[Exchange]) -> list[SlotReport]:
         """Run a level in which slots may give restrictions to tasks beside them."""
@@ -235,14 +235,6 @@ class LevelRunner:
             for side_input in self._side_inputs.values():
                 side_input.drop()
             self._plan_file.drop()
-
-
-def _reports(records: Iterator[bytes]) -> list[SlotReport]:
-    return [
-        SlotReport.decode(message.payload)
-        for message in map(decode, records)
-        if isinstance(message, Report)
-    ]
 
 
 def _write_sorted(merger: GroupMerger, file: IO[bytes]) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from sparkdrain.types import ControlMessage
 
 if TYPE_CHECKING:
     from sparkdrain.stages.warned import Warned
 
 
 @dataclass(frozen=True, slots=True)
-class SlotReport:
+class SlotReport(ControlMessage):
     """The account of one task; control data only, never elements."""
 
     level: int
@@ -32,14 +33,3 @@ class SlotReport:
     """Elements of each stage's busiest PCollection."""
     warned: tuple[Warned, ...] = ()
     """What the program is to hear."""
-
-    def encode(self) -> bytes:
-        """For the wire."""
-        return pickle.dumps(self)
-
-    @staticmethod
-    def decode(data: bytes) -> SlotReport:
-        """The inverse of ``encode``."""
-        report = pickle.loads(data)  # noqa: S301 - from our own tasks
-        assert isinstance(report, SlotReport)
-        return report
