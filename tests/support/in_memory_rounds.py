@@ -36,13 +36,18 @@ DEFAULTS = TaskOptions(block_bytes=1 << 20, memory_bytes=256 << 20, compiled=Tru
 
 def run_in_rounds(pipeline: beam.Pipeline, **settings: Any) -> InMemoryRounds:
     """Run a pipeline in rounds to its end; see ``InMemoryRounds``."""
-    proto = pipeline.to_runner_api(default_environment=environments.EmbeddedPythonEnvironment())
-    rounds = InMemoryRounds(translate(proto, streaming=True), **settings)
+    rounds = InMemoryRounds(plan_of(pipeline), **settings)
     try:
         rounds.run_to_end()
     finally:
         rounds.close()
     return rounds
+
+
+def plan_of(pipeline: beam.Pipeline) -> Plan:
+    """The plan for rounds of a pipeline."""
+    proto = pipeline.to_runner_api(default_environment=environments.EmbeddedPythonEnvironment())
+    return translate(proto, streaming=True)
 
 
 class InMemoryRounds:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
 
+from sparkdrain.errors import HostMissing
 from sparkdrain.graph.plan import EdgeId, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.panes.grouping import groups_by_window
@@ -69,7 +70,9 @@ class RoundSlot:
         self.overlay = Overlay(
             RoundStore(directory / f"state-{level}"), options.memory_bytes // 3, rounds=True
         )
+        # The attempts whose versions are here: the one that may count, and the one that does.
         self._prepared: int | None = None
+        self._committed: int | None = None
         self._dirty = False
         components = beam_runner_api_pb2.Components()
         components.ParseFromString(plan.components)
@@ -193,15 +196,19 @@ class RoundSlot:
         send(layout.reports, encode_report(self._level, self._slot, report.encode()))
 
     def _settle(self, committed: int | None) -> None:
-        """Commit or undo what was prepared last, as the driver has decided."""
-        if self._prepared is not None and self._prepared == committed:
-            self.overlay.commit()
-            for shard in self._shards:
-                shard.commit()
-                for _, input_ in shard.inputs:
-                    input_.commit()
-            self.sides.commit()
-            self._dropped_before += self._dropped
+        """Commit or undo what was prepared last, as the driver has decided.
+
+        Raises:
+            HostMissing: the driver counts on a version that is not here.
+        """
+        if committed is not None and committed == self._prepared:
+            self._commit()
+        elif committed != self._committed:
+            message = (
+                f"the state of slot {self._slot} of level {self._level} is not the one that the "
+                "last round ended with: the process that held it is gone"
+            )
+            raise HostMissing(message)
         elif self._dirty:
             self.overlay.rollback()
             self._close_shards()
@@ -209,6 +216,16 @@ class RoundSlot:
         self._dropped = 0
         self._prepared = None
         self._dirty = False
+
+    def _commit(self) -> None:
+        self.overlay.commit()
+        for shard in self._shards:
+            shard.commit()
+            for _, input_ in shard.inputs:
+                input_.commit()
+        self.sides.commit()
+        self._dropped_before += self._dropped
+        self._committed = self._prepared
 
     def _take(self, record: bytes, complete: Completeness) -> None:
         message = decode(record)
