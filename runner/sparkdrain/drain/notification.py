@@ -1,0 +1,147 @@
+"""The request to drain one run, and its one written form."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sparkdrain.drain.mode import DrainMode
+from sparkdrain.errors import BadOption, SparkDrainError
+
+VERSION: Final = 1
+"""Of the written form; raised whenever a field is added, removed or means something else."""
+
+_FIELDS: Final = ("version", "uuid", "run_id", "mode", "time")
+_LONGEST_SHOWN: Final = 200
+
+
+class UnreadableNotification(SparkDrainError):
+    """Bytes are not a drain notification of a version that is known; says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainNotification:
+    """Somebody wants one run of a job to be drained; a value, valid by construction.
+
+    Attributes:
+        id: tells this request from others; also its key in a metadata store.
+        run_id: of the run that is meant. Other runs, of the same job too, ignore it.
+        mode: what is to be emptied.
+        time: when it was asked for, in UTC.
+    """
+
+    id: uuid.UUID
+    run_id: str
+    mode: DrainMode
+    time: dt.datetime
+
+    def __post_init__(self) -> None:
+        if not self.run_id.strip():
+            message = "The run id of a drain notification is blank: name the run to drain."
+            raise BadOption(message)
+        if self.time.utcoffset() != dt.timedelta(0):
+            message = f"The time of a drain notification is in UTC, not {self.time.isoformat()}."
+            raise ValueError(message)
+
+    @classmethod
+    def create(
+        cls, run_id: str, now: int, mode: DrainMode = DrainMode.DEFAULT
+    ) -> DrainNotification:
+        """A new request.
+
+        Args:
+            run_id: of the run to drain.
+            now: microseconds since 1970.
+            mode: what is to be emptied.
+
+        Raises:
+            BadOption: the run id is blank.
+        """
+        return cls(uuid.uuid4(), run_id, mode, _EPOCH + dt.timedelta(microseconds=now))
+
+    def encode(self) -> bytes:
+        """As JSON, which people can read in a store."""
+        fields = {
+            "version": VERSION,
+            "uuid": str(self.id),
+            "run_id": self.run_id,
+            "mode": self.mode.name,
+            "time": self.time.isoformat(timespec="microseconds"),
+        }
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> DrainNotification:
+        """The inverse of ``encode``; takes nothing else.
+
+        Raises:
+            UnreadableNotification: says what is wrong with ``data``.
+        """
+        try:
+            return _read(data)
+        except (UnicodeDecodeError, ValueError, TypeError, RecursionError, BadOption) as error:
+            shown = repr(data[:_LONGEST_SHOWN])
+            message = f"This is not a drain notification: {error} It reads {shown}."
+            raise UnreadableNotification(message) from error
+
+
+_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
+
+
+def _read(data: bytes) -> DrainNotification:
+    fields: Any = json.loads(data.decode("utf-8"), object_pairs_hook=_without_repetition)
+    if not isinstance(fields, dict):
+        message = f"It is no JSON object but a {type(fields).__name__}."
+        raise TypeError(message)
+    if type(fields.get("version")) is not int or fields["version"] != VERSION:
+        message = (
+            f"Its version is {fields.get('version')!r}, and this release knows {VERSION} only."
+        )
+        raise ValueError(message)
+    if wrong := sorted(set(_FIELDS) ^ set(fields)):
+        message = f"Missing or unknown: {', '.join(wrong)}."
+        raise ValueError(message)
+    for name in _FIELDS[1:]:
+        if not isinstance(fields[name], str):
+            message = f"{name} is not text but {fields[name]!r}."
+            raise TypeError(message)
+    if fields["mode"] not in DrainMode.__members__:
+        message = f"The mode {fields['mode']!r} is unknown; known: {', '.join(_modes())}."
+        raise ValueError(message)
+    return DrainNotification(
+        _uuid(fields["uuid"]),
+        fields["run_id"],
+        DrainMode[fields["mode"]],
+        _time(fields["time"]),
+    )
+
+
+def _uuid(text: str) -> uuid.UUID:
+    read = uuid.UUID(text)
+    if str(read) != text:
+        message = f"The uuid {text!r} is not written as {read}."
+        raise ValueError(message)
+    return read
+
+
+def _time(text: str) -> dt.datetime:
+    read = dt.datetime.fromisoformat(text)
+    if read.utcoffset() is None:
+        message = f"The time {text!r} lacks its zone."
+        raise ValueError(message)
+    return read.astimezone(dt.UTC)
+
+
+def _modes() -> list[str]:
+    return list(DrainMode.__members__)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        message = "A field is there twice."
+        raise ValueError(message)
+    return fields
