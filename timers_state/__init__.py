@@ -33,6 +33,8 @@ What an engine needs, and all that stays stable::
     overlay.prepare()                           # ends a round, which then is either
     overlay.commit()                            # kept, or
     overlay.rollback()                          # taken back, which needs no prepare()
+    overlay.snapshot(elsewhere)                 # between rounds: what was committed, as a store
+    RoundStore.take_up(elsewhere)               # goes on there
 
 Every cell has ``clear()``. Times, sort keys and state ids are numbers, the rest is bytes. One
 overlay belongs to one thread; nothing here survives a fork.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, TypeVar
 
-from timers_state.errors import StoreClosed
+from timers_state.errors import StoreClosed, StoreFailed
 from timers_state.keys import SEQUENCE_ROW, encode_sequence
 from timers_state.store import (
     DELETE,
@@ -18,6 +18,7 @@ from timers_state.store import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -97,6 +98,12 @@ class MemoryStore:
         self._undo = None
         self._order = None
         self._age += 1
+
+    def snapshot(self, directory: Path) -> None:
+        """Raises ``StoreFailed``: there are no files."""
+        self._check_open()
+        message = f"a store in memory has no files that {directory} could share"
+        raise StoreFailed(message)
 
     def flush(self) -> None:
         """Nothing: there is no disk."""

@@ -15,6 +15,7 @@ from timers_state.sealed import SEALED, refuse
 from timers_state.store import Batch
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from timers_state.due_index import DueIndex
@@ -217,6 +218,24 @@ class Overlay:
         self._erased = {}
         rounds.undo(self.store)
         self._residents = set() if self.store.sequence == 0 else None
+
+    def snapshot(self, directory: Path) -> None:
+        """Makes a store in ``directory``, absent or empty, that holds all that was committed.
+
+        It is sealed and complete, and shares the files of this one that will not change: on the
+        same file system that takes some 20 ms, whatever the size. Only between two rounds: after
+        ``commit`` or ``rollback``, before any scope is used.
+
+        Raises:
+            ValueError: a round is running.
+            RoundPrepared: one is prepared.
+            StateError: files cannot be made; this overlay is as it was.
+        """
+        rounds = self._in_round()
+        if rounds.changed or rounds.marked or self._erased:
+            message = "a round is running: a snapshot is made after commit() or rollback()"
+            raise ValueError(message)
+        self.store.snapshot(directory)
 
     def close(self) -> None:
         """Closes the store; what was not flushed is dropped, and all scopes are stale."""

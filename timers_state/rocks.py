@@ -38,6 +38,7 @@ from timers_state.formats import (
     write_seal,
 )
 from timers_state.keys import SEQUENCE_ROW, decode_sequence, encode_sequence
+from timers_state.snapshot import link_store
 from timers_state.store import DELETE, PUT, Batch, check_mark, check_sequence
 from timers_state.undo import drop_undo_point, go_back, make_undo_point
 
@@ -207,6 +208,17 @@ class RocksStore:
         self._marked = False
         stored = self.get(SEQUENCE_ROW)
         self._sequence = decode_sequence(stored) if stored is not None else 0
+
+    def snapshot(self, directory: Path) -> None:
+        """See ``Store``. Links files, after writing out what is in memory: some 20 ms."""
+        check_mark(self._marked, expected=False)
+        self._check_writable()
+        try:
+            link_store(self._db, directory, self._sequence)
+        except StateError:
+            raise
+        except Exception as error:
+            raise self._failure(error, f"linked into {directory}") from error
 
     def flush(self) -> None:
         """See ``Store``."""

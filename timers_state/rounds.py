@@ -17,15 +17,16 @@ class Rounds:
     """The round that is running or prepared, and the timers across keys.
 
     ``prepared`` has the store and what is to be written to it, between ``prepare`` and its end;
-    ``changed`` the scopes that became active since the last writing, also those forgotten after.
+    ``changed`` the scopes that became active since the last writing, also those forgotten after;
+    ``marked`` whether the round has written to the store already.
     """
 
-    __slots__ = ("_indexes", "_marked", "changed", "prepared")
+    __slots__ = ("_indexes", "changed", "marked", "prepared")
 
     def __init__(self) -> None:
         self.prepared: tuple[Store, Batch] | None = None
         self.changed: list[RoundScope] = []
-        self._marked = False
+        self.marked = False
         self._indexes: dict[tuple[int, Domain], DueIndex] = {}
 
     def index(self, memory: Memory, state_id: int, domain: Domain) -> DueIndex:
@@ -50,21 +51,21 @@ class Rounds:
 
     def mark(self, store: Store) -> None:
         """Makes sure that the store can go back to where the round began."""
-        if not self._marked:
+        if not self.marked:
             store.mark()
-            self._marked = True
+            self.marked = True
 
     def unmark(self, store: Store) -> None:
         """The round is over and stays."""
-        if self._marked:
+        if self.marked:
             store.unmark()
-            self._marked = False
+            self.marked = False
 
     def undo(self, store: Store) -> None:
         """The round never was."""
         self.changed.clear()
         for index in self._indexes.values():
             index.restart()
-        if self._marked:
-            self._marked = False
+        if self.marked:
+            self.marked = False
             store.undo()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from timers_state.errors import NotAStore, StoreClosed
+from timers_state.formats import Seal, read_seal
 from timers_state.rocks import RocksStore, open_store
+from timers_state.snapshot import empty_store
 from timers_state.store import check_mark
 
 if TYPE_CHECKING:
@@ -21,16 +23,17 @@ class ScratchStore:
     """A ``Store`` in a directory that must be empty or absent, and is absent after ``close``.
 
     Opening RocksDB costs some ten milliseconds and files; work that fits into an overlay's budget
-    never pays for it.
+    never pays for it. ``store`` is for those who have opened one in ``directory`` already.
     """
 
-    def __init__(self, directory: Path, memory: RocksMemory | None = None) -> None:
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            message = f"{directory} is not empty: a scratch store deletes its directory"
-            raise NotAStore(message)
+    def __init__(
+        self, directory: Path, memory: RocksMemory | None = None, store: RocksStore | None = None
+    ) -> None:
+        if store is None and directory.exists():
+            _check_empty(directory)
         self._directory = directory
         self._memory = memory
-        self._store: RocksStore | None = None
+        self._store = store
         self._closed = False
         self._marked_empty = False
 
@@ -93,6 +96,15 @@ class ScratchStore:
         else:
             check_mark(marked=False, expected=True)
 
+    def snapshot(self, directory: Path) -> None:
+        """See ``Store``; one that nothing was written to makes an empty one."""
+        store = self._written()
+        check_mark(self._marked_empty, expected=False)
+        if store is not None:
+            store.snapshot(directory)
+        else:
+            empty_store(directory)
+
     def flush(self) -> None:
         """Nothing: nobody wants it back."""
         self._written()
@@ -119,5 +131,29 @@ class RoundStore(ScratchStore):
     """A ``Store`` for the rounds of a stream: like a scratch store, one that keeps its place.
 
     It is opened with the first batch that has content, so a stage without state has no files. It is
-    of use as long as its process lives; what outlives it is a copy that somebody else keeps.
+    of use as long as its process lives; what outlives it is a ``snapshot`` that somebody else
+    keeps.
     """
+
+    @classmethod
+    def take_up(cls, directory: Path, memory: RocksMemory | None = None) -> Self:
+        """Goes on with the store in ``directory``, a snapshot or its copy, as if it were its own.
+
+        Raises:
+            NotAStore: there is no store.
+            StateError: as ``open_store``.
+        """
+        seal = read_seal(directory)
+        if seal is None:
+            message = f"there is no store in {directory}"
+            raise NotAStore(message)
+        if seal == Seal():
+            shutil.rmtree(directory)
+            return cls(directory, memory)
+        return cls(directory, memory, open_store(directory, memory))
+
+
+def _check_empty(directory: Path) -> None:
+    if not directory.is_dir() or any(directory.iterdir()):
+        message = f"{directory} is not empty: a scratch store deletes its directory"
+        raise NotAStore(message)

@@ -8,6 +8,7 @@ from timers_state.errors import RoundPrepared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from timers_state.store import Batch
 
@@ -64,6 +65,11 @@ class SealedStore:
 
     def undo(self) -> None:
         """Raises."""
+        refuse()
+
+    def snapshot(self, directory: Path) -> None:
+        """Raises."""
+        del directory
         refuse()
 
     def flush(self) -> None:

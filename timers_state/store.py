@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 PUT: Final = 0
 DELETE: Final = 1
@@ -114,6 +115,15 @@ class Store(Protocol):
         """Goes back to the undo point, which is gone then; ValueError if there is none.
 
         Iterators that are open raise ``StoreClosed`` from then on.
+        """
+
+    def snapshot(self, directory: Path) -> None:
+        """Makes a store in ``directory``, absent or empty, that holds what this one holds now.
+
+        It is complete on disk and independent of this one; files that do not change are shared.
+
+        Raises:
+            ValueError: there is an undo point.
         """
 
     def flush(self) -> None:

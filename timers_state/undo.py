@@ -9,9 +9,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from rocksdict import Checkpoint
-
-from timers_state.formats import ROCKS_DIRECTORY, STORE_FILE, seal_of, write_seal
+from timers_state.formats import ROCKS_DIRECTORY, STORE_FILE
+from timers_state.snapshot import link_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +23,7 @@ UNDO_DIRECTORY: Final = "undo"
 def make_undo_point(db: Rdict, directory: Path, sequence: int) -> None:
     """Keeps what ``db``, the store in ``directory``, holds after batch ``sequence``."""
     drop_undo_point(directory)
-    point = directory / UNDO_DIRECTORY
-    point.mkdir()
-    Checkpoint(db).create_checkpoint(str(point / ROCKS_DIRECTORY))
-    write_seal(point, seal_of(point, sequence))
+    link_store(db, directory / UNDO_DIRECTORY, sequence)
 
 
 def drop_undo_point(directory: Path) -> None:
