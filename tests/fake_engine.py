@@ -27,12 +27,14 @@ class Call:
     artifacts: tuple[Any, ...]
     observer: Any
     cancel: Any
+    drain: Any
 
 
 @dataclass
 class Outcome:
     attempted: list[Any] = field(default_factory=list)
     committed: list[Any] = field(default_factory=list)
+    drained: bool = False
 
 
 class FakeEngine:
@@ -64,6 +66,19 @@ def until_cancelled(call: Call) -> None:
         message = "nobody cancelled the job"
         raise AssertionError(message)
     raise Cancelled
+
+
+def until_drained(call: Call) -> Outcome:
+    """A job without end that stops as it should when somebody drains or cancels it."""
+    stopped = threading.Event()
+    call.cancel.on_cancel(stopped.set)
+    call.drain.on_request(stopped.set)
+    if not stopped.wait(60):
+        message = "nobody drained the job"
+        raise AssertionError(message)
+    if call.cancel.is_cancelled():
+        raise Cancelled
+    return Outcome(drained=True)
 
 
 class BeamsEngine(FakeEngine):

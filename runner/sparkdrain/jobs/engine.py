@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import beam_runner_api_pb2, metrics_pb2
 
+    from sparkdrain.drain.progress import DrainProgress
+    from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.options import Settings
     from sparkdrain.types import Artifact, CancelToken
 
@@ -22,6 +24,9 @@ class Observer(Protocol):
     def counted(self, outcome: Outcome) -> None:
         """Take the metrics of a job that goes on."""
 
+    def draining(self, progress: DrainProgress) -> None:
+        """Take how far the drain of the job has come."""
+
 
 class Outcome(Protocol):
     """What is left of a job that ended well."""
@@ -33,6 +38,10 @@ class Outcome(Protocol):
     @property
     def committed(self) -> Sequence[metrics_pb2.MonitoringInfo]:
         """Metrics over what counts."""
+
+    @property
+    def drained(self) -> bool:
+        """Whether the job ended because it was drained: its sources were cut."""
 
 
 class Engine(Protocol):
@@ -62,8 +71,13 @@ class Engine(Protocol):
         artifacts: Sequence[Artifact],
         observer: Observer,
         cancel: CancelToken,
+        drain: DrainSignal,
     ) -> Outcome:
-        """Run the pipeline to its end; raises what ``sparkdrain.errors`` has for failures."""
+        """Run the pipeline to its end; raises what ``sparkdrain.errors`` has for failures.
+
+        Once ``drain`` is requested, which may be so before the start, nothing more is read from
+        unbounded sources. A batch job reads everything all the same.
+        """
 
 
 class SparkEngine:
@@ -93,6 +107,7 @@ class SparkEngine:
         artifacts: Sequence[Artifact],
         observer: Observer,
         cancel: CancelToken,
+        drain: DrainSignal,
     ) -> Outcome:
         """See ``Engine.execute``."""
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
@@ -110,4 +125,5 @@ class SparkEngine:
             artifacts=artifacts,
             observer=observer,
             cancel=cancel,
+            drain=drain,
         )

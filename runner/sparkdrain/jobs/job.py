@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_job_api_pb2
 
+from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import Cancelled
 from sparkdrain.jobs.failures import describe
 from sparkdrain.jobs.feed import Feed
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Struct
     from google.protobuf.timestamp_pb2 import Timestamp
 
+    from sparkdrain.drain.progress import DrainProgress
     from sparkdrain.jobs.engine import Engine, Outcome
     from sparkdrain.options import Settings
     from sparkdrain.types import Artifact
@@ -73,6 +75,7 @@ class Job:
         self._lock = threading.RLock()
         self._finished = threading.Event()
         self._cancel = CancelToken()
+        self._drain = DrainSignal()
         self._states = JobStates(clock)
         self._tell(self._states.current)
 
@@ -163,6 +166,7 @@ class Job:
             artifacts=artifacts,
             observer=self,
             cancel=self._cancel,
+            drain=self._drain,
         )
 
     def message(self, importance: int, text: str) -> None:
@@ -172,6 +176,9 @@ class Job:
     def counted(self, outcome: Outcome) -> None:
         """See ``Observer``."""
         self.outcome = outcome
+
+    def draining(self, progress: DrainProgress) -> None:
+        """See ``Observer``."""
 
     def _tell_cancelled(self, error: BaseException) -> None:
         # Tasks that are torn down fail in many ways; after a cancel they are of little interest.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
+    from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.options import Settings
     from sparkdrain.stages.execute import Observer
     from sparkdrain.types import Artifact, CancelToken
@@ -44,6 +45,7 @@ def execute(
     artifacts: Sequence[Artifact],
     observer: Observer,
     cancel: CancelToken,
+    drain: DrainSignal,
 ) -> Outcome:
     """Run ``pipeline`` until nothing is left to do, or it is cancelled.
 
@@ -54,6 +56,7 @@ def execute(
         Cancelled: ``cancel`` was called.
         BadSetup: Spark could not be used.
     """
+    del drain  # until rounds know how to
     plan = translate(pipeline, streaming=True)
     context, preparation = job_context(
         spark_context(settings), pipeline_options, artifacts, streaming=True

@@ -22,6 +22,8 @@ from sparkdrain.stages.workers import job_context
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sparkdrain.drain.progress import DrainProgress
+    from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.options import Settings
     from sparkdrain.stages.warned import Warned
     from sparkdrain.types import Artifact, CancelToken
@@ -41,6 +43,9 @@ class Observer(Protocol):
     def counted(self, outcome: Outcome) -> None:
         """Take the metrics of a job that goes on."""
 
+    def draining(self, progress: DrainProgress) -> None:
+        """Take how far the drain of the job has come."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -48,6 +53,7 @@ class Outcome:
 
     attempted: list[metrics_pb2.MonitoringInfo]
     committed: list[metrics_pb2.MonitoringInfo]
+    drained: bool = False
 
 
 def execute(
@@ -60,8 +66,9 @@ def execute(
     artifacts: Sequence[Artifact],
     observer: Observer,
     cancel: CancelToken,
+    drain: DrainSignal,
 ) -> Outcome:
-    """Run ``pipeline`` to its end.
+    """Run ``pipeline`` to its end, a drain or not: there is nothing to cut in bounded input.
 
     A job that loses shuffle files is run again from the start, ``settings.job_attempts`` times
     in all: user code may be random, so a part of a level is never run again on its own.
@@ -73,6 +80,7 @@ def execute(
         Cancelled: ``cancel`` was called.
         BadSetup: Spark could not be used.
     """
+    del drain
     plan = translate(pipeline)
     context, preparation = job_context(spark_context(settings), pipeline_options, artifacts)
     progress = Progress(job_id, steps_of(plan), time.monotonic)
