@@ -7,25 +7,33 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sparkdrain.drain.states import DrainMessage
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _HEADER = struct.Struct(">BHIII")
-_END = struct.Struct(">QIQ")
+_END = struct.Struct(">QIQI")
 _FRONTIER = struct.Struct(">Iq")
-_DATA, _END_KIND, _REPORT = 1, 2, 3
+_EDGES = struct.Struct(">I")
+_DATA, _END_KIND, _REPORT, _DATA_OF_DRAIN = 1, 2, 3, 4
 HEADER_BYTES = _HEADER.size
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A run of encoded elements of ``edge``, from one shard to one shard."""
+    """A run of encoded elements of ``edge``, from one shard to one shard.
+
+    Attributes:
+        of_drain: all of them are there because the job is drained, see ``drain.caused``.
+    """
 
     level: int
     edge: int
     producer: int
     sequence: int
     payload: memoryview
+    of_drain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,7 @@ class EndMessage:
     Attributes:
         frontiers: in streaming, the output frontier of every edge from the producer to the
             consumer's level, microseconds: no element that comes later on it is older.
+        drain: while a job is drained: on which of these edges nothing will come later.
     """
 
     level: int
@@ -46,6 +55,7 @@ class EndMessage:
     blocks: int
     checksum: int
     frontiers: tuple[tuple[int, int], ...] = ()
+    drain: DrainMessage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +67,26 @@ class Report:
     payload: bytes
 
 
-def encode_block(level: int, edge: int, producer: int, sequence: int, payload: bytes) -> bytes:
+def encode_block(
+    level: int, edge: int, producer: int, sequence: int, payload: bytes, *, of_drain: bool = False
+) -> bytes:
     """The wire form of a block."""
-    return _HEADER.pack(_DATA, level, edge, producer, sequence) + payload
+    kind = _DATA_OF_DRAIN if of_drain else _DATA
+    return _HEADER.pack(kind, level, edge, producer, sequence) + payload
 
 
 def encode_end(message: EndMessage) -> bytes:
     """The wire form of an end message."""
     parts = [
         _HEADER.pack(_END_KIND, message.level, 0, message.producer, 0),
-        _END.pack(message.attempt, message.blocks, message.checksum),
+        _END.pack(message.attempt, message.blocks, message.checksum, len(message.frontiers)),
     ]
     parts += [_FRONTIER.pack(edge, time) for edge, time in message.frontiers]
+    if message.drain is not None:
+        edges = message.drain.edges
+        parts.append(_EDGES.pack(len(edges)))
+        parts += map(_EDGES.pack, edges)
+        parts.append(message.drain.run_id.encode())
     return b"".join(parts)
 
 
@@ -78,22 +96,37 @@ def encode_report(level: int, producer: int, payload: bytes) -> bytes:
 
 
 def decode(record: bytes) -> Block | EndMessage | Report:
-    """The inverse of the three encoders.
+    """The inverse of the encoders.
 
     Raises:
-        ValueError: the record is none of the three kinds.
+        ValueError: the record is of no known kind.
     """
     kind, level, edge, producer, sequence = _HEADER.unpack_from(record)
-    if kind == _DATA:
-        return Block(level, edge, producer, sequence, memoryview(record)[HEADER_BYTES:])
+    if kind in (_DATA, _DATA_OF_DRAIN):
+        payload = memoryview(record)[HEADER_BYTES:]
+        return Block(level, edge, producer, sequence, payload, kind == _DATA_OF_DRAIN)
     if kind == _END_KIND:
-        attempt, blocks, checksum = _END.unpack_from(record, HEADER_BYTES)
-        frontiers = tuple(_FRONTIER.iter_unpack(record[HEADER_BYTES + _END.size :]))
-        return EndMessage(level, producer, attempt, blocks, checksum, frontiers)
+        return _end(record, level, producer)
     if kind == _REPORT:
         return Report(level, producer, record[HEADER_BYTES:])
     msg = f"unknown record kind {kind} in a shuffle block"
     raise ValueError(msg)
+
+
+def _end(record: bytes, level: int, producer: int) -> EndMessage:
+    attempt, blocks, checksum, count = _END.unpack_from(record, HEADER_BYTES)
+    start = HEADER_BYTES + _END.size
+    end = start + count * _FRONTIER.size
+    frontiers = tuple(_FRONTIER.iter_unpack(record[start:end]))
+    drain = _drain(record[end:], producer) if len(record) > end else None
+    return EndMessage(level, producer, attempt, blocks, checksum, frontiers, drain)
+
+
+def _drain(record: bytes, producer: int) -> DrainMessage:
+    (count,) = _EDGES.unpack_from(record)
+    end = (1 + count) * _EDGES.size
+    edges = tuple(edge for (edge,) in _EDGES.iter_unpack(record[_EDGES.size : end]))
+    return DrainMessage(record[end:].decode(), producer, edges)
 
 
 def reports_in(records: Iterable[bytes]) -> list[bytes]:

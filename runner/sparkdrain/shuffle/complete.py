@@ -16,6 +16,8 @@ from sparkdrain.shuffle.blocks import EndMessage, chain_checksum
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sparkdrain.drain.states import DrainMessage
+
 Producer = tuple[int, int]
 """Level and slot."""
 
@@ -54,6 +56,10 @@ class Completeness:
             for edge, time in end.frontiers:
                 least[edge] = min(time, least.get(edge, time))
         return least
+
+    def drains(self) -> list[DrainMessage]:
+        """What producers have told of their being drained."""
+        return [end.drain for end in self._ends.values() if end.drain is not None]
 
     def verify(self) -> dict[Producer, int]:
         """The attempt of each producer, all input being there.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NewType
 
 from sparkdrain.errors import TooLarge
@@ -11,6 +11,8 @@ from sparkdrain.shuffle.blocks import EndMessage, chain_checksum, encode_block, 
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from sparkdrain.drain.states import DrainMessage
 
 Partition = NewType("Partition", int)
 
@@ -66,6 +68,8 @@ class Outbox:
     """The edges on which something was sent."""
     names: dict[int, str] = field(default_factory=dict)
     """By edge: the transform whose output it carries, for people."""
+    of_drain: bool = False
+    """Whether what is put here is there because the job is drained."""
     _sequence: int = 0
     _blocks: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
     _checksums: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
@@ -89,12 +93,14 @@ class Outbox:
         self.edges.add(edge)
         if partition > self.layout.reports:
             self.side_bytes[partition] += len(payload)
-        self.send(partition, encode_block(self.level, edge, self.slot, sequence, payload))
+        block = encode_block(self.level, edge, self.slot, sequence, payload, of_drain=self.of_drain)
+        self.send(partition, block)
 
     def begin(self, attempt: int, send: Callable[[Partition, bytes], None]) -> None:
         """Start over, for another task of the same slot and level."""
         self.attempt = attempt
         self.send = send
+        self.of_drain = False
         self.sent_bytes = 0
         self.side_bytes.clear()
         self.edges.clear()
@@ -102,11 +108,16 @@ class Outbox:
         self._blocks.clear()
         self._checksums.clear()
 
-    def end(self, frontiers: Mapping[int, Sequence[tuple[int, int]]] | None = None) -> None:
+    def end(
+        self,
+        frontiers: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+        drain: DrainMessage | None = None,
+    ) -> None:
         """Send one end message to every partition that a later level or the driver may read.
 
         Args:
             frontiers: in streaming, by level: the edges that go there, and their frontiers.
+            drain: the edges on which the slot is drained, wherever they go.
         """
         layout = self.layout
         later = range(self.level + 1, layout.levels)
@@ -116,9 +127,17 @@ class Outbox:
             if partition in self._blocks or partition < layout.reports:
                 level = partition // layout.slots if partition < layout.reports else -1
                 told = tuple(frontiers.get(level, ())) if frontiers else ()
-                self.send(partition, encode_end(self._end(partition, told)))
+                self.send(partition, encode_end(self._end(partition, told, drain)))
 
-    def _end(self, partition: Partition, frontiers: tuple[tuple[int, int], ...]) -> EndMessage:
+    def _end(
+        self,
+        partition: Partition,
+        frontiers: tuple[tuple[int, int], ...],
+        drain: DrainMessage | None,
+    ) -> EndMessage:
+        here = {edge for edge, _ in frontiers}
+        if drain is not None:
+            drain = replace(drain, edges=tuple(edge for edge in drain.edges if edge in here))
         return EndMessage(
             self.level,
             self.slot,
@@ -126,6 +145,7 @@ class Outbox:
             self._blocks[partition],
             self._checksums[partition],
             frontiers,
+            drain,
         )
 
 
