@@ -46,5 +46,21 @@ class TruncatedInput(SparkDrainError):
     """A shard saw less, or other, input than its producers sent; its work must be thrown away."""
 
 
+class CheckpointFailed(SparkDrainError):
+    """A checkpoint could not be made durable; names the file or the slot."""
+
+
+class CheckpointDamaged(SparkDrainError):
+    """Files of a checkpoint are missing or are not what was written; names the first one."""
+
+
+class CheckpointTooNew(SparkDrainError):
+    """A newer release wrote the checkpoint; this one cannot know what it means."""
+
+
+class Fenced(SparkDrainError):
+    """Another driver has taken the job over: this one must stop, and has changed nothing."""
+
+
 class Cancelled(SparkDrainError):
     """The job was cancelled before it ended."""

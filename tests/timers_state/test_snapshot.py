@@ -149,7 +149,7 @@ KEYS = st.sampled_from([b"a", b"b", b"c"])
 CHANGES = st.dictionaries(KEYS, st.none() | st.binary(max_size=3))
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CHANGES, min_size=1, max_size=4))
 def test_every_snapshot_stays_what_it_was(tmp_path_factory, rounds):
     directory = tmp_path_factory.mktemp("snapshots")

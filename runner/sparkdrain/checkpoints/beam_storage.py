@@ -1,0 +1,102 @@
+"""Checkpoints wherever Beam's ``FileSystems`` reach: object stores and other remote ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+from sparkdrain.checkpoints.local_storage import LocalStorage
+from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, read
+from sparkdrain.errors import CheckpointFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from sparkdrain.checkpoints.storage import Storage
+
+
+class BeamStorage:
+    """See ``Storage``.
+
+    Beam has no call that makes a file only if it is new: ``publish`` looks before and after. That
+    no two drivers publish the same path is seen to by ``lease``.
+    """
+
+    def list(self, folder: str) -> dict[str, int]:
+        """See ``Storage``."""
+        start = f"{folder.rstrip('/')}/"
+        try:
+            (found,) = FileSystems.match([f"{start}**"])
+        except Exception as error:
+            message = f"{folder} cannot be listed: {error}"
+            raise CheckpointFailed(message) from error
+        return {
+            file.path.removeprefix(start): file.size_in_bytes
+            for file in found.metadata_list
+            if file.path.startswith(start)
+        }
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """See ``Storage``."""
+        try:
+            with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+                while chunk := file.read(CHUNK):
+                    yield chunk
+        except Exception as error:
+            if self._is_missing(path):
+                message = f"{path} is missing"
+                raise FileMissing(message) from error
+            message = f"{path} cannot be read: {error}"
+            raise CheckpointFailed(message) from error
+
+    def write(self, path: str, chunks: Iterable[bytes]) -> None:
+        """See ``Storage``."""
+        try:
+            file = FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
+        except Exception as error:
+            message = f"{path} cannot be written: {error}"
+            raise CheckpointFailed(message) from error
+        for chunk in chunks:
+            _checked(path, file.write, chunk)
+        _checked(path, file.close)
+
+    def publish(self, path: str, data: bytes) -> None:
+        """See ``Storage``."""
+        if self._is_missing(path):
+            self.write(path, [data])
+        if read(self, path) != data:
+            message = f"{path} is there already, with other content: another driver wrote it"
+            raise AlreadyThere(message)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """See ``Storage``."""
+        try:
+            present = [path for path in paths if FileSystems.exists(path)]
+            if present:
+                FileSystems.delete(present)
+        except Exception as error:
+            message = f"{paths[0]} and others cannot be deleted: {error}"
+            raise CheckpointFailed(message) from error
+
+    @staticmethod
+    def _is_missing(path: str) -> bool:
+        try:
+            return not FileSystems.exists(path)
+        except Exception as error:
+            message = f"{path} cannot be looked for: {error}"
+            raise CheckpointFailed(message) from error
+
+
+def _checked(path: str, call: Callable[..., object], *arguments: bytes) -> None:
+    try:
+        call(*arguments)
+    except Exception as error:
+        message = f"{path} cannot be written: {error}"
+        raise CheckpointFailed(message) from error
+
+
+def storage_at(root: str) -> Storage:
+    """What keeps the files below ``root``, a path of any of Beam's file systems."""
+    return LocalStorage() if FileSystems.get_scheme(root) is None else BeamStorage()

@@ -1,0 +1,52 @@
+"""Removes what no checkpoint needs that is kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparkdrain.checkpoints.decide import garbage_files, garbage_manifests, stamps
+from sparkdrain.checkpoints.paths import epoch_of_claim
+from sparkdrain.checkpoints.publish import read_manifest
+
+if TYPE_CHECKING:
+    from sparkdrain.checkpoints.lease import Lease
+    from sparkdrain.checkpoints.paths import Stamp
+
+
+def collect(lease: Lease, newest: Stamp, kept: int) -> list[str]:
+    """Remove checkpoints older than the newest ``kept``, and files that none of those needs.
+
+    Manifests go first: what is left if this is interrupted is found again the next time.
+
+    Args:
+        lease: of the driver that asks.
+        newest: the checkpoint that it published last.
+        kept: how many checkpoints stay, at least 1.
+
+    Returns:
+        The paths that were removed.
+
+    Raises:
+        Fenced: the job is not ours any more.
+        CheckpointDamaged: a checkpoint that is kept cannot be read, so what it needs is unknown;
+            nothing was removed.
+        CheckpointFailed: the storage refuses.
+    """
+    storage, paths = lease.storage, lease.paths
+    # Listed before the manifests are: a file that appears later is none of ours.
+    files = storage.list(paths.files)
+    listed = storage.list(paths.manifests)
+    keep = [stamp for stamp in stamps(listed) if stamp <= newest][: max(kept, 1)]
+    needed = {path for stamp in keep for path in read_manifest(storage, paths, stamp).entries()}
+    manifests = [f"{paths.manifests}/{name}" for name in garbage_manifests(listed, keep, newest)]
+    orphans = [paths.file(name) for name in garbage_files(files, needed, newest)]
+    claims = [
+        f"{paths.claims}/{name}"
+        for name in storage.list(paths.claims)
+        if (epoch := epoch_of_claim(name)) is not None and epoch < lease.epoch
+    ]
+    lease.check()
+    for doomed in (manifests, orphans, claims):
+        if doomed:
+            storage.delete(doomed)
+    return manifests + orphans + claims

@@ -1,0 +1,99 @@
+"""Which driver a job belongs to: the one that claimed it last. Time plays no part in it.
+
+A claim is a file of its own, so nobody needs to create one file exclusively. Who claims first
+writes, then looks who else has: two that see each other's claim of one epoch both try again. So
+whoever holds an epoch is the only one that ever does.
+
+A driver that lost its place can still write, but nothing it writes is used: it looks before and
+after it publishes. If its last look saw no newer claim, then the next driver claims after that
+look, and finds what was published when it looks for the newest checkpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkdrain.checkpoints.decide import stamps
+from sparkdrain.checkpoints.paths import epoch_of_claim
+from sparkdrain.errors import CheckpointFailed, Fenced
+
+if TYPE_CHECKING:
+    from sparkdrain.checkpoints.paths import Paths
+    from sparkdrain.checkpoints.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A driver's claim of a job, good until another driver claims it.
+
+    Attributes:
+        storage: where claims are.
+        paths: of the job.
+        epoch: greater than that of any driver before; nobody else ever has it.
+        token: names this driver.
+    """
+
+    storage: Storage
+    paths: Paths
+    epoch: int
+    token: str
+
+    def check(self) -> None:
+        """Make sure that the job is still ours.
+
+        Raises:
+            Fenced: another driver has claimed it.
+            CheckpointFailed: our claim is gone, so somebody has removed files.
+        """
+        claims = _claims(self.storage, self.paths)
+        newer = [name for name, epoch in claims.items() if epoch > self.epoch]
+        if newer:
+            message = (
+                f"the job {self.paths.job_name!r} was taken over by another driver "
+                f"({self.paths.claims}/{max(newer)}). This one stops; it has published nothing "
+                "since. If you did not start another, give the jobs different names."
+            )
+            raise Fenced(message)
+        if self.paths.claim(self.epoch, self.token) not in {
+            f"{self.paths.claims}/{name}" for name in claims
+        }:
+            message = (
+                f"files were removed from {self.paths.folder} while the job was running: its own "
+                f"claim, {self.paths.claim(self.epoch, self.token)}, is missing"
+            )
+            raise CheckpointFailed(message)
+
+
+def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
+    """Take a job over. From now on, no driver that had it before can publish.
+
+    Args:
+        storage: where the job's checkpoints are.
+        paths: of the job.
+        token: letters and digits that no other driver has, for example a random number.
+        note: for people who look at the file: who claims, and when.
+
+    Raises:
+        CheckpointFailed: the storage refuses.
+    """
+    published = (stamp.epoch for stamp in stamps(storage.list(paths.manifests)))
+    epoch = 1 + max((0, *_claims(storage, paths).values(), *published))
+    while True:
+        storage.write(paths.claim(epoch, token), [note.encode()])
+        others = {
+            name: other
+            for name, other in _claims(storage, paths).items()
+            if other >= epoch and f"{paths.claims}/{name}" != paths.claim(epoch, token)
+        }
+        if not others:
+            return Lease(storage, paths, epoch, token)
+        # Those who see each other here go on from the same number in the order of their tokens.
+        newest = max(epoch, *others.values())
+        rivals = sorted(name for name, other in others.items() if other == newest)
+        epoch = newest + 1 + sum(name < f"{newest:06d}-{token}" for name in rivals)
+
+
+def _claims(storage: Storage, paths: Paths) -> dict[str, int]:
+    epochs = {name: epoch_of_claim(name) for name in storage.list(paths.claims)}
+    return {name: epoch for name, epoch in epochs.items() if epoch is not None}

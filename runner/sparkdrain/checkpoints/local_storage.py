@@ -1,0 +1,126 @@
+"""Checkpoints on a disk that all machines of the job see: files appear by rename, after fsync."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, file_chunks
+from sparkdrain.errors import CheckpointFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+class LocalStorage:
+    """See ``Storage``. What a writer that died leaves has the name of its file and ``.part``."""
+
+    def list(self, folder: str) -> dict[str, int]:
+        """See ``Storage``."""
+        try:
+            return dict(_walk(folder, ""))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            message = f"{folder} cannot be listed: {error}"
+            raise CheckpointFailed(message) from error
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """See ``Storage``."""
+        try:
+            yield from file_chunks(Path(path))
+        except FileNotFoundError as error:
+            message = f"{path} is missing"
+            raise FileMissing(message) from error
+        except OSError as error:
+            message = f"{path} cannot be read: {error}"
+            raise CheckpointFailed(message) from error
+
+    def write(self, path: str, chunks: Iterable[bytes]) -> None:
+        """See ``Storage``."""
+        part = _part(path)
+        try:
+            _write(part, chunks)
+            os.replace(part, path)
+            _sync_folder(path)
+        except OSError as error:
+            message = f"{path} cannot be written: {error}"
+            raise CheckpointFailed(message) from error
+        finally:
+            _remove(part)
+
+    def publish(self, path: str, data: bytes) -> None:
+        """See ``Storage``."""
+        part = _part(path)
+        try:
+            _write(part, [data])
+            _link(part, path, data)
+            _sync_folder(path)
+        except OSError as error:
+            message = f"{path} cannot be written: {error}"
+            raise CheckpointFailed(message) from error
+        finally:
+            _remove(part)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """See ``Storage``."""
+        for path in paths:
+            try:
+                Path(path).unlink(missing_ok=True)
+            except OSError as error:
+                message = f"{path} cannot be deleted: {error}"
+                raise CheckpointFailed(message) from error
+
+
+def _walk(folder: str, prefix: str) -> Iterator[tuple[str, int]]:
+    with os.scandir(folder) as found:
+        for entry in found:
+            name = f"{prefix}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(entry.path, f"{name}/")
+                continue
+            with suppress(FileNotFoundError):  # others rename and delete while we look
+                yield name, entry.stat().st_size
+
+
+def _part(path: str) -> str:
+    return f"{path}.{secrets.token_hex(4)}.part"
+
+
+def _write(path: str, chunks: Iterable[bytes]) -> None:
+    try:
+        file = open(path, "xb")  # noqa: SIM115 (closed below)
+    except FileNotFoundError:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "xb")  # noqa: SIM115
+    with file:
+        for chunk in chunks:
+            file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _link(part: str, path: str, data: bytes) -> None:
+    """Gives the whole file its name, unless somebody else has it."""
+    try:
+        os.link(part, path)
+    except FileExistsError as error:
+        if Path(path).read_bytes() != data:
+            message = f"{path} is there already, with other content: another driver wrote it"
+            raise AlreadyThere(message) from error
+
+
+def _sync_folder(path: str) -> None:
+    folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,155 @@
+"""What a checkpoint is: the values, and the text in which they are kept.
+
+The text has three lines: the format, a checksum of the third, and JSON. Bytes are in base 64. The
+first line stays what it is in every format, so that old releases can tell that a file is newer.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.checkpoints.paths import Stamp
+from sparkdrain.errors import CheckpointDamaged, CheckpointTooNew
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FORMAT: Final = 1
+"""Raised with every change of what a manifest means. Readers of older ones belong here."""
+
+_TITLE: Final = "sparkdrain checkpoint, format "
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file of a slot's state.
+
+    Attributes:
+        name: its path in the store's directory, with slashes.
+        size: in bytes.
+        digest: SHA-256 of its content, hexadecimal.
+        path: what it is called in storage, see ``paths.file_name``; empty if it has no content.
+    """
+
+    name: str
+    size: int
+    digest: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardState:
+    """All that is kept of one slot of one level.
+
+    Attributes:
+        level: of the slot.
+        slot: which one it is.
+        files: its store.
+        report: what it reported last, for the driver that goes on.
+    """
+
+    level: int
+    slot: int
+    files: tuple[FileEntry, ...]
+    report: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A checkpoint: all that is needed to go on with a job.
+
+    Attributes:
+        job_name: of the job.
+        run_id: of the run that made it.
+        epoch: of the driver that made it.
+        number: counts the job's checkpoints.
+        round: the last round that it covers.
+        created: microseconds since 1970.
+        fingerprint: by name of a piece of state, what it is; see ``decide.differences``.
+        slots: of each level.
+        shards: the state of each slot of each level.
+        driver: what else the driver wants to know again.
+    """
+
+    job_name: str
+    run_id: str
+    epoch: int
+    number: int
+    round: int
+    created: int
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    slots: int = 0
+    shards: tuple[ShardState, ...] = ()
+    driver: bytes = b""
+
+    @property
+    def stamp(self) -> Stamp:
+        """The name of the checkpoint."""
+        return Stamp(self.epoch, self.number)
+
+    def entries(self) -> dict[str, FileEntry]:
+        """The files that it needs, by what they are called in storage."""
+        return {file.path: file for shard in self.shards for file in shard.files if file.path}
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The text that is kept."""
+    body = json.dumps(asdict(manifest), default=_plain, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return f"{_TITLE}{FORMAT}\n{digest}\n{body}\n".encode()
+
+
+def decode(data: bytes, path: str) -> Manifest:
+    """The inverse of ``encode``.
+
+    Args:
+        data: the text.
+        path: where it was read, for messages.
+
+    Raises:
+        CheckpointDamaged: this is not, or not all, of what was written.
+        CheckpointTooNew: a newer release wrote it.
+    """
+    title, _, rest = data.partition(b"\n")
+    number = title.removeprefix(_TITLE.encode())
+    if number == title or not number.isdigit():
+        message = f"{path} is no manifest of a checkpoint, or is damaged: it begins {title[:40]!r}"
+        raise CheckpointDamaged(message)
+    if int(number) > FORMAT:
+        message = (
+            f"{path} has format {int(number)}; this release reads formats up to {FORMAT}. Resume "
+            "the job with the release that wrote it, or a later one."
+        )
+        raise CheckpointTooNew(message)
+    digest, _, body = rest.partition(b"\n")
+    if not body.endswith(b"\n") or hashlib.sha256(body[:-1]).hexdigest().encode() != digest:
+        message = (
+            f"{path} is damaged: its checksum does not fit what it holds ({len(data)} bytes). "
+            "Restore the file from a copy, or resume from an older checkpoint by its number."
+        )
+        raise CheckpointDamaged(message)
+    return _manifest(json.loads(body))
+
+
+def _manifest(found: dict[str, Any]) -> Manifest:
+    shards = tuple(
+        ShardState(
+            shard["level"],
+            shard["slot"],
+            tuple(FileEntry(**file) for file in shard["files"]),
+            base64.b64decode(shard["report"]),
+        )
+        for shard in found["shards"]
+    )
+    return Manifest(**{**found, "shards": shards, "driver": base64.b64decode(found["driver"])})
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    message = f"{type(value).__name__} cannot be kept in a manifest"
+    raise TypeError(message)

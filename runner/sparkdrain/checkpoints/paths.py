@@ -1,0 +1,109 @@
+"""Every path in storage; no other module puts one together or takes one apart."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote
+
+_CLAIMS: Final = "claims"
+_MANIFESTS: Final = "manifests"
+_FILES: Final = "files"
+_STAMP: Final = re.compile(r"(\d{6,})-(\d{9,})\b")
+_MANIFEST: Final = re.compile(r"(\d{6,})-(\d{9,})\.manifest")
+_CLAIM: Final = re.compile(r"(\d{6,})-([0-9A-Za-z]+)")
+_JOB_OF_MANIFEST: Final = re.compile(rf"(?:(.*)/)?{_MANIFESTS}/{_MANIFEST.pattern}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stamp:
+    """Names a checkpoint of a job; later ones are greater.
+
+    Attributes:
+        epoch: of the driver that made it.
+        number: counts a job's checkpoints.
+    """
+
+    epoch: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch:06d}-{self.number:09d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Where everything of one job is.
+
+    Attributes:
+        root: what the option ``--checkpoint_dir`` says; any path of Beam's file systems.
+        job_name: one folder in ``root`` for each.
+    """
+
+    root: str
+    job_name: str
+
+    @property
+    def folder(self) -> str:
+        """Where all of the job is."""
+        return f"{self.root.rstrip('/')}/{quote(self.job_name, safe='')}"
+
+    @property
+    def claims(self) -> str:
+        """Where drivers write down that the job is theirs."""
+        return f"{self.folder}/{_CLAIMS}"
+
+    @property
+    def manifests(self) -> str:
+        """Where published checkpoints are."""
+        return f"{self.folder}/{_MANIFESTS}"
+
+    @property
+    def files(self) -> str:
+        """Where the files are that manifests name."""
+        return f"{self.folder}/{_FILES}"
+
+    def claim(self, epoch: int, token: str) -> str:
+        """The file by which a driver claims the job."""
+        return f"{self.claims}/{epoch:06d}-{token}"
+
+    def manifest(self, stamp: Stamp) -> str:
+        """The file that says what a checkpoint is."""
+        return f"{self.manifests}/{stamp}.manifest"
+
+    def file(self, name: str) -> str:
+        """A file, as ``file_name`` names it."""
+        return f"{self.files}/{name}"
+
+
+def file_name(stamp: Stamp, level: int, slot: int, digest: str) -> str:
+    """What a file is called that was uploaded for a checkpoint: equal names, equal content."""
+    return f"{stamp}-{level:03d}-{slot:04d}-{digest[:32]}"
+
+
+def stamp_of_manifest(name: str) -> Stamp | None:
+    """The checkpoint whose manifest has this name; None if the name is not ours."""
+    found = _MANIFEST.fullmatch(name)
+    return Stamp(int(found[1]), int(found[2])) if found else None
+
+
+def stamp_of(name: str) -> Stamp | None:
+    """The checkpoint for which a file was written, also a part of one; None if it is not ours."""
+    found = _STAMP.match(name)
+    return Stamp(int(found[1]), int(found[2])) if found else None
+
+
+def epoch_of_claim(name: str) -> int | None:
+    """The epoch of the claim that has this name; None if the name is not ours."""
+    found = _CLAIM.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def job_of_manifest(path: str) -> str | None:
+    """The job of a manifest, given its path in the root folder or in a job's; None if it is none.
+
+    The name is empty if the path begins at the job's own folder.
+    """
+    found = _JOB_OF_MANIFEST.fullmatch(path)
+    return None if found is None else unquote(found[1] or "")

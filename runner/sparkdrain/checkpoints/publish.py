@@ -1,0 +1,74 @@
+"""Makes a checkpoint the newest one of its job, and finds the newest one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparkdrain.checkpoints.decide import missing, stamps
+from sparkdrain.checkpoints.manifest import Manifest, decode, encode
+from sparkdrain.checkpoints.storage import read
+from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
+
+if TYPE_CHECKING:
+    from sparkdrain.checkpoints.lease import Lease
+    from sparkdrain.checkpoints.paths import Paths, Stamp
+    from sparkdrain.checkpoints.storage import Storage
+
+
+def publish(lease: Lease, manifest: Manifest) -> None:
+    """Make ``manifest`` the newest checkpoint of its job; again does nothing.
+
+    When it returns, every driver that takes the job over from now on will find it. If it raises
+    ``Fenced``, that is open: nothing that depends on the checkpoint may be done by this driver.
+
+    Raises:
+        Fenced: another driver has taken the job over.
+        CheckpointFailed: storage refuses, or files that were uploaded are not there any more.
+    """
+    if manifest.epoch != lease.epoch:
+        message = f"a manifest of epoch {manifest.epoch} cannot be published by {lease.epoch}"
+        raise ValueError(message)
+    storage, paths = lease.storage, lease.paths
+    lease.check()
+    wrong = missing(manifest, storage.list(paths.files))
+    if wrong:
+        message = (
+            f"files of checkpoint {manifest.number} are not what was uploaded to {paths.files}: "
+            f"{wrong[0]}" + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
+        )
+        raise CheckpointFailed(message)
+    storage.publish(paths.manifest(manifest.stamp), encode(manifest))
+    lease.check()
+
+
+def read_manifest(storage: Storage, paths: Paths, stamp: Stamp) -> Manifest:
+    """The manifest of a checkpoint.
+
+    Raises:
+        CheckpointDamaged: it is missing, or is not what was written.
+        CheckpointTooNew: a newer release wrote it.
+        CheckpointFailed: storage refuses.
+    """
+    path = paths.manifest(stamp)
+    manifest = decode(read(storage, path), path)
+    if manifest.stamp != stamp:
+        message = f"{path} holds the checkpoint {manifest.stamp}: it was renamed or copied"
+        raise CheckpointDamaged(message)
+    return manifest
+
+
+def newest(storage: Storage, paths: Paths, number: int | None = None) -> Manifest | None:
+    """The newest checkpoint of a job, or the newest with that number; None if there is none.
+
+    A newest one that is damaged is an error, and no older one is taken instead: what it covers may
+    have been told to the outside.
+
+    Raises:
+        CheckpointDamaged: it is not what was written.
+        CheckpointTooNew: a newer release wrote it.
+        CheckpointFailed: storage refuses.
+    """
+    for stamp in stamps(storage.list(paths.manifests)):
+        if number is None or stamp.number == number:
+            return read_manifest(storage, paths, stamp)
+    return None

@@ -1,0 +1,76 @@
+"""The seam between checkpoints and where they are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+CHUNK: Final = 1 << 20
+"""How much of a file is in memory at a time, bytes."""
+
+
+class FileMissing(CheckpointDamaged):
+    """A file is not there."""
+
+
+class AlreadyThere(CheckpointFailed):
+    """A file that was to be new is there, with other content."""
+
+
+class Storage(Protocol):
+    """Files by path, written as a whole. Thread-safe.
+
+    What is assumed of it: a file that was written is read and listed from then on, by everybody
+    (as local and network disks, GCS, S3 and Azure's stores promise today); and a file whose writer
+    died is not there, or is never named by a manifest. Every method raises ``CheckpointFailed``,
+    naming the path, if the storage does not do what it was asked.
+    """
+
+    def list(self, folder: str) -> dict[str, int]:
+        """Files in and below ``folder``: their paths in it, and sizes; nothing if it is absent."""
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The content of a file, some ``CHUNK`` bytes at a time.
+
+        Raises:
+            FileMissing: it is not there.
+        """
+
+    def write(self, path: str, chunks: Iterable[bytes]) -> None:
+        """Make a file, or replace it; it survives the end of this machine.
+
+        If ``chunks`` raises, so does this, and the file is as it was or is to be thrown away.
+        """
+
+    def publish(self, path: str, data: bytes) -> None:
+        """Make a file that is not there yet, as a whole or not at all.
+
+        Again with the same content does nothing.
+
+        Raises:
+            AlreadyThere: it is there with other content.
+        """
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Remove files; those that are not there are none of its business."""
+
+
+def read(storage: Storage, path: str) -> bytes:
+    """All of a small file."""
+    return b"".join(storage.chunks(path))
+
+
+def file_chunks(path: Path) -> Iterator[bytes]:
+    """The content of a local file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
