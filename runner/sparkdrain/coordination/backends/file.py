@@ -1,0 +1,187 @@
+"""A metadata store in a directory: a file for each record. For all processes that can see it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.coordination.backends.record_file import (
+    ENDING,
+    DamagedFile,
+    decode,
+    encode,
+    file_name,
+)
+from sparkdrain.coordination.metadata import CorruptRecord, StoreDown, checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_LOCK: Final = "lock"
+_UNFINISHED: Final = ".unfinished"
+
+
+class FileStore:
+    """See ``MetadataStore``. Every record is on disk when a call returns.
+
+    Writers of all processes take turns by a lock that ends with its process. Readers need none: a
+    file is replaced as a whole. The file system must have ``flock`` and atomic renames, as local
+    ones and NFS 4 have.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Open the store in ``root``, or begin one there.
+
+        Raises:
+            StoreDown: the directory cannot be made or written.
+        """
+        self._root = root
+        self._closed = False
+        with self._alone():
+            for unfinished in root.glob(f"*/*{_UNFINISHED}"):
+                unfinished.unlink()  # its writer has crashed, or it would have the lock
+
+    def put(self, namespace: str, key: str, value: bytes) -> None:
+        """See ``MetadataStore``."""
+        self._check(namespace, key, value)
+        with self._alone():
+            self._write(namespace, key, value)
+
+    def get(self, namespace: str, key: str) -> bytes | None:
+        """See ``MetadataStore``."""
+        self._check(namespace, key)
+        return self._read(namespace, key)
+
+    def all(
+        self, namespace: str, on_corrupt: Callable[[CorruptRecord], object] | None = None
+    ) -> dict[str, bytes]:
+        """See ``MetadataStore``."""
+        self._check(namespace)
+        records = {}
+        for path in self._files(namespace):
+            try:
+                record = self._load(path)
+            except CorruptRecord as error:
+                if on_corrupt is None:
+                    raise
+                on_corrupt(error)
+                continue
+            if record is not None:  # else it was removed meanwhile
+                records[record[0]] = record[1]
+        return records
+
+    def remove(self, namespace: str, key: str) -> None:
+        """See ``MetadataStore``."""
+        self._check(namespace, key)
+        with self._alone():
+            self._write(namespace, key, None)
+
+    def compare_and_set(
+        self, namespace: str, key: str, expected: bytes | None, value: bytes | None
+    ) -> bool:
+        """See ``MetadataStore``."""
+        self._check(namespace, key, value)
+        with self._alone():
+            if self._read(namespace, key) != expected:
+                return False
+            self._write(namespace, key, value)
+            return True
+
+    def flush(self) -> None:
+        """See ``MetadataStore``."""
+        self._check("any")
+
+    def close(self) -> None:
+        """See ``MetadataStore``."""
+        self._closed = True
+
+    def _read(self, namespace: str, key: str) -> bytes | None:
+        path = self._root / namespace / file_name(key)
+        record = self._load(path)
+        if record is not None and record[0] != key:
+            message = f"{path} is damaged: it holds the record of {record[0]!r}. {_REMEDY}"
+            raise CorruptRecord(message)
+        return None if record is None else record[1]
+
+    def _load(self, path: Path) -> tuple[str, bytes] | None:
+        with self._as_down():
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                return None
+        try:
+            return decode(data)
+        except DamagedFile as error:
+            message = f"{path} is damaged: {error}. {_REMEDY}"
+            raise CorruptRecord(message) from error
+
+    def _files(self, namespace: str) -> list[Path]:
+        with self._as_down():
+            try:
+                names = os.listdir(self._root / namespace)
+            except FileNotFoundError:
+                return []
+        return [self._root / namespace / name for name in sorted(names) if name.endswith(ENDING)]
+
+    def _write(self, namespace: str, key: str, value: bytes | None) -> None:
+        """Replace or remove the record; others write nothing meanwhile."""
+        directory = self._root / namespace
+        path = directory / file_name(key)
+        if value is None:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+                _sync_directory(directory)
+            return
+        if not directory.exists():
+            directory.mkdir(parents=True, exist_ok=True)
+            _sync_directory(self._root)
+        unfinished = directory / f"{secrets.token_hex(8)}{_UNFINISHED}"
+        try:
+            with open(unfinished, "xb") as file:
+                file.write(encode(key, value))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(unfinished, path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+        _sync_directory(directory)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other handle writes, in whatever thread or process: each opens the file anew."""
+        with self._as_down():
+            self._root.mkdir(parents=True, exist_ok=True)
+            with open(self._root / _LOCK, "ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+
+    @contextlib.contextmanager
+    def _as_down(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            message = f"The metadata store in {self._root} cannot be used now: {error}"
+            raise StoreDown(message) from error
+
+    def _check(self, namespace: str, key: str | None = None, value: bytes | None = None) -> None:
+        if self._closed:
+            message = f"The metadata store in {self._root} is closed."
+            raise ValueError(message)
+        checked(namespace, key, value)
+
+
+_REMEDY: Final = "Remove the file: what it held is lost, other records are not affected."
+
+
+def _sync_directory(directory: Path) -> None:
+    # Else the file's name may be lost with the machine, though its bytes are not.
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

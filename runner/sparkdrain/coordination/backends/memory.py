@@ -1,0 +1,89 @@
+"""A metadata store in this process; gone with it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sparkdrain.coordination.metadata import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.coordination.metadata import CorruptRecord
+
+
+@dataclass(slots=True)
+class Records:
+    """What handles on one store share."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    spaces: dict[str, dict[str, bytes]] = field(default_factory=dict)
+
+
+class MemoryStore:
+    """See ``MetadataStore``. Nothing survives the process, whatever ``flush`` is asked for."""
+
+    def __init__(self, records: Records | None = None) -> None:
+        """Open a handle on ``records``, or on a new store."""
+        self._records = Records() if records is None else records
+        self._closed = False
+
+    def put(self, namespace: str, key: str, value: bytes) -> None:
+        """See ``MetadataStore``."""
+        self._check(namespace, key, value)
+        with self._records.lock:
+            self._write(namespace, key, value)
+
+    def get(self, namespace: str, key: str) -> bytes | None:
+        """See ``MetadataStore``."""
+        self._check(namespace, key)
+        return self._records.spaces.get(namespace, {}).get(key)
+
+    def all(
+        self, namespace: str, on_corrupt: Callable[[CorruptRecord], object] | None = None
+    ) -> dict[str, bytes]:
+        """See ``MetadataStore``."""
+        del on_corrupt
+        self._check(namespace)
+        with self._records.lock:
+            return dict(self._records.spaces.get(namespace, {}))
+
+    def remove(self, namespace: str, key: str) -> None:
+        """See ``MetadataStore``."""
+        self._check(namespace, key)
+        with self._records.lock:
+            self._write(namespace, key, None)
+
+    def compare_and_set(
+        self, namespace: str, key: str, expected: bytes | None, value: bytes | None
+    ) -> bool:
+        """See ``MetadataStore``."""
+        self._check(namespace, key, value)
+        with self._records.lock:
+            if self._records.spaces.get(namespace, {}).get(key) != expected:
+                return False
+            self._write(namespace, key, value)
+            return True
+
+    def flush(self) -> None:
+        """See ``MetadataStore``."""
+        self._check("any")
+
+    def close(self) -> None:
+        """See ``MetadataStore``."""
+        self._closed = True
+
+    def _write(self, namespace: str, key: str, value: bytes | None) -> None:
+        space = self._records.spaces.setdefault(namespace, {})
+        if value is None:
+            space.pop(key, None)
+        else:
+            space[key] = bytes(value)
+
+    def _check(self, namespace: str, key: str | None = None, value: bytes | None = None) -> None:
+        if self._closed:
+            message = "The metadata store is closed."
+            raise ValueError(message)
+        checked(namespace, key, value)

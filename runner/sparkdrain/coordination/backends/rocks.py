@@ -1,0 +1,183 @@
+"""A metadata store in a RocksDB database; for one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from rocksdict import Options, Rdict, WriteOptions
+
+from sparkdrain.coordination.metadata import CorruptRecord, StoreDown, checked
+from sparkdrain.errors import BadSetup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+# Namespaces hold no such byte, so this row sorts before all records and belongs to none.
+_FORMAT_ROW: Final = b"\x00format"
+_FORMAT: Final = b"sparkdrain-metadata 1"
+_LOCKED: Final = ("lock hold by current process", "While lock file")
+_DAMAGED: Final = "Corruption"
+
+
+class RocksDatabase:
+    """The database itself: open once in a process, shared by all handles of that process."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open the database in ``directory``, or begin one there.
+
+        Raises:
+            BadSetup: another process has it open, it is damaged, is no metadata store, or cannot
+                be made; says which.
+        """
+        self.directory = directory
+        self.lock = threading.Lock()
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self.db: Any = Rdict(str(directory), options=Options(raw_mode=True))
+        except Exception as error:
+            raise BadSetup(_refusal(directory, str(error))) from error
+        self.durable = WriteOptions()
+        self.durable.sync = True
+        try:
+            self._check_format()
+        except BaseException:
+            self.db.close()
+            raise
+
+    def close(self) -> None:
+        """Let other processes in; no handle may be used any more."""
+        self.db.close()
+
+    def _check_format(self) -> None:
+        found = self.db.get(_FORMAT_ROW)
+        if found is None and next(iter(self.db.keys()), None) is None:
+            self.db.put(_FORMAT_ROW, _FORMAT, write_opt=self.durable)
+        elif found != _FORMAT:
+            message = (
+                f"The database in {self.directory} is no metadata store, or one of a release that "
+                f"this one does not know: its format is {found!r}, not {_FORMAT!r}. Name another "
+                "directory."
+            )
+            raise BadSetup(message)
+
+
+class RocksStore:
+    """See ``MetadataStore``. Every record is on disk when a call returns."""
+
+    def __init__(self, database: RocksDatabase, release: Callable[[], object]) -> None:
+        """A handle.
+
+        Args:
+            database: shared with other handles.
+            release: called once, when this handle is closed.
+        """
+        self._database = database
+        self._release = release
+        self._closed = False
+
+    def put(self, namespace: str, key: str, value: bytes) -> None:
+        """See ``MetadataStore``."""
+        row = self._row(namespace, key, value)
+        with self._telling(row):
+            self._write(row, value)
+
+    def get(self, namespace: str, key: str) -> bytes | None:
+        """See ``MetadataStore``."""
+        row = self._row(namespace, key)
+        with self._telling(row):
+            return self._read(row)
+
+    def all(
+        self, namespace: str, on_corrupt: Callable[[CorruptRecord], object] | None = None
+    ) -> dict[str, bytes]:
+        """See ``MetadataStore``."""
+        prefix = self._row(namespace, None)
+        records: dict[str, bytes] = {}
+        try:
+            with self._telling(prefix):
+                for row, value in self._database.db.items(from_key=prefix):
+                    if not row.startswith(prefix):
+                        break
+                    records[row[len(prefix) :].decode()] = value
+        except CorruptRecord as error:
+            # A damaged block hides what lies behind it; what came before is good.
+            if on_corrupt is None:
+                raise
+            on_corrupt(error)
+        return records
+
+    def remove(self, namespace: str, key: str) -> None:
+        """See ``MetadataStore``."""
+        row = self._row(namespace, key)
+        with self._telling(row):
+            self._write(row, None)
+
+    def compare_and_set(
+        self, namespace: str, key: str, expected: bytes | None, value: bytes | None
+    ) -> bool:
+        """See ``MetadataStore``."""
+        row = self._row(namespace, key, value)
+        with self._database.lock, self._telling(row):
+            if self._read(row) != expected:
+                return False
+            self._store(row, value)
+            return True
+
+    def flush(self) -> None:
+        """See ``MetadataStore``."""
+        with self._telling(self._row("any", None)):
+            self._database.db.flush_wal(True)
+
+    def close(self) -> None:
+        """See ``MetadataStore``."""
+        if not self._closed:
+            self._closed = True
+            self._release()
+
+    def _read(self, row: bytes) -> bytes | None:
+        value: bytes | None = self._database.db.get(row)
+        return value
+
+    def _write(self, row: bytes, value: bytes | None) -> None:
+        with self._database.lock:
+            self._store(row, value)
+
+    def _store(self, row: bytes, value: bytes | None) -> None:
+        if value is None:
+            self._database.db.delete(row, write_opt=self._database.durable)
+        else:
+            self._database.db.put(row, bytes(value), write_opt=self._database.durable)
+
+    def _row(self, namespace: str, key: str | None, value: bytes | None = None) -> bytes:
+        if self._closed:
+            message = f"The metadata store in {self._database.directory} is closed."
+            raise ValueError(message)
+        checked(namespace, key, value)
+        return f"{namespace}\x00{key or ''}".encode()
+
+    @contextlib.contextmanager
+    def _telling(self, row: bytes) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            where = f"The metadata store in {self._database.directory}"
+            if _DAMAGED in str(error):
+                message = f"{where} is damaged at {row!r}: {error}"
+                raise CorruptRecord(message) from error
+            message = f"{where} cannot be used now: {error}"
+            raise StoreDown(message) from error
+
+
+def _refusal(directory: Path, text: str) -> str:
+    where = f"The metadata store in {directory}"
+    if any(sign in text for sign in _LOCKED):
+        return (
+            f"{where} is open in another process, and RocksDB is for one at a time. Ask that "
+            "process through its job service, or use a store of the kind 'file:' instead."
+        )
+    if _DAMAGED in text:
+        return f"{where} is damaged ({text}). Restore it from a copy, or remove the directory."
+    return f"{where} cannot be opened: {text}"

@@ -1,0 +1,24 @@
+"""The backends that the contract is tested with; a new one is added to BACKENDS."""
+
+from __future__ import annotations
+
+from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.stores import Stores
+
+BACKENDS = ("memory", "file", "rocksdb")
+
+
+class Backend:
+    """One store of one kind, and this process's way to it."""
+
+    def __init__(self, kind: str, directory) -> None:
+        self.address = parse(f"{kind}:{directory}/store")
+        self.stores = Stores()
+
+    def open(self):
+        return self.stores.open(self.address)
+
+    def restart(self) -> None:
+        """As if the process had ended, without a word to the store, and another had begun."""
+        if self.address.kind != "memory":
+            self.stores = Stores()

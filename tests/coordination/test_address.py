@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from sparkdrain.coordination.address import Address, parse
+from sparkdrain.errors import BadOption
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("memory:", Address("memory", "")),
+        ("memory:mine", Address("memory", "mine")),
+        ("file:/var/drain", Address("file", "/var/drain")),
+        ("file:///var/drain/", Address("file", "/var/drain")),
+        ("rocksdb:/var/a:b", Address("rocksdb", "/var/a:b")),
+    ],
+)
+def test_an_address_is_a_kind_and_a_place(text, address):
+    assert parse(text) == address
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "it takes memory:, memory:NAME, file:/absolute/path or rocksdb:/absolute/path"),
+        ("memory", "it takes memory:"),
+        ("/var/drain", "it takes memory:"),
+        ("files:/var", "Did you mean file:/var?"),
+        ("rocks:/var", "Did you mean rocksdb:/var?"),
+        ("kafka:localhost:9092", "it takes memory:"),
+        ("file:", "the path must be absolute"),
+        ("file:here", "For instance file:/"),
+        ("rocksdb:./here", "For instance rocksdb:/"),
+    ],
+)
+def test_anything_else_is_refused_with_what_is_meant(text, told):
+    with pytest.raises(BadOption) as caught:
+        parse(text)
+    assert "--metadata_store cannot be" in str(caught.value)
+    assert told in str(caught.value)

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.coordination.backends.file import FileStore
+from sparkdrain.coordination.backends.record_file import DamagedFile, decode, encode, file_name
+from sparkdrain.coordination.metadata import CorruptRecord, StoreDown
+
+
+@pytest.fixture
+def store(tmp_path):
+    return FileStore(tmp_path / "store")
+
+
+def only_file(tmp_path):
+    (path,) = (tmp_path / "store" / "a").iterdir()
+    return path
+
+
+@given(st.text(min_size=1), st.binary())
+def test_a_record_is_read_back_unchanged(key, value):
+    assert decode(encode(key, value)) == (key, value)
+
+
+@given(st.text(min_size=1, max_size=5), st.binary(max_size=20), st.data())
+def test_a_record_with_any_byte_changed_cut_or_added_is_not_believed(key, value, data):
+    whole = encode(key, value)
+    at = data.draw(st.integers(0, len(whole) - 1))
+    other = whole[at] ^ data.draw(st.integers(1, 255))
+    changed = [whole[:at] + bytes([other]) + whole[at + 1 :], whole[:at], whole + b"x"]
+    for damaged in changed:
+        try:
+            read = decode(damaged)
+        except DamagedFile:
+            continue
+        # Of the JSON in the first line a few bytes carry nothing, as spaces do.
+        assert read == (key, value)
+        assert damaged == changed[0]
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_different_keys_have_different_files_also_where_case_is_ignored(one, other):
+    assert (file_name(one).lower() == file_name(other).lower()) == (one == other)
+    assert len(file_name(one)) < 200
+    assert "/" not in file_name(one)
+
+
+def test_a_damaged_file_is_named_and_hides_no_other_record(store, tmp_path):
+    store.put("a", "bad", b"value")
+    path = only_file(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    store.put("a", "good", b"1")
+    for act in (
+        lambda: store.get("a", "bad"),
+        lambda: store.all("a"),
+        lambda: store.compare_and_set("a", "bad", None, b""),
+    ):
+        with pytest.raises(CorruptRecord) as caught:
+            act()
+        assert str(path) in str(caught.value)
+        assert "has 4 bytes instead of 5" in str(caught.value)
+    heard = []
+    assert store.all("a", heard.append) == {"good": b"1"}
+    assert [str(path) in str(error) for error in heard] == [True]
+    store.remove("a", "bad")
+    assert store.all("a") == {"good": b"1"}
+    store.put("a", "bad", b"again")
+    assert store.get("a", "bad") == b"again"
+
+
+def test_a_file_under_the_name_of_another_record_is_not_believed(store, tmp_path):
+    store.put("a", "one", b"1")
+    only_file(tmp_path).rename(tmp_path / "store" / "a" / file_name("two"))
+    with pytest.raises(CorruptRecord, match="holds the record of 'one'"):
+        store.get("a", "two")
+
+
+def test_what_a_crashed_writer_left_is_no_record_and_is_cleared_away(store, tmp_path):
+    store.put("a", "k", b"1")
+    left = tmp_path / "store" / "a" / "0123.unfinished"
+    left.write_bytes(b"half")
+    assert store.all("a") == {"k": b"1"}
+    assert FileStore(tmp_path / "store").all("a") == {"k": b"1"}
+    assert not left.exists()
+
+
+def test_a_write_that_fails_leaves_the_record_as_it_was(store, tmp_path, monkeypatch):
+    store.put("a", "k", b"before")
+    path = only_file(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(StoreDown, match=r"store.* No space left"):
+            store.put("a", "k", b"after")
+    assert store.get("a", "k") == b"before"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreDown, match=str(tmp_path / "file")):
+        FileStore(tmp_path / "file" / "store")
+
+
+def test_a_store_that_is_taken_away_is_down_or_empty_and_comes_back(store, tmp_path):
+    store.put("a", "k", b"1")
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
+    (tmp_path / "store").write_text("in the way")
+    with pytest.raises(StoreDown):
+        store.get("a", "k")
+    with pytest.raises(StoreDown):
+        store.put("a", "k", b"2")
+    (tmp_path / "store").unlink()
+    (tmp_path / "elsewhere").rename(tmp_path / "store")
+    assert store.get("a", "k") == b"1"
+
+
+COUNT = """
+import sys
+from pathlib import Path
+from sparkdrain.coordination.backends.file import FileStore
+store = FileStore(Path(sys.argv[1]))
+for _ in range(25):
+    while True:
+        before = store.get("counts", "n")
+        if store.compare_and_set("counts", "n", before, b"%d" % (int(before or 0) + 1)):
+            break
+    store.put("all", f"{sys.argv[2]}-{before}", b"")
+"""
+
+
+def test_processes_that_count_together_lose_no_step(tmp_path):
+    command = [sys.executable, "-c", COUNT, str(tmp_path / "store")]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    running = [subprocess.Popen([*command, str(n)], env=environ) for n in range(3)]
+    assert [process.wait(100) for process in running] == [0, 0, 0]
+    store = FileStore(tmp_path / "store")
+    assert store.get("counts", "n") == b"75"
+    assert len(store.all("all")) == 75
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from sparkdrain.coordination.backends.file import FileStore
+store = FileStore(Path(sys.argv[1]))
+store.put("a", "k", b"kept")
+os.fsync = lambda descriptor: os.kill(os.getpid(), 9)
+store.put("a", "k", b"lost")
+"""
+
+
+def test_a_writer_that_is_killed_leaves_the_old_record_and_no_lock(tmp_path):
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "store")],
+        env=environ,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == -9
+    store = FileStore(tmp_path / "store")
+    assert store.all("a") == {"k": b"kept"}
+    store.put("a", "k", b"next")
+    assert store.get("a", "k") == b"next"

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from metadata_backends import Backend
+from rocksdict import Options, Rdict
+
+from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.metadata import StoreDown
+from sparkdrain.coordination.stores import Stores
+from sparkdrain.errors import BadSetup
+
+OPEN = """
+import sys
+from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.stores import STORES
+from sparkdrain.errors import BadSetup
+try:
+    STORES.open(parse(sys.argv[1])).put("a", "other", b"1")
+except BadSetup as error:
+    print(error)
+"""
+
+
+def in_another_process(address: str) -> str:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, address],
+        env=environ,
+        timeout=100,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_second_process_is_told_who_may_and_may_when_the_first_has_let_go(tmp_path):
+    backend = Backend("rocksdb", tmp_path)
+    first, second = backend.open(), backend.open()
+    first.put("a", "own", b"1")
+    told = in_another_process(f"rocksdb:{tmp_path}/store")
+    assert f"{tmp_path}/store is open in another process" in told
+    assert "use a store of the kind 'file:'" in told
+    first.close()
+    assert "is open in another process" in in_another_process(f"rocksdb:{tmp_path}/store")
+    second.close()
+    assert in_another_process(f"rocksdb:{tmp_path}/store") == ""
+    third = backend.open()
+    assert third.all("a") == {"own": b"1", "other": b"1"}
+    third.close()
+
+
+def test_one_directory_under_two_names_is_one_store(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path)
+    stores = Stores()
+    one = stores.open(parse(f"rocksdb:{tmp_path}/store"))
+    other = stores.open(parse(f"rocksdb:{tmp_path}/link/store"))
+    one.put("a", "k", b"1")
+    assert other.get("a", "k") == b"1"
+    one.close()
+    other.close()
+
+
+def test_a_damaged_database_is_named(tmp_path):
+    backend = Backend("rocksdb", tmp_path)
+    backend.open().close()
+    (tmp_path / "store" / "CURRENT").write_text("garbage")
+    with pytest.raises(BadSetup, match=rf"{tmp_path}/store is damaged"):
+        backend.open()
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path):
+    db = Rdict(str(tmp_path / "store"), options=Options(raw_mode=True))
+    db.put(b"mine", b"1")
+    db.close()
+    with pytest.raises(BadSetup, match="is no metadata store"):
+        Backend("rocksdb", tmp_path).open()
+    db = Rdict(str(tmp_path / "store"), options=Options(raw_mode=True))
+    assert dict(db.items()) == {b"mine": b"1"}
+    db.close()
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadSetup, match=f"{tmp_path}/file/store cannot be opened"):
+        Stores().open(parse(f"rocksdb:{tmp_path}/file/store"))
+
+
+def test_a_database_that_fails_is_told_as_down(tmp_path):
+    store = Backend("rocksdb", tmp_path).open()
+    store._database.db.close()
+    with pytest.raises(StoreDown, match=f"{tmp_path}/store cannot be used now"):
+        store.put("a", "k", b"")
