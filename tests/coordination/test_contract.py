@@ -11,10 +11,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from metadata_backends import BACKENDS, Backend
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from metadata_backends import BACKENDS, Backend
 
 from sparkdrain.coordination.metadata import LARGEST_VALUE, LONGEST_KEY
 
