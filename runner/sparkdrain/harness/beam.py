@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 from apache_beam.metrics.execution import MetricsContainer
 from apache_beam.runners import common
@@ -13,6 +16,7 @@ from apache_beam.runners.worker.bundle_processor import (
     _create_pardo_operation,
     memoize,
 )
+from apache_beam.transforms.core import _BundleFinalizerParam
 from apache_beam.transforms.trigger import (
     Always,
     BatchGlobalTriggerDriver,
@@ -21,6 +25,9 @@ from apache_beam.transforms.trigger import (
     create_trigger_driver,
 )
 from apache_beam.utils import proto_utils
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 Never = _Never
 create_pardo_operation = _create_pardo_operation
@@ -43,4 +50,20 @@ __all__ = [
     "operations",
     "proto_utils",
     "statesampler",
+    "taken_finalizers",
 ]
+
+
+@contextmanager
+def taken_finalizers() -> Iterator[list[Callable[[], object]]]:
+    """Operations that are told to finalize their bundle put the callbacks into a list instead.
+
+    Beam's operations show neither their callbacks nor what holds them.
+    """
+    taken: list[Callable[[], object]] = []
+    original = _BundleFinalizerParam.finalize_bundle
+    _BundleFinalizerParam.finalize_bundle = lambda param: taken.extend(vars(param)["_callbacks"])
+    try:
+        yield taken
+    finally:
+        _BundleFinalizerParam.finalize_bundle = original

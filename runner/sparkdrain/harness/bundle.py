@@ -16,6 +16,7 @@ from sparkdrain.harness.beam import (
     memoize,
     proto_utils,
     statesampler,
+    taken_finalizers,
 )
 from sparkdrain.harness.compiled.operation import compile_from
 from sparkdrain.harness.compiled.times import StepTimes
@@ -24,7 +25,7 @@ from sparkdrain.harness.dofn import not_remembered
 from sparkdrain.harness.factory import StageFactory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sparkdrain.graph.plan import EdgeId, Stage, TransformId
     from sparkdrain.harness.factory import MakeState
@@ -192,6 +193,18 @@ class StageBundle(BundleProcessor):
             if op.needs_finalization():
                 op.finalize_bundle()
                 _reset(op)
+
+    def take_finalizers(self) -> list[Callable[[], object]]:
+        """The callbacks that wait for the bundle to be committed, for somebody else to run."""
+        waiting = [op for op in self.ops.values() if op.needs_finalization()]
+        if not waiting:
+            return []
+        with taken_finalizers() as callbacks:
+            for op in waiting:
+                op.finalize_bundle()
+        for op in waiting:
+            _reset(op)
+        return callbacks
 
     def teardown(self) -> None:
         """Tear all DoFns down; errors of one do not keep the others from it."""

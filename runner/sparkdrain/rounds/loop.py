@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from sparkdrain.errors import Cancelled, TruncatedInput
+from sparkdrain.rounds.checkpointing import NoCheckpoints
 from sparkdrain.shuffle.complete import agree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sparkdrain.rounds.checkpointing import Checkpoints
     from sparkdrain.rounds.clock import Clock
-    from sparkdrain.rounds.messages import Feed, RoundHeader, RoundReport
+    from sparkdrain.rounds.messages import Feed, Orders, RoundHeader, RoundReport
     from sparkdrain.rounds.pace import Pace
     from sparkdrain.rounds.schedule import Schedule
     from sparkdrain.types import CancelToken
@@ -48,6 +50,10 @@ class Play(Protocol):
         """The round with what ``next`` gave was committed."""
 
     @property
+    def place(self) -> int:
+        """How much they have given in rounds that were committed."""
+
+    @property
     def is_over(self) -> bool:
         """Whether they have given everything."""
 
@@ -56,6 +62,7 @@ class NoPlay:
     """A job whose sources are all its own."""
 
     is_over = True
+    place = 0
 
     def next(self, *, quiet: bool) -> Mapping[str, Feed]:
         """See ``Play``."""
@@ -83,6 +90,7 @@ class RoundLoop:
         cancel: ends the loop.
         attempts: how often a round is run before the job fails.
         tell: hears of every committed round.
+        checkpoints: make the job's state durable.
     """
 
     schedule: Schedule
@@ -93,6 +101,7 @@ class RoundLoop:
     cancel: CancelToken
     attempts: int
     tell: Callable[[Schedule, list[RoundReport]], None]
+    checkpoints: Checkpoints = field(default_factory=NoCheckpoints)
 
     def run(self) -> None:
         """Run until nothing is left to do.
@@ -106,17 +115,22 @@ class RoundLoop:
             quiet = wake is None or wake > self.clock.now()
             feeds = self.play.next(quiet=quiet)
             if quiet and not feeds:
-                self.clock.wait_until(wake, self.cancel)
+                self.clock.wait_until(_earliest(wake, self.checkpoints.wake()), self.cancel)
             self._round(feeds)
+        self.checkpoints.finish()
+        while (wake := self.checkpoints.wake()) is not None:
+            self.clock.wait_until(wake, self.cancel)
+            self._round({})
 
     def _round(self, feeds: Mapping[str, Feed]) -> None:
+        orders = self.checkpoints.orders(self.schedule, self.play.place, self.clock.now())
         for attempt in range(1, self.attempts + 1):
             if self.cancel.is_cancelled():
                 message = "the job was cancelled"
                 raise Cancelled(message)
             started = time.monotonic()
             try:
-                reports = self._try(feeds)
+                reports = self._try(feeds, orders)
             except TruncatedInput:
                 if attempt == self.attempts:
                     raise
@@ -125,23 +139,26 @@ class RoundLoop:
                 self.levels.end_round()
             self.schedule.commit(reports)
             self.play.committed()
+            self.checkpoints.committed(reports, self.clock.now())
             wake = self.schedule.wake()
             behind = wake is not None and wake <= self.clock.now()
             self.pace.took(time.monotonic() - started, reports, behind=behind)
             self.tell(self.schedule, reports)
             return
 
-    def _try(self, feeds: Mapping[str, Feed]) -> list[RoundReport]:
+    def _try(self, feeds: Mapping[str, Feed], orders: Orders) -> list[RoundReport]:
         """One attempt: all levels that are due; commits nothing."""
         schedule, now = self.schedule, self.clock.now()
         given = {**self.play.standing(), **feeds}
         ran: dict[int, list[RoundReport]] = {}
         seen: list[dict[tuple[int, int], int]] = []
         for level in range(len(schedule.plan.levels)):
-            if not schedule.is_due(level, now, ran, feeds):
+            if not schedule.is_due(level, now, ran, feeds, orders):
                 continue
             headers = [
-                schedule.header(level, slot, now, ran, self.pace.seconds, self.pace.elements, given)
+                schedule.header(
+                    level, slot, now, ran, self.pace.seconds, self.pace.elements, given, orders
+                )
                 for slot in range(schedule.slots)
             ]
             reports = ran[level] = self.levels.run(headers)
@@ -150,3 +167,7 @@ class RoundLoop:
             # What was reported is what later levels must have read.
             agree(seen)
         return [report for reports in ran.values() for report in reports]
+
+
+def _earliest(*times: int | None) -> int | None:
+    return min((time for time in times if time is not None), default=None)

@@ -9,6 +9,8 @@ from sparkdrain.types import ControlMessage
 from sparkdrain.watermarks.frontier import BEGIN
 
 if TYPE_CHECKING:
+    from sparkdrain.checkpoints.manifest import ShardState
+    from sparkdrain.checkpoints.upload import Uploaded
     from sparkdrain.shuffle.complete import Producer
 
 
@@ -28,6 +30,21 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
+class Orders:
+    """What all slots are told in a round beside their work.
+
+    Attributes:
+        checkpoint: the checkpoint to begin with the version before the round, if one is to be.
+        published: the newest checkpoint that is durable; 0 if none is.
+        levels: those that are to run even if they have nothing to do.
+    """
+
+    checkpoint: int | None = None
+    published: int = 0
+    levels: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class RoundHeader(ControlMessage):
     """What a slot must know of the round that it is to run.
 
@@ -44,6 +61,8 @@ class RoundHeader(ControlMessage):
         seconds: how long sources may go on.
         elements: how many elements sources and timers may make.
         feeds: by transform id, for sources that the driver plays.
+        orders: what all slots are told.
+        restore: where the state of the slot is that ``committed`` names, if it may not be here.
     """
 
     number: int
@@ -58,6 +77,8 @@ class RoundHeader(ControlMessage):
     seconds: float
     elements: int
     feeds: dict[str, Feed] = field(default_factory=dict)
+    orders: Orders = field(default_factory=Orders)
+    restore: ShardState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +101,7 @@ class RoundReport(ControlMessage):
         holds: what keeps the output frontier back: (stage, reason, time).
         prepared_bytes: size of the prepared version.
         busy: seconds that the slot was at work.
+        uploaded: how the last upload of the slot's state has ended, if it has.
     """
 
     level: int
@@ -96,3 +118,4 @@ class RoundReport(ControlMessage):
     holds: tuple[tuple[str, str, int], ...] = ()
     prepared_bytes: int = 0
     busy: float = 0.0
+    uploaded: Uploaded | None = None

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from sparkdrain.rounds.messages import Feed, RoundHeader, RoundReport
+from sparkdrain.rounds.messages import Feed, Orders, RoundHeader, RoundReport
 from sparkdrain.watermarks.frontier import BEGIN, END, advanced, least
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sparkdrain.checkpoints.manifest import ShardState
     from sparkdrain.graph.plan import Plan
     from sparkdrain.shuffle.complete import Producer
+
+_NO_ORDERS: Final = Orders()
 
 Shard = tuple[int, int]
 """Level and slot."""
@@ -30,6 +33,8 @@ class Schedule:
     slots: int
     number: int = 0
     _last: dict[Shard, RoundReport] = field(default_factory=dict)
+    # Where the state of slots is that have not run since the job was taken up again.
+    _stored: dict[Shard, ShardState] = field(default_factory=dict)
     # Of each edge the level and the stage that send it; asked for every slot of every round.
     _origins: dict[int, tuple[int, int]] = field(init=False)
 
@@ -40,6 +45,14 @@ class Schedule:
             for number, stage in enumerate(stages)
             for _, edge in stage.sinks
         }
+
+    def restore(
+        self, number: int, reports: Mapping[Shard, RoundReport], state: Mapping[Shard, ShardState]
+    ) -> None:
+        """Go on where a checkpoint is: after round ``number``, which ended with these reports."""
+        self.number = number
+        self._last = dict(reports)
+        self._stored = dict(state)
 
     # --- between rounds -----------------------------------------------------------------------
 
@@ -88,6 +101,7 @@ class Schedule:
         now: int,
         ran: Mapping[int, Sequence[RoundReport]],
         feeds: Mapping[str, Feed],
+        orders: Orders = _NO_ORDERS,
     ) -> bool:
         """Whether a level has something to do, after those before it in the round.
 
@@ -96,7 +110,10 @@ class Schedule:
             now: the round's processing time.
             ran: the reports of the levels that ran in this round.
             feeds: what the driver gives to sources.
+            orders: of the round.
         """
+        if level in orders.levels:
+            return True
         mine = [self._last.get((level, slot)) for slot in range(self.slots)]
         if any(report is None or _is_awake(report, now) for report in mine):
             return True
@@ -119,6 +136,7 @@ class Schedule:
         seconds: float,
         elements: int,
         feeds: Mapping[str, Feed],
+        orders: Orders = _NO_ORDERS,
     ) -> RoundHeader:
         """What a slot is told in the round that follows the last one."""
         last = self._last.get((level, slot))
@@ -143,6 +161,8 @@ class Schedule:
             seconds=seconds,
             elements=elements,
             feeds={transform: feed for transform, feed in feeds.items() if transform in own},
+            orders=orders,
+            restore=self._stored.get((level, slot)),
         )
 
     def commit(self, reports: Sequence[RoundReport]) -> None:
@@ -152,6 +172,7 @@ class Schedule:
             for number, time in enumerate(report.outputs):
                 advanced(BEGIN if before is None else before.outputs[number], time, "a stage")
             self._last[report.level, report.slot] = report
+            self._stored.pop((report.level, report.slot), None)
         self.number += 1
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Stage
     from sparkdrain.harness.bundle import StageBundle
+    from sparkdrain.rounds.finalizers import Finalizers
     from sparkdrain.rounds.inputs import Input, Turn
 
 
@@ -29,6 +30,7 @@ class RoundShard:
         stage: Stage,
         make_bundle: Callable[[Stage], StageBundle],
         counted: list[metrics_pb2.MonitoringInfo],
+        finalizers: Finalizers,
     ) -> None:
         self.stage = stage
         self.inputs: list[tuple[int | None, Input]] = []
@@ -36,6 +38,7 @@ class RoundShard:
         """The metrics up to the last commit."""
         self._before = self._infos = counted
         self._make_bundle = make_bundle
+        self._finalizers = finalizers
         self._bundle: StageBundle | None = None
         self._started = False
 
@@ -80,7 +83,8 @@ class RoundShard:
 
     def wake(self) -> int | None:
         """See ``Input.wake``."""
-        if self._bundle is not None and self._bundle.needs_finalization:
+        waits = not self._finalizers.durable
+        if waits and self._bundle is not None and self._bundle.needs_finalization:
             # Only the next round tells that this one was committed.
             return BEGIN
         wakes = [wake for _, input_ in self.inputs if (wake := input_.wake()) is not None]
@@ -94,9 +98,9 @@ class RoundShard:
             self._started = False
 
     def commit(self) -> None:
-        """What the last round did counts: finalizers run."""
+        """What the last round did counts."""
         if self._bundle is not None:
-            self._bundle.finalize()
+            self._finalizers.committed(self._bundle.take_finalizers())
         self.counted = self._infos
 
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:

@@ -16,6 +16,7 @@ from sparkdrain.graph.plan import EdgeId, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.panes.grouping import groups_by_window
 from sparkdrain.rounds.budget import Budget
+from sparkdrain.rounds.finalizers import Finalizers
 from sparkdrain.rounds.input_for import input_for, source_input_for
 from sparkdrain.rounds.inputs import Turn
 from sparkdrain.rounds.keyed_state import state_maker
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.rounds.inputs import Input
+    from sparkdrain.rounds.messages import Orders
+    from sparkdrain.rounds.uploads import SlotUploads
     from sparkdrain.shuffle.outbox import Layout, Partition
     from sparkdrain.stages.task import TaskOptions
 
@@ -60,6 +63,8 @@ class RoundSlot:
         options: TaskOptions,
         directory: Path,
         clock: Callable[[], float] = time.monotonic,
+        uploads: SlotUploads | None = None,
+        restored: RoundReport | None = None,
     ) -> None:
         self._plan = plan
         self._level = level
@@ -67,20 +72,25 @@ class RoundSlot:
         self._options = options
         self._clock = clock
         self.directory = directory
-        self.overlay = Overlay(
-            RoundStore(directory / f"state-{level}"), options.memory_bytes // 3, rounds=True
-        )
+        where = directory / f"state-{level}"
+        store = RoundStore(where) if restored is None else RoundStore.take_up(where)
+        self.overlay = Overlay(store, options.memory_bytes // 3, rounds=True)
         # The attempts whose versions are here: the one that may count, and the one that does.
         self._prepared: int | None = None
-        self._committed: int | None = None
+        self._committed = None if restored is None else restored.attempt
         self._dirty = False
+        self._uploads = uploads
+        self._finalizers = Finalizers(durable=uploads is not None)
         components = beam_runner_api_pb2.Components()
         components.ParseFromString(plan.components)
         self._components = components
         self.codings = Codings(pipeline_context.PipelineContext(components), components)
         self._outbox = Outbox(layout, level, slot, 0, _nowhere)
         self._edges = {edge.id: edge for edge in plan.edges_into(level)}
-        self._dropped = self._dropped_before = 0
+        self._dropped = 0
+        self._dropped_before = 0 if restored is None else restored.dropped
+        # Metrics of the lives before this one.
+        self._counted_before = [] if restored is None else list(restored.metrics)
         self._build([[] for _ in plan.levels[level]])
 
     def _build(self, counted: list[list[metrics_pb2.MonitoringInfo]]) -> None:
@@ -99,7 +109,7 @@ class RoundSlot:
         ]
 
     def _make_shard(self, stage: Stage, counted: list[metrics_pb2.MonitoringInfo]) -> RoundShard:
-        shard = RoundShard(stage, self._make_bundle, counted)
+        shard = RoundShard(stage, self._make_bundle, counted, self._finalizers)
         for transform, edge in stage.sources:
             source = Source(shard, transform)
             if edge is None:
@@ -163,6 +173,7 @@ class RoundSlot:
         """
         began = self._clock()
         self._settle(header.committed)
+        self._follow(header.orders)
         self._dirty = True
         attempt = random.SystemRandom().getrandbits(63)
         self._outbox.begin(attempt, send)
@@ -226,6 +237,15 @@ class RoundSlot:
         self.sides.commit()
         self._dropped_before += self._dropped
         self._committed = self._prepared
+
+    def _follow(self, orders: Orders) -> None:
+        """What is committed is to be kept, or is safe; between rounds."""
+        self._finalizers.published(orders.published)
+        if self._uploads is None:
+            return
+        if orders.checkpoint is not None:
+            self._finalizers.covered(orders.checkpoint)
+            self._uploads.begin(orders.checkpoint, self.overlay.snapshot)
 
     def _take(self, record: bytes, complete: Completeness) -> None:
         message = decode(record)
@@ -296,15 +316,22 @@ class RoundSlot:
             outputs,
             frozenset(outbox.edges),
             min(wakes, default=None),
-            [info.SerializeToString() for shard in self._shards for info in shard.infos()],
+            self._metrics(),
             outbox.sent_bytes,
             self._dropped_before + self._dropped,
             tuple(hold for shard in self._shards for hold in shard.holds() if hold[2] < END),
+            uploaded=None if self._uploads is None else self._uploads.ended(),
         )
+
+    def _metrics(self) -> list[bytes]:
+        own = (info.SerializeToString() for shard in self._shards for info in shard.infos())
+        return [*self._counted_before, *own]
 
     def close(self) -> None:
         """Tear DoFns down, and delete all state."""
         try:
+            if self._uploads is not None:
+                self._uploads.close()
             self._close_shards()
         finally:
             self.overlay.close()

@@ -108,6 +108,24 @@ class TestStreamPlay:
         self._events = _script(sources)
         self._pending: Mapping[str, Feed] | None = None
         self._all_given = False
+        self.place = 0
+        """How many events were given in rounds that were committed."""
+
+    def go_to(self, place: int) -> None:
+        """Go on where another play of the same script was; what it gave is not given again.
+
+        Raises:
+            SparkDrainError: the script is not as long, or it comes from a service.
+        """
+        while self.place < place:
+            self.next(quiet=True)
+            if self._pending is None:
+                message = (
+                    f"the script of TestStream cannot be taken up after {place} events: it has "
+                    f"only {self.place} so far"
+                )
+                raise SparkDrainError(message)
+            self.committed()
 
     def next(self, *, quiet: bool) -> Mapping[str, Feed]:
         """See ``Play``."""
@@ -146,6 +164,7 @@ class TestStreamPlay:
         for transform, feed in self._pending.items():
             self._standing[transform] = replace(feed, elements=(), before=feed.frontier)
         self._pending = None
+        self.place += 1
         self._clock.is_over = self.is_over
 
     @property

@@ -1,0 +1,232 @@
+"""When a job's state is made durable, and what is known of the checkpoint that is on its way.
+
+One checkpoint at a time. It covers the rounds that were committed when it was begun: the next round
+tells all slots to keep that version of their state, and to upload it while rounds go on. When the
+last slot has said that its part is there, the checkpoint is published. From then on it is what a
+recovery goes back to, and what it covers counts as done to the outside.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from sparkdrain.errors import CheckpointFailed
+from sparkdrain.rounds.messages import Orders
+from sparkdrain.watermarks.frontier import BEGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sparkdrain.checkpoints.upload import Uploaded
+    from sparkdrain.rounds.messages import RoundReport
+    from sparkdrain.rounds.schedule import Schedule, Shard
+
+_LOGGER = logging.getLogger(__name__)
+# How often slots that have nothing else to do are asked how far they are; microseconds.
+_POLL: Final = 100_000
+# An upload that takes longer than this many intervals, and than ten minutes, is given up.
+_PATIENCE_INTERVALS: Final = 10
+_PATIENCE: Final = 600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """All of a job's state after a round, ready to be published.
+
+    Attributes:
+        number: counts checkpoints, from one.
+        round: the last round that it covers.
+        play: the place of the sources that the driver plays.
+        is_over: nothing was left to do.
+        reports: what each slot reported last.
+        files: where the state of each slot is.
+    """
+
+    number: int
+    round: int
+    play: int
+    is_over: bool
+    reports: Mapping[Shard, RoundReport]
+    files: Mapping[Shard, Uploaded]
+
+
+class Checkpoints(Protocol):
+    """What the driver's loop asks about checkpoints."""
+
+    def wake(self) -> int | None:
+        """The processing time at which a round is wanted, even if the job has nothing to do."""
+
+    def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
+        """What the next round is to do; the same for all of its attempts."""
+
+    def committed(self, reports: Sequence[RoundReport], now: int) -> None:
+        """The round that had the last orders was committed."""
+
+    def finish(self) -> None:
+        """Nothing is left to do: a last checkpoint is wanted, at once."""
+
+
+class NoCheckpoints:
+    """A job whose state is not made durable."""
+
+    def wake(self) -> int | None:
+        """See ``Checkpoints``."""
+
+    def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
+        """See ``Checkpoints``."""
+        del schedule, play, now
+        return Orders()
+
+    def committed(self, reports: Sequence[RoundReport], now: int) -> None:
+        """See ``Checkpoints``."""
+
+    def finish(self) -> None:
+        """See ``Checkpoints``."""
+
+
+@dataclass(slots=True)
+class _Flight:
+    """A checkpoint on its way."""
+
+    cut: Cut
+    since: int
+    waiting: set[Shard]
+    begun: bool = False
+    asked: int = 0
+    files: dict[Shard, Uploaded] = field(default_factory=dict)
+
+
+class Checkpointing:
+    """Checkpoints in intervals; see ``Checkpoints``. Does no I/O but through ``publish``.
+
+    Args:
+        interval: between the beginnings of two checkpoints, microseconds.
+        publish: makes a complete checkpoint the newest one; raises ``CheckpointFailed``.
+        attempts: how many checkpoints may fail in a row before the job does.
+        number: of the last checkpoint that was published, 0 if none was.
+    """
+
+    def __init__(
+        self,
+        interval: int,
+        publish: Callable[[Cut], None],
+        attempts: int = 3,
+        *,
+        number: int = 0,
+    ) -> None:
+        self._interval = interval
+        self._publish = publish
+        self._attempts = attempts
+        self._number = self.published = number
+        self._began: int | None = None
+        self._flight: _Flight | None = None
+        self._failures = 0
+        self._place = 0
+        # Whether something has happened that no checkpoint covers, on its way or there.
+        self._dirty = False
+        self._finishing = False
+        # The newest checkpoint that all slots were told of, and that the running round tells.
+        self._told = self._telling = number
+        self._asking: int | None = None
+
+    # --- what the loop asks -------------------------------------------------------------------
+
+    def wake(self) -> int | None:
+        """See ``Checkpoints``."""
+        flight = self._flight
+        if self._told < self.published:
+            return BEGIN
+        if flight is not None:
+            return flight.asked + _POLL if flight.begun else BEGIN
+        return self._next() if self._dirty else None
+
+    def _next(self) -> int:
+        if self._finishing or self._began is None:
+            return BEGIN
+        return self._began + self._interval
+
+    def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
+        """See ``Checkpoints``."""
+        if self._began is None:
+            # The first one comes an interval after the job began, not with its first round.
+            self._began = now
+        self._dirty |= play != self._place
+        self._place = play
+        if self._flight is None and self._dirty and self._next() <= now:
+            self._begin(schedule, play, now)
+        every = frozenset(range(len(schedule.plan.levels)))
+        levels = frozenset[int]()
+        flight, self._asking = self._flight, None
+        if flight is not None and not flight.begun:
+            self._asking, levels = flight.cut.number, every
+        elif flight is not None and flight.asked + _POLL <= now:
+            flight.asked = now
+            levels = frozenset(level for level, _ in flight.waiting)
+        self._telling = self.published
+        if self._told < self.published:
+            levels = every
+        return Orders(self._asking, self.published, levels)
+
+    def _begin(self, schedule: Schedule, play: int, now: int) -> None:
+        self._number += 1
+        self._began = now
+        self._dirty = False
+        reports = {(report.level, report.slot): report for report in schedule.reports()}
+        cut = Cut(self._number, schedule.number, play, self._finishing, reports, {})
+        self._flight = _Flight(cut, now, set(reports))
+
+    def finish(self) -> None:
+        """See ``Checkpoints``."""
+        self._finishing = self._dirty = True
+
+    # --- what the loop tells ------------------------------------------------------------------
+
+    def committed(self, reports: Sequence[RoundReport], now: int) -> None:
+        """See ``Checkpoints``.
+
+        Raises:
+            CheckpointFailed: too often in a row.
+        """
+        self._told = self._telling
+        changed = any(report.prepared_bytes or report.sent for report in reports)
+        self._dirty |= changed and not self._finishing
+        flight = self._flight
+        if flight is None:
+            return
+        if self._asking is not None:
+            flight.begun, flight.asked = True, now
+        try:
+            self._collect(flight, reports, now)
+        except CheckpointFailed as error:
+            self._failed(flight, error)
+
+    def _collect(self, flight: _Flight, reports: Sequence[RoundReport], now: int) -> None:
+        for report in reports:
+            uploaded = report.uploaded
+            if uploaded is None or uploaded.number != flight.cut.number:
+                continue
+            if uploaded.error:
+                message = f"slot {report.slot} of level {report.level}: {uploaded.error}"
+                raise CheckpointFailed(message)
+            flight.files[report.level, report.slot] = uploaded
+            flight.waiting.discard((report.level, report.slot))
+        if not flight.waiting:
+            self._publish(replace(flight.cut, files=flight.files))
+            self.published, self._flight, self._failures = flight.cut.number, None, 0
+        elif now - flight.since > max(_PATIENCE, _PATIENCE_INTERVALS * self._interval):
+            message = f"{len(flight.waiting)} slots have not uploaded their state in time"
+            raise CheckpointFailed(message)
+
+    def _failed(self, flight: _Flight, error: CheckpointFailed) -> None:
+        self._flight = None
+        self._dirty = True
+        self._failures += 1
+        message = (
+            f"checkpoint {flight.cut.number} failed, the {self._failures}. in a row of "
+            f"{self._attempts} that may: {error}"
+        )
+        if self._failures >= self._attempts:
+            raise CheckpointFailed(message) from error
+        _LOGGER.warning(message)

@@ -1,0 +1,49 @@
+"""What a slot reported, as a checkpoint keeps it: readable by later releases, and by people."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from sparkdrain.errors import CheckpointFailed
+from sparkdrain.rounds.messages import RoundReport
+
+
+def record_of(report: RoundReport) -> bytes:
+    """What must be known of a report to go on from there."""
+    fields = {
+        "level": report.level,
+        "slot": report.slot,
+        "round": report.number,
+        "attempt": report.attempt,
+        "outputs": report.outputs,
+        "wake": report.wake,
+        "dropped": report.dropped,
+        "metrics": [base64.b64encode(info).decode() for info in report.metrics],
+    }
+    return json.dumps(fields).encode()
+
+
+def report_of(record: bytes) -> RoundReport:
+    """The inverse of ``record_of``.
+
+    Raises:
+        CheckpointFailed: it is not a record.
+    """
+    try:
+        fields = json.loads(record)
+        return RoundReport(
+            level=fields["level"],
+            slot=fields["slot"],
+            number=fields["round"],
+            attempt=fields["attempt"],
+            inputs={},
+            outputs=tuple(fields["outputs"]),
+            sent=frozenset(),
+            wake=fields["wake"],
+            metrics=[base64.b64decode(info) for info in fields["metrics"]],
+            dropped=fields["dropped"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"the checkpoint's record of a slot cannot be read: {error!r}"
+        raise CheckpointFailed(message) from error

@@ -1,0 +1,43 @@
+"""A slot's part in checkpoints: versions of its state, kept and copied in the background."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sparkdrain.checkpoints.upload import Uploaded, Uploader
+
+
+class SlotUploads:
+    """Of one slot of one level.
+
+    Args:
+        uploader: copies files, and removes versions that it has copied.
+        directory: where versions are.
+    """
+
+    def __init__(self, uploader: Uploader, directory: Path) -> None:
+        self._uploader = uploader
+        self._directory = directory
+        self._number: int | None = None
+
+    def begin(self, number: int, snapshot: Callable[[Path], None]) -> None:
+        """Keep the state as it is, and start to copy it; again for the same number: nothing."""
+        if self._number == number:
+            return
+        self._number = number
+        version = self._directory / str(number)
+        version.parent.mkdir(parents=True, exist_ok=True)
+        snapshot(version)
+        self._uploader.begin(number, version)
+
+    def ended(self) -> Uploaded | None:
+        """How the copying that was begun last has ended; nothing while it goes on."""
+        return self._uploader.poll()
+
+    def close(self) -> None:
+        """Stop copying."""
+        self._uploader.close()

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.errors import CheckpointFailed
+from sparkdrain.rounds.checkpointing import Checkpointing
+from sparkdrain.rounds.messages import RoundReport
+
+SECOND = 1_000_000
+SLOTS = ((0, 0), (0, 1), (1, 0), (1, 1))
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    number: int
+    files: tuple = ()
+    error: str = ""
+
+
+class Job:
+    """A schedule, and rounds that are what a test wants them to be."""
+
+    class plan:
+        levels = ((), ())
+
+    def __init__(self, checkpoints, *, now=0):
+        self.checkpoints = checkpoints
+        self.number = 0
+        self.now = now
+        self._last = []
+
+    def reports(self):
+        return self._last
+
+    def orders(self, play=0):
+        return self.checkpoints.orders(self, play, self.now)
+
+    def commit(self, *, changed=True, uploaded=None):
+        self.number += 1
+        self._last = [
+            RoundReport(
+                level,
+                slot,
+                self.number,
+                self.number,
+                {},
+                (),
+                frozenset(),
+                None,
+                prepared_bytes=int(changed),
+                uploaded=(uploaded or {}).get((level, slot)),
+            )
+            for level, slot in SLOTS
+        ]
+        self.checkpoints.committed(self._last, self.now)
+
+    def round(self, **what):
+        orders = self.orders()
+        self.commit(**what)
+        return orders
+
+
+def job(attempts=3):
+    published = []
+    return Job(Checkpointing(10 * SECOND, published.append, attempts)), published
+
+
+def all_uploaded(number):
+    return dict.fromkeys(SLOTS, Uploaded(number))
+
+
+def test_the_first_checkpoint_comes_an_interval_after_the_job_began_and_covers_what_was_committed():
+    running, published = job()
+    assert running.round().checkpoint is None
+    running.now = 10 * SECOND - 1
+    assert running.round().checkpoint is None
+    running.now += 1
+    orders = running.round()
+    assert (orders.checkpoint, orders.levels) == (1, frozenset({0, 1}))
+    running.now += SECOND
+    running.round(uploaded=all_uploaded(1))
+    (cut,) = published
+    assert (cut.number, cut.round, cut.is_over) == (1, 2, False)
+    assert {report.number for report in cut.reports.values()} == {2}
+    assert set(cut.files) == set(SLOTS)
+
+
+def test_an_attempt_that_failed_is_told_the_same_and_the_next_round_nothing():
+    running, _ = job()
+    running.round()
+    running.now = 10 * SECOND
+    orders = running.orders()
+    assert orders.checkpoint == 1
+    running.commit()  # whichever attempt it was
+    assert running.orders().checkpoint is None
+
+
+def test_it_is_published_when_the_last_slot_has_uploaded_and_all_slots_are_told_in_the_next_round():
+    running, published = job()
+    running.round()
+    running.now = 10 * SECOND
+    running.round()
+    for shard in SLOTS[:-1]:
+        running.round(uploaded={shard: Uploaded(1)})
+    assert not published
+    running.round(uploaded={SLOTS[-1]: Uploaded(1)})
+    assert [cut.number for cut in published] == [1]
+    orders = running.orders()
+    assert (orders.published, orders.levels) == (1, frozenset({0, 1}))
+    running.commit()
+    assert running.orders().levels == frozenset()
+
+
+def test_a_job_in_which_nothing_happens_makes_no_checkpoint():
+    running, published = job()
+    running.round()
+    running.now = 10 * SECOND
+    running.round(changed=False)
+    running.round(changed=False, uploaded=all_uploaded(1))
+    running.round(changed=False)
+    assert running.checkpoints.wake() is None
+    running.now = 100 * SECOND
+    assert running.round(changed=False).checkpoint is None
+    assert len(published) == 1
+    running.round(changed=True)
+    running.now = 200 * SECOND
+    assert running.round(changed=False).checkpoint == 2
+
+
+def test_slots_that_have_nothing_to_do_are_asked_until_they_have_uploaded():
+    running, published = job()
+    running.round()
+    running.now = 10 * SECOND
+    running.round(changed=False)
+    running.commit(changed=False, uploaded={SLOTS[0]: Uploaded(1), SLOTS[1]: Uploaded(1)})
+    wake = running.checkpoints.wake()
+    assert running.now < wake <= running.now + SECOND
+    running.now = wake
+    assert running.round(changed=False).levels == {1}
+    running.now = running.checkpoints.wake()
+    running.round(changed=False, uploaded={SLOTS[2]: Uploaded(1), SLOTS[3]: Uploaded(1)})
+    assert published
+
+
+def test_the_last_checkpoint_is_made_at_once_and_says_that_the_job_is_over():
+    running, published = job()
+    running.round()
+    running.checkpoints.finish()
+    assert running.round(changed=False).checkpoint == 1
+    running.round(changed=False, uploaded=all_uploaded(1))
+    assert published[0].is_over
+    assert running.checkpoints.wake() is not None  # slots are to be told
+    running.round(changed=False)
+    assert running.checkpoints.wake() is None
+
+
+def test_one_that_fails_is_followed_by_another_and_too_many_in_a_row_fail_the_job():
+    running, published = job(attempts=2)
+    running.round()
+    running.now = 10 * SECOND
+    running.round()
+    running.round(uploaded={SLOTS[1]: Uploaded(1, error="no space left in /somewhere")})
+    assert not published
+    running.now = 20 * SECOND
+    assert running.round().checkpoint == 2
+    running.round(uploaded=all_uploaded(2))
+    running.now = 30 * SECOND
+    for number in (3, 4):
+        running.now += 10 * SECOND
+        assert running.round(changed=False).checkpoint == number
+        if number == 3:
+            running.round(uploaded={SLOTS[0]: Uploaded(3, error="gone")})
+    with pytest.raises(CheckpointFailed, match=r"slot 1 of level 1: gone"):
+        running.round(uploaded={SLOTS[3]: Uploaded(4, error="gone")})
+
+
+def test_an_upload_that_never_ends_is_given_up():
+    running, published = job(attempts=1)
+    running.round()
+    running.now = 10 * SECOND
+    running.round()
+    running.now += 601 * SECOND
+    with pytest.raises(CheckpointFailed, match="4 slots have not uploaded"):
+        running.round()
+    assert not published
+
+
+def test_what_publishing_says_is_a_failure_of_the_checkpoint():
+    def refuse(cut):
+        message = f"{cut.number} is not ours to publish"
+        raise CheckpointFailed(message)
+
+    running = Job(Checkpointing(0, refuse, 1))
+    running.round()
+    running.round()
+    with pytest.raises(CheckpointFailed, match="1 is not ours"):
+        running.round(uploaded=all_uploaded(1))
+
+
+@given(st.lists(st.tuples(st.sampled_from(SLOTS), st.integers(0, 15), st.booleans()), max_size=60))
+def test_whatever_comes_a_checkpoint_has_the_reports_of_the_round_it_covers(
+    events,
+):
+    running, published = job(attempts=1000)
+    begun = {}
+    for shard, seconds, good in events:
+        running.now += seconds * SECOND
+        covered = running.number
+        orders = running.orders()
+        if orders.checkpoint is not None:
+            begun[orders.checkpoint] = covered
+        newest = max(begun, default=0)
+        error = "" if good else "broken"
+        running.commit(uploaded={shard: Uploaded(newest, error=error)})
+    for cut in published:
+        assert cut.round == begun[cut.number]
+        assert {report.number for report in cut.reports.values()} == {cut.round}
+        assert set(cut.files) == set(SLOTS)
+        assert all(part.number == cut.number and not part.error for part in cut.files.values())
+    assert [cut.number for cut in published] == sorted({cut.number for cut in published})
