@@ -1,0 +1,95 @@
+"""Notifications in a metadata store: write, read, and clean up after a drain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.coordination.metadata import CorruptRecord
+from sparkdrain.drain.notification import DrainNotification, UnreadableNotification
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sparkdrain.coordination.metadata import MetadataStore
+
+NAMESPACE: Final = "sparkdrain-drain-v1"
+
+Unreadable = CorruptRecord | UnreadableNotification
+
+
+def write(store: MetadataStore, notification: DrainNotification) -> None:
+    """Write a notification, and return when it survives a crash.
+
+    The run need not have started yet: it looks for notifications before it reads anything. Whether
+    there is such a run at all is not asked; ``runs.request`` does that.
+
+    Raises:
+        StoreDown: it may or may not have been written.
+    """
+    store.put(NAMESPACE, str(notification.id), notification.encode())
+    store.flush()
+
+
+def read(
+    store: MetadataStore, on_unreadable: Callable[[Unreadable], object]
+) -> list[DrainNotification]:
+    """All notifications in the store, of whatever run, the oldest first.
+
+    Args:
+        store: where they are.
+        on_unreadable: takes the error of each record that is none; others are read all the same.
+
+    Raises:
+        StoreDown: the store cannot be read now.
+    """
+    found = []
+    for key, data in store.all(NAMESPACE, on_unreadable).items():
+        try:
+            notification = DrainNotification.decode(data)
+            if str(notification.id) != key:
+                message = f"The notification {notification.id} lies under the key {key!r}."
+                raise UnreadableNotification(message)
+        except UnreadableNotification as error:
+            on_unreadable(error)
+        else:
+            found.append(notification)
+    return sorted(found, key=_age)
+
+
+def first_for(run_id: str, notifications: Iterable[DrainNotification]) -> DrainNotification | None:
+    """The one that counts for a run: the oldest that names it."""
+    return min((each for each in notifications if each.run_id == run_id), key=_age, default=None)
+
+
+def clean_up(store: MetadataStore, run_id: str) -> int:
+    """Remove the notifications of one run; those of others stay, and those that nobody can read.
+
+    Returns:
+        How many there were.
+    """
+    own = [each for each in read(store, _ignore) if each.run_id == run_id]
+    for notification in own:
+        store.remove(NAMESPACE, str(notification.id))
+    store.flush()
+    return len(own)
+
+
+def clean_up_all(store: MetadataStore) -> int:
+    """Remove the notifications of every run, and all records among them that can be read.
+
+    Returns:
+        How many there were.
+    """
+    keys = list(store.all(NAMESPACE, _ignore))
+    for key in keys:
+        store.remove(NAMESPACE, key)
+    store.flush()
+    return len(keys)
+
+
+def _age(notification: DrainNotification) -> tuple[object, str]:
+    return notification.time, str(notification.id)
+
+
+def _ignore(error: Unreadable) -> None:
+    del error

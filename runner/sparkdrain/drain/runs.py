@@ -1,0 +1,223 @@
+"""The runs that a metadata store knows: so that a request names one that is there to hear it."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+from sparkdrain.drain import records
+from sparkdrain.drain.mode import DrainMode
+from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.errors import BadOption, SparkDrainError
+
+if TYPE_CHECKING:
+    from sparkdrain.coordination.metadata import MetadataStore
+
+NAMESPACE: Final = "sparkdrain-runs-v1"
+VERSION: Final = 1
+
+_KEPT: Final = 100
+_SHOWN: Final = 10
+
+RunState = Literal["RUNNING", "DRAINING", "DRAINED", "DONE", "FAILED", "CANCELLED"]
+
+GOOD_ENDS: Final = frozenset({"DRAINED", "DONE"})
+"""After these a run is over for good; one that failed or was cancelled may be taken up again."""
+
+
+class NoSuchRun(SparkDrainError):
+    """No run of that name is known in the store; names those that are."""
+
+
+class RunTaken(SparkDrainError):
+    """The run id belongs to a run that has ended well; a new run needs one of its own."""
+
+
+class DrainDisabled(SparkDrainError):
+    """The run was started with ``--drain=off``: nothing in it listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run tells about itself.
+
+    Attributes:
+        run_id: names it; for good.
+        job_id: under which its job service knows it.
+        job_name: for people; many runs may have the same.
+        state: as it was told last. A run whose driver was lost cannot tell.
+        drain: whether it can be drained.
+        began: microseconds since 1970.
+    """
+
+    run_id: str
+    job_id: str
+    job_name: str
+    state: RunState
+    drain: bool
+    began: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.state not in ("RUNNING", "DRAINING")
+
+    def encode(self) -> bytes:
+        """As JSON."""
+        return json.dumps({"version": VERSION, **dataclasses.asdict(self)}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Run:
+        """The inverse of ``encode``.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        fields: Any = json.loads(data)
+        if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
+            message = f"It is no record of a run in version {VERSION}."
+            raise ValueError(message)
+        if {name: type(value).__name__ for name, value in fields.items()} != _TYPES:
+            message = f"A record of a run has the fields {_TYPES}."
+            raise ValueError(message)
+        if fields["state"] not in get_args(RunState):
+            message = f"The state {fields['state']!r} is unknown."
+            raise ValueError(message)
+        return cls(**fields)
+
+
+_TYPES: Final = {
+    "run_id": "str",
+    "job_id": "str",
+    "job_name": "str",
+    "state": "str",
+    "drain": "bool",
+    "began": "int",
+}
+
+
+def begin(store: MetadataStore, run: Run) -> None:
+    """Tell that a run has begun, or goes on after its driver was lost.
+
+    Raises:
+        RunTaken: a run of that id has ended well.
+        BadOption: the run id cannot be used.
+        StoreDown: the store cannot be used now.
+    """
+    try:
+        before = _get(store, run.run_id)
+    except ValueError as error:
+        message = f"--run_id cannot be {run.run_id!r}: {error}"
+        raise BadOption(message) from error
+    if before is not None and before.state in GOOD_ENDS:
+        message = (
+            f"The run {run.run_id!r} has ended as {before.state}. Choose another --run_id, or "
+            "leave it out: notifications for the old run must not reach a new one."
+        )
+        raise RunTaken(message)
+    store.put(NAMESPACE, run.run_id, run.encode())
+    _forget_old(store)
+    store.flush()
+
+
+def tell(store: MetadataStore, run_id: str, state: RunState) -> None:
+    """Tell the state of a run that has begun."""
+    run = _get(store, run_id)
+    if run is not None:
+        store.put(NAMESPACE, run_id, dataclasses.replace(run, state=state).encode())
+        store.flush()
+
+
+def known(store: MetadataStore) -> list[Run]:
+    """All runs that the store knows, the newest first."""
+    found = (_read(data) for data in store.all(NAMESPACE, _ignore).values())
+    return sorted((run for run in found if run is not None), key=_newest)
+
+
+def find(store: MetadataStore, name: str) -> Run:
+    """The run with that run id or job id; or the one run of the job of that name that is going on.
+
+    Raises:
+        NoSuchRun: there is none, or more than one; names what there is.
+    """
+    runs = known(store)
+    exact = [run for run in runs if name in (run.run_id, run.job_id)]
+    named = [run for run in runs if run.job_name == name]
+    found = exact or [run for run in named if not run.is_over] or named[:1]
+    if len(found) == 1:
+        return found[0]
+    raise NoSuchRun(_not_one(name, found, runs))
+
+
+def request(
+    store: MetadataStore, name: str, now: int, mode: DrainMode = DrainMode.DEFAULT
+) -> tuple[Run, DrainNotification | None]:
+    """Ask a run to drain; ``name`` as ``find`` takes it.
+
+    Args:
+        store: that the run watches.
+        name: of the run.
+        now: microseconds since 1970.
+        mode: what is to be emptied.
+
+    Returns:
+        The run, and the notification that counts: the new one, or the one that was there. None if
+        the run is over; nothing is written then.
+
+    Raises:
+        NoSuchRun: there is no such run, and nothing was written.
+        DrainDisabled: the run cannot be drained, and nothing was written.
+    """
+    run = find(store, name)
+    if run.is_over:
+        return run, None
+    if not run.drain:
+        message = f"The run {run.run_id!r} cannot be drained: it was started with --drain=off."
+        raise DrainDisabled(message)
+    there = records.first_for(run.run_id, records.read(store, _ignore))
+    if there is not None:
+        return run, there
+    notification = DrainNotification.create(run.run_id, now, mode)
+    records.write(store, notification)
+    return run, notification
+
+
+def _not_one(name: str, found: list[Run], runs: list[Run]) -> str:
+    if found:
+        which = ", ".join(run.run_id for run in found[:_SHOWN])
+        return f"{len(found)} runs of the job {name!r} go on: {which}. Name one of them."
+    names = [text for run in runs for text in (run.run_id, run.job_name)]
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    newest = ", ".join(f"{run.run_id} ({run.state})" for run in runs[:_SHOWN]) or "none"
+    return f"There is no run {name!r} in this store.{hint} It knows: {newest}."
+
+
+def _get(store: MetadataStore, run_id: str) -> Run | None:
+    data = store.get(NAMESPACE, run_id)
+    return None if data is None else _read(data)
+
+
+def _read(data: bytes) -> Run | None:
+    # A record that nobody can read names no run that could be asked for anything.
+    try:
+        return Run.decode(data)
+    except ValueError:
+        return None
+
+
+def _forget_old(store: MetadataStore) -> None:
+    over = [run for run in known(store) if run.is_over]
+    for run in over[_KEPT:]:
+        store.remove(NAMESPACE, run.run_id)
+
+
+def _newest(run: Run) -> tuple[int, str]:
+    return -run.began, run.run_id
+
+
+def _ignore(error: SparkDrainError) -> None:
+    del error

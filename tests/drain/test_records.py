@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from sparkdrain.coordination.backends.file import FileStore
+from sparkdrain.coordination.backends.memory import MemoryStore
+from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.records import (
+    NAMESPACE,
+    clean_up,
+    clean_up_all,
+    first_for,
+    read,
+    write,
+)
+
+OLD, NEW, OTHER = (
+    DrainNotification.create("mine", 1),
+    DrainNotification.create("mine", 2),
+    DrainNotification.create("other", 0),
+)
+
+
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+def refuse(error) -> None:
+    raise error
+
+
+def test_what_was_written_is_read_the_oldest_first(store):
+    for notification in (NEW, OTHER, OLD):
+        write(store, notification)
+    assert read(store, refuse) == [OTHER, OLD, NEW]
+
+
+def test_of_several_for_one_run_the_oldest_counts_and_those_of_others_do_not():
+    assert first_for("mine", [NEW, OTHER, OLD]) == OLD
+    assert first_for("nobody", [NEW, OTHER, OLD]) is None
+
+
+def test_one_that_is_written_twice_is_there_once(store):
+    write(store, OLD)
+    write(store, OLD)
+    assert read(store, refuse) == [OLD]
+
+
+def test_cleaning_up_removes_those_of_the_run_and_of_no_other(store):
+    for notification in (OLD, NEW, OTHER):
+        write(store, notification)
+    store.put(NAMESPACE, "junk", b"junk")
+    assert clean_up(store, "mine") == 2
+    assert clean_up(store, "mine") == 0
+    assert set(store.all(NAMESPACE)) == {str(OTHER.id), "junk"}
+
+
+def test_cleaning_up_all_removes_those_of_every_run_and_what_nobody_can_read(store):
+    for notification in (OLD, OTHER):
+        write(store, notification)
+    store.put(NAMESPACE, "junk", b"junk")
+    store.put("another-space", "k", b"1")
+    assert clean_up_all(store) == 3
+    assert store.all(NAMESPACE) == {}
+    assert store.all("another-space") == {"k": b"1"}
+
+
+def test_records_that_are_no_notifications_are_told_of_and_hide_no_other(tmp_path):
+    store = FileStore(tmp_path)
+    write(store, OLD)
+    (good,) = (tmp_path / NAMESPACE).iterdir()
+    store.put(NAMESPACE, "junk", b"\xff")
+    store.put(NAMESPACE, "a key of its own", NEW.encode())
+    store.put(NAMESPACE, "damaged", b"1")
+    (damaged,) = (tmp_path / NAMESPACE).glob("damaged*")
+    damaged.write_bytes(b"cut")
+    heard = []
+    assert read(store, heard.append) == [OLD]
+    told = "\n".join(map(str, heard))
+    assert len(heard) == 3
+    assert "is not a drain notification" in told
+    assert f"The notification {NEW.id} lies under the key 'a key of its own'" in told
+    assert str(damaged) in told
+    assert str(good) not in told
