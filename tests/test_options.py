@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparkdrain
+from sparkdrain.coordination.address import Address
 from sparkdrain.errors import BadOption
 from sparkdrain.options import OPTIONS, Settings, SparkDrainOptions
 from sparkdrain.spark_master import spark_is_set_up
@@ -25,7 +26,27 @@ def settings(*flags: str, **others) -> Settings:
 
 def test_without_flags_every_option_has_the_default_of_the_table():
     assert settings() == Settings()
-    assert Settings() == Settings(0, 256, 1024, True, 3, False, 200, 3, (), "auto", "local[*]")
+    assert Settings() == Settings(
+        slots=0,
+        shuffle_memory_mb=256,
+        block_kb=1024,
+        compiled_stages=True,
+        job_attempts=3,
+        streaming=False,
+        round_ms=200,
+        round_attempts=3,
+        run_id="",
+        metadata_store=Address("memory", ""),
+        drain=True,
+        drain_poll_ms=1000,
+        drain_element_limit_ms=0,
+        drain_watermark_limit_ms=0,
+        drain_limit_ms=0,
+        drain_limit_policy="fail",
+        spark_conf=(),
+        progress="auto",
+        spark_master_url="local[*]",
+    )
 
 
 def test_flags_arrive_in_the_settings():
@@ -38,13 +59,40 @@ def test_flags_arrive_in_the_settings():
         "--streaming",
         "--round_ms=500",
         "--round_attempts=2",
+        "--run_id=wordcount/7",
+        "--metadata_store=file:/var/drain",
+        "--drain=off",
+        "--drain_poll_ms=10",
+        "--drain_element_limit_ms=1",
+        "--drain_watermark_limit_ms=2",
+        "--drain_limit_ms=3",
+        "--drain_limit_policy=wait",
         "--spark_conf=spark.a=b=c",
         "--spark_conf=spark.empty=",
         "--progress=plain",
         "--spark_master_url=yarn",
     )
-    conf = (("spark.a", "b=c"), ("spark.empty", ""))
-    assert given == Settings(7, 64, 256, False, 1, True, 500, 2, conf, "plain", "yarn")
+    assert given == Settings(
+        slots=7,
+        shuffle_memory_mb=64,
+        block_kb=256,
+        compiled_stages=False,
+        job_attempts=1,
+        streaming=True,
+        round_ms=500,
+        round_attempts=2,
+        run_id="wordcount/7",
+        metadata_store=Address("file", "/var/drain"),
+        drain=False,
+        drain_poll_ms=10,
+        drain_element_limit_ms=1,
+        drain_watermark_limit_ms=2,
+        drain_limit_ms=3,
+        drain_limit_policy="wait",
+        spark_conf=(("spark.a", "b=c"), ("spark.empty", "")),
+        progress="plain",
+        spark_master_url="yarn",
+    )
 
 
 def test_options_from_code_count_like_flags():
@@ -72,6 +120,16 @@ def test_numbers_may_come_as_text_or_as_doubles_as_the_job_api_sends_them(number
         ("--spark_conf=executor.memory", r"--spark_conf cannot be 'executor.memory'.*key=value"),
         ("--spark_conf=memory=1g", r"--spark_conf cannot be 'memory=1g'.*start with 'spark\.'"),
         ("--spark_conf=spark.master=yarn", r"--spark_conf .*--spark_master_url"),
+        (
+            "--metadata_store=zoo",
+            r"--metadata_store cannot be 'zoo': it takes memory:, memory:NAME",
+        ),
+        ("--metadata_store=file:x", r"--metadata_store .*the path must be absolute"),
+        ("--run_id= ", r"--run_id cannot be ' '.*It is blank"),
+        ("--drain=maybe", r"--drain cannot be 'maybe': it takes on or off"),
+        ("--drain_poll_ms=0", r"--drain_poll_ms cannot be 0.*lowest value is 1"),
+        ("--drain_limit_ms=-1", r"--drain_limit_ms cannot be -1.*0 = unlimited"),
+        ("--drain_limit_policy=x", r"--drain_limit_policy .* takes fail, cancel or wait"),
         ("--spark_master_url=", r"--spark_master_url is empty"),
     ],
 )

@@ -1,8 +1,4 @@
-"""The options of this runner: one table, and the checked values that the engine reads.
-
-``OPTIONS`` is the only place where an option is described. The command line, the Job API's
-``DescribePipelineOptions`` and ``Settings`` are made from it.
-"""
+"""The options of this runner as flags, and the checked values that the engine reads."""
 
 from __future__ import annotations
 
@@ -13,144 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
+from sparkdrain.coordination.address import Address, parse
 from sparkdrain.errors import BadOption
+from sparkdrain.option_table import OPTIONS, Option
 from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind = Literal["int", "str", "pairs"]
+__all__ = ["OPTIONS", "LimitPolicy", "Option", "Progress", "Settings", "SparkDrainOptions"]
+
+LimitPolicy = Literal["fail", "cancel", "wait"]
 Progress = Literal["auto", "live", "plain", "off"]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option as the user sees it.
-
-    Attributes:
-        name: without dashes; also the field of ``Settings``.
-        kind: what the text is read as; ``pairs`` may be given several times.
-        default: as the user would write it; ``""`` means nothing.
-        unit: what a number counts, or the allowed words.
-        summary: what it does.
-        why: when somebody would change it.
-        group: heading under which it is listed.
-        minimum: lowest legal number.
-        words: the legal words, if it takes one of a few.
-    """
-
-    name: str
-    kind: Kind
-    default: str
-    unit: str
-    summary: str
-    why: str
-    group: str
-    minimum: int = 0
-    words: tuple[str, ...] = ()
-
-    @property
-    def flag(self) -> str:
-        """The option as it is typed."""
-        return f"--{self.name}"
-
-    @property
-    def help(self) -> str:
-        """One paragraph: what, unit, default, reason to change it."""
-        default = f"default {self.default}" if self.default else "nothing by default"
-        return f"{self.summary} ({self.unit}; {default}). {self.why}"
-
-
-OPTIONS: tuple[Option, ...] = (
-    Option(
-        name="slots",
-        kind="int",
-        default="0",
-        unit="parts of every stage; 0 = Spark's default parallelism",
-        summary="How many tasks a stage is cut into",
-        why="Raise it if parts are too large for memory; lower it for many small jobs.",
-        group="parallelism",
-    ),
-    Option(
-        name="shuffle_memory_mb",
-        kind="int",
-        default="256",
-        unit="MiB per slot",
-        summary="Memory that grouping and sorting may use before they spill to Spark's local disks",
-        why="Raise it if jobs spill and executors have memory to spare; lower it if they run out.",
-        group="memory",
-        minimum=1,
-    ),
-    Option(
-        name="block_kb",
-        kind="int",
-        default="1024",
-        unit="KiB",
-        summary="Size at which a block of shuffled elements is sent",
-        why="Lower it if there are very many slots and memory is short; higher compresses better.",
-        group="memory",
-        minimum=1,
-    ),
-    Option(
-        name="compiled_stages",
-        kind="str",
-        default="on",
-        unit="on or off",
-        summary="Run chains of simple transforms as one generated function",
-        why="Turn it off to find out whether a surprising result comes from there.",
-        group="execution",
-        words=("on", "off"),
-    ),
-    Option(
-        name="job_attempts",
-        kind="int",
-        default="3",
-        unit="times in all",
-        summary="How often a batch job is started again after the cluster lost some of its data",
-        why="Raise it on machines that may be taken away; 1 fails at the first loss.",
-        group="execution",
-        minimum=1,
-    ),
-    Option(
-        name="round_ms",
-        kind="int",
-        default="200",
-        unit="milliseconds",
-        summary="How long a round of a streaming job should take",
-        why="Lower it for results sooner; raise it for more elements a second.",
-        group="streaming",
-        minimum=10,
-    ),
-    Option(
-        name="round_attempts",
-        kind="int",
-        default="3",
-        unit="times in all",
-        summary="How often a round of a streaming job is run after the cluster lost its data",
-        why="Raise it on machines that may be taken away; 1 fails at the first loss.",
-        group="streaming",
-        minimum=1,
-    ),
-    Option(
-        name="spark_conf",
-        kind="pairs",
-        default="",
-        unit="key=value, repeatable",
-        summary="A Spark property for the session that the runner starts",
-        why="For what spark-defaults.conf or spark-submit --conf would say.",
-        group="spark",
-    ),
-    Option(
-        name="progress",
-        kind="str",
-        default="auto",
-        unit="auto, live, plain or off",
-        summary="How progress is shown: a live display, plain lines, or not at all",
-        why="auto is live on a terminal and plain lines elsewhere.",
-        group="display",
-        words=("auto", "live", "plain", "off"),
-    ),
-)
 
 
 class SparkDrainOptions(PipelineOptions):
@@ -182,6 +52,19 @@ class Settings:
         streaming: whether the job is to run in rounds even if all of its input is bounded.
         round_ms: milliseconds that a round of a streaming job should take.
         round_attempts: how often a round is run, counting the first time.
+        checkpoint_dir: where checkpoints go; nothing if there are none.
+        checkpoint_ms: milliseconds between the beginnings of two checkpoints.
+        checkpoints_kept: how many of the newest stay.
+        resume: whether to go on from the newest checkpoint.
+        recoveries: how often in a row a job is taken up again by itself.
+        run_id: of this run; empty: the job's id.
+        metadata_store: where runs and requests to drain are.
+        drain: whether the job can be drained.
+        drain_poll_ms: milliseconds between two looks for a request to drain.
+        drain_element_limit_ms: milliseconds for what a slot was sent, in a round of a drain.
+        drain_watermark_limit_ms: milliseconds for what a slot fires, in a round of a drain.
+        drain_limit_ms: milliseconds for a drain. Of all limits, 0 means unlimited.
+        drain_limit_policy: what happens when a limit is exceeded.
         spark_conf: Spark properties in the order given; a later one wins.
         progress: how progress is shown.
         spark_master_url: the Spark master to connect to if no session is active, or None: what
@@ -196,6 +79,14 @@ class Settings:
     streaming: bool = False
     round_ms: int = 200
     round_attempts: int = 3
+    run_id: str = ""
+    metadata_store: Address = Address("memory", "")  # noqa: RUF009 - frozen
+    drain: bool = True
+    drain_poll_ms: int = 1000
+    drain_element_limit_ms: int = 0
+    drain_watermark_limit_ms: int = 0
+    drain_limit_ms: int = 0
+    drain_limit_policy: LimitPolicy = "fail"
     spark_conf: tuple[tuple[str, str], ...] = ()
     progress: Progress = "auto"
     spark_master_url: str | None = DEFAULT_MASTER
@@ -217,6 +108,8 @@ class Settings:
         view = options.view_as(SparkDrainOptions)
         values = {option.name: _checked(option, getattr(view, option.name)) for option in OPTIONS}
         values["compiled_stages"] = values["compiled_stages"] == "on"
+        values["drain"] = values["drain"] == "on"
+        values["metadata_store"] = parse(values["metadata_store"])
         master = given_master(options)
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):
             master = DEFAULT_MASTER
@@ -232,7 +125,9 @@ def _add_flag(parser: ArgumentParser, option: Option) -> None:
         case "int":
             default = int(option.default)
             parser.add_argument(option.flag, type=_number_or_text, default=default, help=text)
-        case "str":
+        case "flag":
+            parser.add_argument(option.flag, action="store_true", help=text)
+        case "str" | "text":
             parser.add_argument(option.flag, default=option.default, help=text)
 
 
@@ -251,8 +146,10 @@ def _checked(option: Option, value: Any) -> Any:
         case "pairs":
             return tuple(_checked_pair(option, entry) for entry in _as_list(option, value))
         case "str":
-            if value not in option.words:
+            if not isinstance(value, str) or (option.words and value not in option.words):
                 raise BadOption(_wrong(option, value))
+            if value and not value.strip():
+                raise BadOption(_wrong(option, value, "It is blank."))
             return value
 
 
