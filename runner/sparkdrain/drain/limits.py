@@ -1,0 +1,103 @@
+"""How long a drain, and what it does, may take; and what follows if it takes longer. Pure."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Policy = Literal["fail", "cancel", "wait"]
+
+
+class Kind(enum.Enum):
+    """What is limited; the value is the option that limits it. Each has its own limit, or none."""
+
+    ELEMENT = "--drain_element_limit_ms"
+    """What a slot does in one round with the elements that it was sent."""
+    WATERMARK = "--drain_watermark_limit_ms"
+    """What a slot does in one round because time goes on: firing windows and timers."""
+    DRAIN = "--drain_limit_ms"
+    """A drain from the request to the end."""
+
+
+class Verdict(enum.Enum):
+    """What is to be done about something that takes longer than it may."""
+
+    FAIL = enum.auto()
+    CANCEL = enum.auto()
+    TELL = enum.auto()
+
+
+_VERDICTS: Final[Mapping[Policy, Verdict]] = {
+    "fail": Verdict.FAIL,
+    "cancel": Verdict.CANCEL,
+    "wait": Verdict.TELL,
+}
+_DOING: Final = {
+    Kind.ELEMENT: "has worked on the elements of one round",
+    Kind.WATERMARK: "has been firing windows and timers in one round",
+    Kind.DRAIN: "has been draining",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one job, in seconds; None where there is none.
+
+    Attributes:
+        element: see ``Kind.ELEMENT``.
+        watermark: see ``Kind.WATERMARK``.
+        drain: see ``Kind.DRAIN``.
+        policy: what follows if any of them is exceeded.
+    """
+
+    element: float | None = None
+    watermark: float | None = None
+    drain: float | None = None
+    policy: Policy = "fail"
+
+    @classmethod
+    def of(cls, element_ms: int, watermark_ms: int, drain_ms: int, policy: Policy) -> Limits:
+        """From options; zero and less mean: no limit."""
+        seconds = [ms / 1000 if ms > 0 else None for ms in (element_ms, watermark_ms, drain_ms)]
+        return cls(*seconds, policy=policy)
+
+    def seconds(self, kind: Kind) -> float | None:
+        """The limit of this kind, and of no other."""
+        match kind:
+            case Kind.ELEMENT:
+                return self.element
+            case Kind.WATERMARK:
+                return self.watermark
+            case Kind.DRAIN:
+                return self.drain
+
+    def due(self, kind: Kind, told: int = 0) -> float | None:
+        """Seconds after which something of this kind has taken too long; None: never.
+
+        Args:
+            kind: what it is.
+            told: how often that was told already; each time takes twice as long as the last.
+        """
+        limit = self.seconds(kind)
+        return None if limit is None else limit * 2.0**told
+
+    def verdict(self) -> Verdict:
+        """What is to be done when something is due."""
+        return _VERDICTS[self.policy]
+
+    def told(self, kind: Kind, who: str, taken: float, more: str = "") -> str:
+        """What is said about it.
+
+        Args:
+            kind: what it is.
+            who: the job, or the slot and what it was at.
+            taken: seconds.
+            more: what else is known, a sentence.
+        """
+        doing = f"{who} {_DOING[kind]} for {taken:.1f} s, and {kind.value} allows"
+        limit = self.seconds(kind) or 0.0
+        return f"{doing} {limit:g} s (--drain_limit_policy={self.policy}). {more}".strip()
