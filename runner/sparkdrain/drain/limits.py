@@ -62,8 +62,7 @@ class Limits:
     @classmethod
     def of(cls, element_ms: int, watermark_ms: int, drain_ms: int, policy: Policy) -> Limits:
         """From options; zero and less mean: no limit."""
-        seconds = [ms / 1000 if ms > 0 else None for ms in (element_ms, watermark_ms, drain_ms)]
-        return cls(*seconds, policy=policy)
+        return cls(_seconds(element_ms), _seconds(watermark_ms), _seconds(drain_ms), policy)
 
     def seconds(self, kind: Kind) -> float | None:
         """The limit of this kind, and of no other."""
@@ -101,3 +100,7 @@ class Limits:
         doing = f"{who} {_DOING[kind]} for {taken:.1f} s, and {kind.value} allows"
         limit = self.seconds(kind) or 0.0
         return f"{doing} {limit:g} s (--drain_limit_policy={self.policy}). {more}".strip()
+
+
+def _seconds(milliseconds: int) -> float | None:
+    return milliseconds / 1000 if milliseconds > 0 else None

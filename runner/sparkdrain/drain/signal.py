@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING
+
+from sparkdrain.drain.inquiry import Inquiry
+from sparkdrain.drain.safely import call_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.drain.notification import DrainNotification
-
-_LOGGER = logging.getLogger(__name__)
 
 
 class DrainSignal:
@@ -20,9 +20,13 @@ class DrainSignal:
     Who calls ``request`` need not know whether the job has started, drains already, or is over.
     Callbacks run in the thread that requests, in the order in which they were registered, each at
     most once; one that is registered too late runs at once.
+
+    Attributes:
+        inquiry: what a drain would find can be asked, too, without a drain.
     """
 
     def __init__(self) -> None:
+        self.inquiry = Inquiry()
         self._lock = threading.Lock()
         self._notification: DrainNotification | None = None
         self._callbacks: list[Callable[[], object]] = []
@@ -38,26 +42,17 @@ class DrainSignal:
                 return False
             self._notification = notification
             callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            _run(callback)
+        call_all(callbacks)
         return True
 
     def requested(self) -> DrainNotification | None:
         """The first request; None as long as there is none."""
         return self._notification
 
-    def on_request(self, call: Callable[[], object]) -> None:
-        """Run ``call`` when a drain is requested, or now if it was already."""
+    def on_request(self, callback: Callable[[], object]) -> None:
+        """Run ``callback`` when a drain is requested, or now if it was already."""
         with self._lock:
             if self._notification is None:
-                self._callbacks.append(call)
+                self._callbacks.append(callback)
                 return
-        _run(call)
-
-
-def _run(callback: Callable[[], object]) -> None:
-    # One that fails must not keep the others from hearing of the drain.
-    try:
-        callback()
-    except Exception:
-        _LOGGER.exception("A callback of a drain request failed.")
+        call_all([callback])
