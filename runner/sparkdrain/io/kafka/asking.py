@@ -1,0 +1,142 @@
+"""Questions to brokers that nobody waits for: a broker that is away must not hold a round up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from sparkdrain.io.kafka.errors import KafkaRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sparkdrain.io.kafka.client import Partition
+
+_LOGGER = logging.getLogger(__name__)
+A = TypeVar("A")
+_EVERY: Final = 1.0
+
+
+class Asking(Generic[A]):
+    """Asks one question at a time, in a thread of its own.
+
+    Args:
+        name: of what is asked for, for the log.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._answer: A | None = None
+        self._refusal: KafkaRefused | None = None
+
+    def ask(self, question: Callable[[], A], wait: float) -> A | None:
+        """The answer, if it is there within so many seconds; else ask again later.
+
+        Raises:
+            KafkaRefused: that was the answer. Other failures are logged; it is asked anew.
+        """
+        with self._lock:
+            if self._thread is None:
+                self._answer = None
+                self._thread = threading.Thread(
+                    target=self._run, args=(question,), name=f"kafka-{self._name}", daemon=True
+                )
+                self._thread.start()
+            thread = self._thread
+        thread.join(wait)
+        if thread.is_alive():
+            return None
+        with self._lock:
+            self._thread = None
+            refusal, self._refusal = self._refusal, None
+            answer, self._answer = self._answer, None
+        if refusal is not None:
+            raise refusal
+        return answer
+
+    def _run(self, question: Callable[[], A]) -> None:
+        try:
+            self._answer = question()
+        except KafkaRefused as error:
+            self._refusal = error
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is asked again
+            _LOGGER.warning("%s could not be asked for, and will be again: %s", self._name, error)
+
+
+class Ends:
+    """Where partitions end, according to their brokers, at most a second ago.
+
+    Args:
+        latest: asks the brokers.
+        partitions: tells which may be asked for.
+        now: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        latest: Callable[[Sequence[Partition]], dict[Partition, int]],
+        partitions: Callable[[], list[Partition]],
+        now: Callable[[], float],
+    ) -> None:
+        self._latest = latest
+        self._partitions = partitions
+        self._now = now
+        self._asking: Asking[tuple[float, dict[Partition, int]]] = Asking("ends of partitions")
+        self._known: tuple[float, dict[Partition, int]] = (float("-inf"), {})
+
+    def end(self, partition: Partition) -> tuple[float, int] | None:
+        """When its broker was asked, and what it said; None if that is not known."""
+        if self._now() - self._known[0] > _EVERY:
+            answer = self._asking.ask(self._question, 0.002)
+            if answer is not None:
+                self._known = answer
+        asked, ends = self._known
+        end = ends.get(partition)
+        return None if end is None else (asked, end)
+
+    def _question(self) -> tuple[float, dict[Partition, int]]:
+        asked = self._now()
+        return asked, self._latest(self._partitions())
+
+
+class Commits:
+    """Commits offsets behind the back of whoever reads; the newest of each partition.
+
+    Args:
+        commit: does it, and waits for the broker.
+    """
+
+    def __init__(self, commit: Callable[[dict[Partition, int]], Any]) -> None:
+        self._commit = commit
+        self._wanted: dict[Partition, int] = {}
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def commit(self, partition: Partition, offset: int) -> None:
+        """``offset`` is what is to be read next, should anybody start anew."""
+        with self._lock:
+            self._wanted[partition] = max(offset, self._wanted.get(partition, 0))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="kafka-commits", daemon=True)
+                self._thread.start()
+
+    def drain(self, seconds: float) -> None:
+        """Wait, not longer than that, until all is committed."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                wanted, self._wanted = self._wanted, {}
+                if not wanted:
+                    self._thread = None
+                    return
+            try:
+                self._commit(wanted)
+            except Exception as error:  # noqa: BLE001 - the job does not need them
+                _LOGGER.warning("offsets were not committed, the next ones will be: %s", error)

@@ -1,0 +1,192 @@
+"""What is asked of a client library for Kafka; everything else is written against this.
+
+A client hands records over in columns, so that none of them needs an object of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Headers = tuple[tuple[str, bytes | None], ...]
+NO_HEADERS: Final[Headers] = ()
+NO_TIME: Final = -1
+"""The timestamp of a record that has none."""
+
+
+class Partition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.number}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records of one partition in the order of their offsets, column by column.
+
+    Attributes:
+        partition: that they are of.
+        offsets: strictly increasing; there may be gaps.
+        times: milliseconds since 1970, or ``NO_TIME``.
+        keys: of the records, as bytes or None.
+        values: of the records, as bytes or None.
+        headers: of the records; empty if headers were not asked for.
+        after: the first offset that is not known yet: beyond the last record, and beyond what
+            follows it that is no record.
+    """
+
+    partition: Partition
+    offsets: Sequence[int]
+    times: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers]
+    after: int
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def part(self, begin: int, end: int) -> Batch:
+        """The records from index ``begin`` up to, not including, ``end``."""
+        if begin == 0 and end == len(self.offsets):
+            return self
+        part = slice(begin, end)
+        return Batch(
+            self.partition,
+            self.offsets[part],
+            self.times[part],
+            self.keys[part],
+            self.values[part],
+            self.headers[part],
+            self.after if end == len(self.offsets) else self.offsets[end],
+        )
+
+    def timed(self, millis: int) -> Batch:
+        """The same with a time for those records that have none."""
+        times = [millis if time == NO_TIME else time for time in self.times]
+        return replace(self, times=times)
+
+
+def nothing(partition: Partition, after: int) -> Batch:
+    """No records, up to ``after``."""
+    return Batch(partition, (), (), (), (), (), after)
+
+
+class Catalog(Protocol):
+    """Answers questions; each takes a round trip to a broker.
+
+    All raise `KafkaUnreachable` and `KafkaRefused`.
+    """
+
+    def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
+        """Of these topics, or of those whose whole name matches the regular expression."""
+
+    def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offsets of the first records that there are."""
+
+    def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offsets that the next records will have."""
+
+    def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
+        """The offsets of the first records of that time or later; None where there is none."""
+
+    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
+        """What was committed for the group in the settings; None where nothing was."""
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """Commit, for the group in the settings, which offsets are to be read next."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class Records(Protocol):
+    """Fetches records of the partitions that it follows, ahead of time."""
+
+    def follow(self, partition: Partition, offset: int) -> None:
+        """Go on with the record at ``offset``, whether the partition was followed or not."""
+
+    def leave(self, partition: Partition) -> None:
+        """Follow it no longer."""
+
+    def pause(self, partition: Partition) -> None:
+        """Hand out no more of its records until it is resumed."""
+
+    def resume(self, partition: Partition) -> None:
+        """Hand out its records again."""
+
+    def poll(self, seconds: float, most: int) -> Iterable[Batch]:
+        """Up to ``most`` records of any partitions; waits so long for the first one.
+
+        Raises:
+            KafkaDataLost: the offset of a partition is not among those that there are.
+            KafkaRefused: a broker will not have it.
+        """
+
+    def end(self, partition: Partition) -> int | None:
+        """The offset after its last record, as the brokers have said lately, if they have."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class Sink(Protocol):
+    """Sends records."""
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        millis: int | None,
+    ) -> None:
+        """Queue a record; waits while the queue is full."""
+
+    def flush(self) -> list[Sent]:
+        """Wait until all that was queued is with the brokers, or is not going to be.
+
+        Returns:
+            Where the records are that were sent since the last call, if the sink was opened so.
+
+        Raises:
+            KafkaWriteFailed: some are not.
+        """
+
+    def forget(self) -> None:
+        """What was queued before does not matter any more."""
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class Sent(NamedTuple):
+    """Records that have arrived in a partition."""
+
+    partition: Partition
+    records: int
+    last: int
+
+
+class Client(Protocol):
+    """A client library with settings."""
+
+    def catalog(self) -> Catalog:
+        """Opens a catalog."""
+
+    def records(self, *, headers: bool) -> Records:
+        """Opens a source of records, with or without their headers."""
+
+    def sink(self, *, tell: bool) -> Sink:
+        """Opens a sink; with ``tell`` it tells where records went."""

@@ -1,0 +1,163 @@
+"""Records on their way from the client to whoever reads a partition; one for each process.
+
+A client fetches all its partitions together, and ahead of time; a splittable DoFn wants those of
+one of them, from a certain offset on. What comes for the others meanwhile waits here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.io.kafka.client import Batch, Partition, nothing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.io.kafka.client import Records
+
+_AT_ONCE: Final = 2_000
+# Records of a partition that may wait before it is paused.
+_ROOM: Final = 50_000
+# A partition that nobody asks for any more is read by somebody else, or by nobody; seconds.
+_FORGOTTEN: Final = 20.0
+
+
+@dataclass(slots=True)
+class _Line:
+    """What is known of a followed partition.
+
+    Attributes:
+        low: the first offset that was not handed out.
+        after: the offset that the client will go on with; all between is in ``waiting``, or is
+            no record.
+        asked: when it was last asked for.
+        newest: when there last was a record, or when it was first asked for.
+    """
+
+    low: int
+    after: int
+    asked: float
+    newest: float
+    waiting: deque[Batch] = field(default_factory=deque)
+    held: int = 0
+    paused: bool = False
+
+    def goes_on_at(self, offset: int) -> bool:
+        first = self.waiting[0].offsets[0] if self.waiting else self.after
+        return self.low <= offset <= first
+
+
+class Intake:
+    """Hands records out, partition by partition. Any thread may ask.
+
+    Args:
+        records: the client's.
+        clock: seconds that pass.
+        room: records of a partition that may wait here.
+    """
+
+    def __init__(self, records: Records, clock: Callable[[], float], room: int = _ROOM) -> None:
+        self._records = records
+        self._clock = clock
+        self._room = room
+        self._lines: dict[Partition, _Line] = {}
+        self._lock = threading.Lock()
+
+    def take(self, partition: Partition, offset: int, wait: float) -> Batch:
+        """The next records at ``offset`` or later.
+
+        Args:
+            partition: to read.
+            offset: the first one wanted.
+            wait: seconds to wait for a record if there is none.
+
+        Returns:
+            Records; or none, and how far it is certain that there are none.
+        """
+        with self._lock:
+            line = self._line(partition, offset)
+            end = line.asked + wait
+            left = wait
+            while not line.waiting:
+                self._gather(left)
+                left = end - self._clock()
+                if left <= 0:
+                    break
+            if not line.waiting:
+                return nothing(partition, line.after)
+            batch = line.waiting.popleft()
+            line.held -= len(batch)
+            line.low = batch.offsets[-1] + 1
+            if line.paused and line.held < self._room // 2:
+                line.paused = False
+                self._records.resume(partition)
+            return batch
+
+    def put_back(self, offset: int, batch: Batch) -> None:
+        """What was taken last, and is not needed now: ``offset`` will be asked for next."""
+        with self._lock:
+            line = self._lines.get(batch.partition)
+            if line is not None and line.low == batch.offsets[-1] + 1:
+                line.waiting.appendleft(batch)
+                line.held += len(batch)
+                line.low = offset
+
+    def end(self, partition: Partition) -> int | None:
+        """The offset after its last record, as far as it is known."""
+        with self._lock:
+            return self._records.end(partition)
+
+    def quiet(self, partition: Partition) -> float:
+        """For how many seconds there has been no record."""
+        with self._lock:
+            line = self._lines.get(partition)
+            return 0.0 if line is None else self._clock() - line.newest
+
+    def followed(self) -> list[Partition]:
+        """Those that are being read."""
+        with self._lock:
+            return sorted(self._lines)
+
+    def close(self) -> None:
+        """Let go of connections."""
+        with self._lock:
+            self._records.close()
+
+    def _line(self, partition: Partition, offset: int) -> _Line:
+        now = self._clock()
+        line = self._lines.get(partition)
+        if line is None or not line.goes_on_at(offset):
+            self._records.follow(partition, offset)
+            if line is not None and line.paused:
+                self._records.resume(partition)
+            line = _Line(offset, offset, now, now)
+            self._lines[partition] = line
+        line.asked = now
+        return line
+
+    def _gather(self, wait: float) -> None:
+        self._leave_forgotten()
+        for batch in self._records.poll(wait, _AT_ONCE):
+            line = self._lines.get(batch.partition)
+            # What was under way when it was told to go on elsewhere is not wanted any more.
+            if line is None or batch.after < line.after:
+                continue
+            line.after = batch.after
+            if not batch.offsets:
+                continue
+            line.newest = self._clock()
+            line.waiting.append(batch)
+            line.held += len(batch)
+            if line.held > self._room and not line.paused:
+                line.paused = True
+                self._records.pause(batch.partition)
+
+    def _leave_forgotten(self) -> None:
+        now = self._clock()
+        forgotten = [at for at, line in self._lines.items() if now - line.asked > _FORGOTTEN]
+        for partition in forgotten:
+            self._records.leave(partition)
+            del self._lines[partition]

@@ -1,0 +1,335 @@
+"""The client on kafka-python, which is Python alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.structs import OffsetAndMetadata
+
+from sparkdrain.io.kafka.client import (
+    NO_HEADERS,
+    NO_TIME,
+    Batch,
+    Headers,
+    Partition,
+    Sent,
+    nothing,
+)
+from sparkdrain.io.kafka.errors import (
+    KafkaDataLost,
+    KafkaFailed,
+    KafkaRefused,
+    KafkaUnreachable,
+    KafkaWriteFailed,
+)
+from sparkdrain.io.kafka.settings import Settings, for_kafka_python
+from sparkdrain.io.kafka.topics import matching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+# How long a question may take; a broker that restarts is back by then. Milliseconds.
+_PATIENCE: Final = 60_000
+_FETCHED_AHEAD: Final = 1 << 20
+_REFUSALS: Final = (
+    kafka_errors.AuthorizationError,
+    kafka_errors.SaslAuthenticationFailedError,
+    kafka_errors.UnsupportedSaslMechanismError,
+    kafka_errors.UnknownTopicOrPartitionError,
+)
+
+
+class KafkaPythonClient:
+    """See ``Client``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._servers = settings.servers
+        self._config = {
+            "bootstrap_servers": settings.servers.split(","),
+            "bootstrap_timeout_ms": _PATIENCE,
+            "reconnect_backoff_max_ms": 1000,
+            **for_kafka_python(dict(settings.config)),
+        }
+
+    def catalog(self) -> KafkaPythonCatalog:
+        """See ``Client``."""
+        return KafkaPythonCatalog(self._servers, self._config)
+
+    def records(self, *, headers: bool) -> KafkaPythonRecords:
+        """See ``Client``."""
+        config: dict[str, Any] = {
+            "fetch_max_wait_ms": 100,
+            "max_partition_fetch_bytes": _FETCHED_AHEAD,
+        }
+        config |= {**self._config, "enable_auto_commit": False, "auto_offset_reset": "none"}
+        config |= {"group_id": None}
+        return KafkaPythonRecords(self._servers, config, headers=headers)
+
+    def sink(self, *, tell: bool) -> KafkaPythonSink:
+        """See ``Client``."""
+        config: dict[str, Any] = {"linger_ms": 20, "batch_size": 1 << 18, "acks": "all"}
+        return KafkaPythonSink(self._servers, {**config, **self._config}, tell=tell)
+
+
+class KafkaPythonCatalog:
+    """See ``Catalog``."""
+
+    def __init__(self, servers: str, config: Mapping[str, Any]) -> None:
+        self._servers = servers
+        # It must not be told of a group that it is to be a member of.
+        group_alone = {"group_id": config.get("group_id"), "enable_auto_commit": False}
+        with Failures(servers):
+            self._consumer = KafkaConsumer(**{**config, **group_alone})
+        self._config = config
+        self._admin: Any = None
+
+    def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
+        """See ``Catalog``."""
+        with Failures(self._servers):
+            if self._admin is None:
+                known = _known_to(KafkaAdminClient, self._config)
+                self._admin = KafkaAdminClient(**known)
+            there = self._admin.list_topics()
+            wanted = matching(there, topics, pattern, self._servers)
+            described = self._admin.describe_topics(wanted) if wanted else []
+        return sorted(
+            Partition(str(topic["name"]), int(one["partition_index"]))
+            for topic in described
+            for one in topic["partitions"]
+        )
+
+    def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """See ``Catalog``."""
+        asked = [TopicPartition(*partition) for partition in partitions]
+        with Failures(self._servers):
+            return _ours(self._consumer.beginning_offsets(asked, timeout_ms=_PATIENCE))
+
+    def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """See ``Catalog``."""
+        asked = [TopicPartition(*partition) for partition in partitions]
+        with Failures(self._servers):
+            return _ours(self._consumer.end_offsets(asked, timeout_ms=_PATIENCE))
+
+    def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
+        """See ``Catalog``."""
+        asked = {TopicPartition(*partition): millis for partition in partitions}
+        with Failures(self._servers):
+            found = self._consumer.offsets_for_times(asked, timeout_ms=_PATIENCE)
+        return _ours({at: None if one is None else one.offset for at, one in found.items()})
+
+    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
+        """See ``Catalog``."""
+        found = {}
+        with Failures(self._servers):
+            for partition in partitions:
+                asked = TopicPartition(*partition)
+                offset = self._consumer.committed(asked, timeout_ms=_PATIENCE)
+                found[partition] = None if offset is None or offset < 0 else int(offset)
+        return found
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        """See ``Catalog``."""
+        wanted = {
+            TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
+            for partition, offset in offsets.items()
+        }
+        with Failures(self._servers):
+            self._consumer.commit(wanted, timeout_ms=_PATIENCE)
+
+    def close(self) -> None:
+        """See ``Catalog``."""
+        self._consumer.close(autocommit=False)
+        if self._admin is not None:
+            self._admin.close()
+
+
+class KafkaPythonRecords:
+    """See ``Records``."""
+
+    def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
+        self._servers = servers
+        with Failures(servers):
+            self._consumer = KafkaConsumer(**config)
+        self._headers = headers
+        # The offsets that come next, as they were told.
+        self._told: dict[TopicPartition, int] = {}
+
+    def follow(self, partition: Partition, offset: int) -> None:
+        """See ``Records``."""
+        at = TopicPartition(*partition)
+        if at not in self._told:
+            self._consumer.assign([*self._told, at])
+        self._told[at] = offset
+        self._consumer.seek(at, offset)
+
+    def leave(self, partition: Partition) -> None:
+        """See ``Records``."""
+        if self._told.pop(TopicPartition(*partition), None) is not None:
+            self._consumer.assign(list(self._told))
+
+    def pause(self, partition: Partition) -> None:
+        """See ``Records``."""
+        self._consumer.pause(TopicPartition(*partition))
+
+    def resume(self, partition: Partition) -> None:
+        """See ``Records``."""
+        self._consumer.resume(TopicPartition(*partition))
+
+    def poll(self, seconds: float, most: int) -> Iterator[Batch]:
+        """See ``Records``."""
+        if not self._told:
+            return
+        try:
+            with Failures(self._servers):
+                found = self._consumer.poll(int(seconds * 1000), max_records=most)
+        except KafkaFailed as error:
+            if isinstance(error, KafkaUnreachable):
+                return  # it goes on by itself
+            raise
+        for at, records in found.items():
+            self._told[at] = records[-1].offset + 1
+            yield self._batch(Partition(*at), records)
+        if not found:
+            yield from self._beyond()
+
+    def _beyond(self) -> Iterator[Batch]:
+        """How far it has got where there were no records, but marks of transactions."""
+        for at, told in self._told.items():
+            with Failures(self._servers):
+                position = self._consumer.position(at, timeout_ms=0)
+            if position is not None and position > told:
+                self._told[at] = position
+                yield nothing(Partition(*at), position)
+
+    def _batch(self, partition: Partition, records: list[Any]) -> Batch:
+        headers: Sequence[Headers] = ()
+        if self._headers:
+            headers = [tuple(one.headers) if one.headers else NO_HEADERS for one in records]
+        return Batch(
+            partition,
+            [one.offset for one in records],
+            [NO_TIME if one.timestamp is None else one.timestamp for one in records],
+            [one.key for one in records],
+            [one.value for one in records],
+            headers,
+            records[-1].offset + 1,
+        )
+
+    def end(self, partition: Partition) -> int | None:
+        """See ``Records``."""
+        at = TopicPartition(*partition)
+        if at not in self._told:
+            return None
+        end: int | None = self._consumer.highwater(at)
+        return end
+
+    def close(self) -> None:
+        """See ``Records``."""
+        self._consumer.close(autocommit=False)
+
+
+class KafkaPythonSink:
+    """See ``Sink``."""
+
+    def __init__(self, servers: str, config: Mapping[str, Any], *, tell: bool) -> None:
+        self._servers = servers
+        with Failures(servers):
+            self._producer = KafkaProducer(**config)
+        self._tell = tell
+        self.forget()
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        millis: int | None,
+    ) -> None:
+        """See ``Sink``."""
+        with Failures(self._servers, KafkaWriteFailed):
+            future = self._producer.send(topic, value, key, list(headers), partition, millis)
+        future.add_errback(self._failures.append)
+        if self._tell:
+            future.add_callback(self._arrived.append)
+
+    def flush(self) -> list[Sent]:
+        """See ``Sink``."""
+        with Failures(self._servers, KafkaWriteFailed):
+            self._producer.flush()
+        failures, arrived = self._failures, self._arrived
+        self.forget()
+        if failures:
+            (reason, _), *_ = Counter(map(repr, failures)).most_common(1)
+            msg = f"{len(failures)} records were not written by way of {self._servers}: {reason}"
+            raise KafkaWriteFailed(msg)
+        return _sums(arrived)
+
+    def forget(self) -> None:
+        """See ``Sink``."""
+        # What is under way still tells the lists that nobody reads any more.
+        self._failures: list[BaseException] = []
+        self._arrived: list[Any] = []
+
+    def partitions(self, topic: str) -> int:
+        """See ``Sink``."""
+        with Failures(self._servers, KafkaWriteFailed):
+            return len(self._producer.partitions_for(topic))
+
+    def close(self) -> None:
+        """See ``Sink``."""
+        self._producer.close(timeout=1.0)
+
+
+class Failures:
+    """Makes errors of the library our own.
+
+    Args:
+        servers: to name.
+        kind: of errors that are neither refusals nor a matter of time.
+    """
+
+    def __init__(self, servers: str, kind: type[KafkaFailed] = KafkaFailed) -> None:
+        self._servers = servers
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raises ours instead of the library's."""
+        if not isinstance(error, kafka_errors.KafkaError):
+            return
+        text = f"Kafka at {self._servers}: {error!r}"
+        lost = (kafka_errors.OffsetOutOfRangeError, kafka_errors.NoOffsetForPartitionError)
+        if isinstance(error, lost):
+            raise KafkaDataLost(text) from error
+        if isinstance(error, _REFUSALS):
+            raise KafkaRefused(text) from error
+        if isinstance(error, kafka_errors.KafkaTimeoutError):
+            text += "; no answer in time, or a password that is refused: brokers do not tell which"
+            raise KafkaUnreachable(text) from error
+        if isinstance(error, kafka_errors.RetriableError):
+            raise KafkaUnreachable(text) from error
+        raise self._kind(text) from error
+
+
+def _ours(answers: Mapping[Any, Any]) -> dict[Partition, Any]:
+    return {Partition(*at): answer for at, answer in answers.items()}
+
+
+def _known_to(client: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name in client.DEFAULT_CONFIG}
+
+
+def _sums(arrived: Iterable[Any]) -> list[Sent]:
+    sums: dict[Partition, Sent] = {}
+    for one in arrived:
+        at = Partition(one.topic, one.partition)
+        before = sums.get(at, Sent(at, 0, -1))
+        sums[at] = Sent(at, before.records + 1, max(before.last, one.offset))
+    return sorted(sums.values())

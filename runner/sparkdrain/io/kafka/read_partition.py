@@ -1,0 +1,270 @@
+"""Reads a partition: a splittable DoFn that hands over its records in batches."""
+
+from __future__ import annotations
+
+import logging
+import time
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Final
+
+import apache_beam as beam
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+
+from sparkdrain.io.kafka.client import NO_TIME, Partition
+from sparkdrain.io.kafka.errors import KafkaDataLost
+from sparkdrain.io.kafka.positions import ends_of
+from sparkdrain.io.kafka.shared import acquire, release
+from sparkdrain.io.kafka.spans import NO_END, Element
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sparkdrain.io.kafka.client import Batch
+    from sparkdrain.io.kafka.shared import Shared, Wanted
+    from sparkdrain.io.kafka.spans import SpansOf
+    from sparkdrain.io.kafka.watermarks import Watermarks
+
+_LOGGER = logging.getLogger(__name__)
+NAMESPACE: Final = "sparkdrain.io.kafka"
+# How long to wait for a record before others have their turn, by whether the end is known.
+# Seconds, as all below.
+_WAIT: Final = 0.005
+_WAIT_BOUNDED: Final = 0.5
+# A partition without anything new is looked at again after a quarter of the time that it has
+# been quiet: what comes rarely may wait a little.
+_SOONEST: Final = 0.02
+_LATEST: Final = 0.5
+_OF_QUIET: Final = 0.25
+# How long what becomes of a claim should take, so that there is often an occasion to stop.
+_CLAIM: Final = 0.004
+_MOST: Final = 1024
+_FIRST: Final = 16
+_PATIENCE: Final = 30.0
+
+
+class ClaimSize:
+    """How many records to claim at once, by how long what becomes of them takes."""
+
+    def __init__(self) -> None:
+        self.records = _FIRST
+
+    def took(self, seconds: float) -> None:
+        """The last claim, and all that followed from it."""
+        if seconds > _CLAIM:
+            self.records = max(1, self.records // 2)
+        elif seconds < _CLAIM / 2:
+            self.records = min(_MOST, self.records * 2)
+
+
+class PartitionReader(beam.DoFn):
+    """Yields `Batch` after `Batch` of the records of a partition.
+
+    Args:
+        wanted: connections.
+        watermarks: what to conclude from records.
+        skip_lost: whether records that were deleted before they were read are passed over.
+    """
+
+    def __init__(self, wanted: Wanted, watermarks: Watermarks, *, skip_lost: bool) -> None:
+        self._wanted = wanted
+        self._watermarks = watermarks
+        self._skip_lost = skip_lost
+        self._records = Metrics.counter(NAMESPACE, "records_read")
+        self._bytes = Metrics.counter(NAMESPACE, "bytes_read")
+        self._lost = Metrics.counter(NAMESPACE, "offsets_lost")
+
+    def setup(self) -> None:
+        """See Beam's."""
+        self._shared: Shared = acquire(self._wanted)
+        self._size = ClaimSize()
+
+    def teardown(self) -> None:
+        """See Beam's."""
+        release(self._wanted)
+
+    def read(self, element: Element, tracker: Any, watermark: Any) -> Iterator[TimestampedValue]:
+        """What ``process`` of all the DoFns below yields."""
+        partition = Partition(element[0], element[1])
+        offset = tracker.current_restriction().start
+        bounded = tracker.current_restriction().stop != NO_END
+        lag = Metrics.gauge(NAMESPACE, f"lag.{partition}")
+        warned = Patience(partition, time.monotonic)
+        while offset < tracker.current_restriction().stop:
+            batch = self._take(partition, offset, self._patience(partition, bounded=bounded))
+            if batch:
+                warned.anew()
+                for piece in self._claimed(offset, batch, tracker):
+                    yield from self._handed_over(piece, watermark)
+                    offset = piece.offsets[-1] + 1
+                if offset <= batch.offsets[-1]:
+                    return
+                self._tell_lag(lag, partition, offset)
+            elif batch.after >= tracker.current_restriction().stop:
+                break
+            elif not bounded:
+                self._tell_lag(lag, partition, batch.after)
+                self._when_idle(partition, batch.after, watermark)
+                quiet = self._shared.intake.quiet(partition)
+                pause = max(_SOONEST, min(_LATEST, quiet * _OF_QUIET))
+                tracker.defer_remainder(Duration(seconds=pause))
+                return
+            elif warned.is_over(offset, tracker):
+                tracker.defer_remainder(Duration(seconds=_LATEST))
+                return
+        stop = tracker.current_restriction().stop
+        tracker.try_claim((stop, stop))
+
+    def _patience(self, partition: Partition, *, bounded: bool) -> float:
+        if bounded:
+            return _WAIT_BOUNDED
+        # Many quiet partitions must not add up to a long round.
+        return _WAIT if self._shared.intake.quiet(partition) < _LATEST else 0.0
+
+    def _take(self, partition: Partition, offset: int, wait: float) -> Batch:
+        try:
+            return self._shared.intake.take(partition, offset, wait)
+        except KafkaDataLost as error:
+            with self._shared.asking:
+                earliest, latest = ends_of(self._shared.catalog, partition)
+            if self._skip_lost and offset < earliest:
+                _LOGGER.warning("%s: offsets %d to %d are gone", partition, offset, earliest - 1)
+                self._lost.inc(earliest - offset)
+                return self._shared.intake.take(partition, earliest, wait)
+            msg = (
+                f"{partition}: offset {offset} is to be read next, but there are only those from "
+                f"{earliest} to {latest - 1}. Records were deleted before they were read, or the "
+                "topic was made anew. Keep records longer (retention.ms), or pass on_lost='skip' "
+                "to go on with the first one that there is."
+            )
+            raise KafkaDataLost(msg) from error
+
+    def _claimed(self, offset: int, batch: Batch, tracker: Any) -> Iterator[Batch]:
+        """Claims a batch piece by piece, and yields the pieces; what it cannot claim goes back."""
+        begin, offsets = 0, batch.offsets
+        while begin < len(offsets):
+            end = min(begin + self._size.records, len(offsets))
+            while not tracker.try_claim((offsets[begin], offsets[end - 1])):
+                # What is left of it after a split, if anything is.
+                end = bisect_left(offsets, tracker.current_restriction().stop, begin, end)
+                if end == begin:
+                    self._shared.intake.put_back(offset, batch.part(begin, len(offsets)))
+                    return
+            offset = offsets[end - 1] + 1
+            began = time.monotonic()
+            yield batch.part(begin, end)
+            self._size.took(time.monotonic() - began)
+            begin = end
+
+    def _handed_over(self, batch: Batch, watermark: Any) -> Iterator[TimestampedValue]:
+        if NO_TIME in batch.times:
+            batch = batch.timed(int(time.time() * 1000))
+        newest = max(batch.times)
+        yield TimestampedValue(batch, Timestamp(micros=min(batch.times) * 1000))
+        self._records.inc(len(batch))
+        self._bytes.inc(sum(map(len, filter(None, batch.values))))
+        self._advance(watermark, self._watermarks.after(newest * 1000))
+
+    def _when_idle(self, partition: Partition, after: int, watermark: Any) -> None:
+        """Whatever the records have said, if there are no new ones the clock says more."""
+        if self._watermarks.when_idle(time.time()) is None:
+            return
+        known = self._shared.ends.end(partition)
+        if known is not None and known[1] <= after:
+            idle = self._watermarks.when_idle(known[0])
+            if idle is not None:
+                self._advance(watermark, idle)
+
+    def _advance(self, watermark: Any, micros: int) -> None:
+        current = watermark.current_watermark()
+        if current is None or current.micros < micros:
+            watermark.set_watermark(Timestamp(micros=micros))
+
+    def _tell_lag(self, lag: Any, partition: Partition, after: int) -> None:
+        end = self._shared.intake.end(partition)
+        if end is not None:
+            lag.set(max(0, end - after))
+
+
+class Patience:
+    """Says so if what was to be there does not come."""
+
+    def __init__(self, partition: Partition, clock: Callable[[], float]) -> None:
+        self._partition = partition
+        self._clock = clock
+        self.anew()
+
+    def anew(self) -> None:
+        """Something came."""
+        self._began = self._clock()
+
+    def is_over(self, offset: int, tracker: Any) -> bool:
+        """Whether others should have their turn."""
+        waited = self._clock() - self._began
+        if waited > _PATIENCE:
+            _LOGGER.warning(
+                "%s: waiting for offset %d, of a range that ends at %d; either nobody has "
+                "written that far, or a transaction is open, or the brokers are away",
+                self._partition,
+                offset,
+                tracker.current_restriction().stop,
+            )
+        return waited > _PATIENCE
+
+
+def reader(
+    wanted: Wanted,
+    spans: SpansOf,
+    watermarks: Watermarks,
+    *,
+    bounded: bool,
+    commit: bool,
+    skip_lost: bool,
+) -> beam.DoFn:
+    """The DoFn for a transform.
+
+    Args:
+        wanted: connections.
+        spans: which offsets are read.
+        watermarks: what to conclude from records.
+        bounded: whether partitions come to an end.
+        commit: whether offsets are committed once what was read is safe.
+        skip_lost: whether records that were deleted before they were read are passed over.
+    """
+    offsets = beam.DoFn.RestrictionParam(spans)
+    estimator = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
+
+    class ReadBounded(PartitionReader):
+        def process(
+            self, element: Element, tracker: Any = offsets, watermark: Any = estimator
+        ) -> Iterator[TimestampedValue]:
+            return self.read(element, tracker, watermark)
+
+    class ReadUnbounded(PartitionReader):
+        @beam.DoFn.unbounded_per_element()
+        def process(
+            self, element: Element, tracker: Any = offsets, watermark: Any = estimator
+        ) -> Iterator[TimestampedValue]:
+            return self.read(element, tracker, watermark)
+
+    class ReadAndCommit(PartitionReader):
+        @beam.DoFn.unbounded_per_element()
+        def process(
+            self,
+            element: Element,
+            tracker: Any = offsets,
+            watermark: Any = estimator,
+            finalizer: Any = beam.DoFn.BundleFinalizerParam,
+        ) -> Iterator[TimestampedValue]:
+            partition = Partition(element[0], element[1])
+            commits, seen = self._shared.commits, -1
+            for batch in self.read(element, tracker, watermark):
+                yield batch
+                seen = batch.value.offsets[-1]
+            if seen >= 0:
+                finalizer.register(lambda: commits.commit(partition, seen + 1))
+
+    kind = ReadAndCommit if commit else ReadBounded if bounded else ReadUnbounded
+    return kind(wanted, watermarks, skip_lost=skip_lost)

@@ -1,0 +1,129 @@
+"""Settings of Kafka clients, whose names differ from library to library.
+
+A user may write them as Kafka's own documentation does (``security.protocol``), or with
+underscores; each client is given its own names. What is not known here is passed on as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from sparkdrain.errors import BadOption
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Library = Literal["auto", "kafka-python", "confluent-kafka"]
+LIBRARIES: Final[tuple[Library, ...]] = ("auto", "kafka-python", "confluent-kafka")
+
+# Kafka's name, kafka-python's, librdkafka's; for those that are not the same but for the dots.
+_NAMES: Final = (
+    ("sasl.username", "sasl_plain_username", "sasl.username"),
+    ("sasl.password", "sasl_plain_password", "sasl.password"),
+    ("sasl.mechanism", "sasl_mechanism", "sasl.mechanism"),
+    ("sasl.mechanisms", "sasl_mechanism", "sasl.mechanism"),
+    ("ssl.ca.location", "ssl_cafile", "ssl.ca.location"),
+    ("ssl.certificate.location", "ssl_certfile", "ssl.certificate.location"),
+    ("ssl.key.location", "ssl_keyfile", "ssl.key.location"),
+    ("ssl.key.password", "ssl_password", "ssl.key.password"),
+    ("ssl.crl.location", "ssl_crlfile", "ssl.crl.location"),
+    ("ssl.cipher.suites", "ssl_ciphers", "ssl.cipher.suites"),
+    ("fetch.max.wait.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"),
+    ("fetch.wait.max.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"),
+    ("max.partition.fetch.bytes", "max_partition_fetch_bytes", "max.partition.fetch.bytes"),
+    ("compression.type", "compression_type", "compression.type"),
+    ("delivery.timeout.ms", "delivery_timeout_ms", "delivery.timeout.ms"),
+    ("enable.idempotence", "enable_idempotence", "enable.idempotence"),
+    ("max.request.size", "max_request_size", "message.max.bytes"),
+    ("message.max.bytes", "max_request_size", "message.max.bytes"),
+    ("check.crcs", "check_crcs", "check.crcs"),
+)
+_TO_PYTHON: Final = {name: python for name, python, _ in _NAMES}
+_TO_RDKAFKA: Final = {name: rdkafka for name, _, rdkafka in _NAMES}
+_FROM_PYTHON: Final = {python: rdkafka for _, python, rdkafka in _NAMES}
+_NO_RDKAFKA: Final = ("sasl_oauth_token_provider", "ssl_context", "api_version")
+
+# What the transforms decide themselves.
+_OURS: Final = {
+    "bootstrap.servers": "it is an argument of its own",
+    "enable.auto.commit": "offsets are committed with checkpoints: commit_offsets=True",
+    "auto.offset.reset": "say where to start with start=, and what becomes of gaps with on_lost=",
+    "key.deserializer": "pass key_coder=",
+    "value.deserializer": "pass value_coder=",
+    "key.serializer": "pass key_coder=",
+    "value.serializer": "pass value_coder=",
+    "transactional.id": "records are written outside of transactions",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How brokers are reached, and by which library.
+
+    Attributes:
+        servers: ``host:port``, separated by commas.
+        config: sorted pairs of what the user has set.
+        library: which client to use; ``auto`` is the fastest that is installed.
+    """
+
+    servers: str
+    config: tuple[tuple[str, Any], ...] = ()
+    library: Library = "auto"
+
+    @property
+    def group(self) -> str | None:
+        """The consumer group whose offsets are read and committed, if there is one."""
+        given = dict(self.config)
+        return given.get("group.id", given.get("group_id"))
+
+
+def settings(
+    servers: str | list[str] | tuple[str, ...],
+    config: Mapping[str, Any] | None,
+    library: str,
+    option: str,
+) -> Settings:
+    """Settings as a user gave them.
+
+    Raises:
+        BadOption: no servers, no such library, or a setting that is decided elsewhere.
+    """
+    joined = servers if isinstance(servers, str) else ",".join(servers)
+    if not joined.strip():
+        msg = "bootstrap_servers is empty: name at least one broker as host:port"
+        raise BadOption(msg)
+    if library not in LIBRARIES:
+        msg = f"client={library!r} is none of {', '.join(map(repr, LIBRARIES))}"
+        raise BadOption(msg)
+    for name in config or ():
+        reason = _OURS.get(name.replace("_", "."))
+        if reason is not None:
+            msg = f"{option} must not set {name!r}: {reason}"
+            raise BadOption(msg)
+    pairs = tuple(sorted((config or {}).items(), key=lambda pair: pair[0]))
+    return Settings(joined, pairs, library)
+
+
+def for_kafka_python(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings under kafka-python's names."""
+    return {_TO_PYTHON.get(name, name.replace(".", "_")): value for name, value in config.items()}
+
+
+def for_rdkafka(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The same settings under librdkafka's names.
+
+    Raises:
+        BadOption: a setting of kafka-python that librdkafka has not.
+    """
+    found = {}
+    for name, value in config.items():
+        if name in _NO_RDKAFKA:
+            msg = f"{name!r} is known to kafka-python alone: pass client='kafka-python'"
+            raise BadOption(msg)
+        if name in _FROM_PYTHON:
+            found[_FROM_PYTHON[name]] = value
+        else:
+            dotted = name if "." in name else name.replace("_", ".")
+            found[_TO_RDKAFKA.get(dotted, dotted)] = value
+    return found

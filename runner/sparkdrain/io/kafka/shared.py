@@ -1,0 +1,190 @@
+"""What the DoFns of one process share: connections, and what has been fetched.
+
+The one place with something global: bundles and DoFns come and go, connections stay.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.io.kafka.asking import Asking, Commits, Ends
+from sparkdrain.io.kafka.choose import open_client
+from sparkdrain.io.kafka.intake import Intake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sparkdrain.io.kafka.client import Catalog, Client, Partition
+    from sparkdrain.io.kafka.settings import Settings
+
+_CLOSING: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be connected to; equal ones share.
+
+    Attributes:
+        settings: of the client.
+        headers: whether records are to have their headers.
+        reader: tells transforms apart: each reads for itself.
+    """
+
+    settings: Settings
+    headers: bool
+    reader: str
+
+
+class Shared:
+    """Connections of one transform in one process; they are made when they are needed.
+
+    Args:
+        wanted: says to whom.
+        open_: makes the client.
+    """
+
+    def __init__(self, wanted: Wanted, open_: Callable[[Settings], Client] = open_client) -> None:
+        self._wanted = wanted
+        self._open = open_
+        self._lock = threading.RLock()
+        self._catalog: Catalog | None = None
+        self._intake: Intake | None = None
+        self._question = threading.Lock()
+        self.partitions: Asking[tuple[float, Sequence[Partition]]] = Asking("partitions")
+
+    @cached_property
+    def client(self) -> Client:
+        """The client library."""
+        return self._open(self._wanted.settings)
+
+    @property
+    def catalog(self) -> Catalog:
+        """To ask; one thread at a time: see ``asking``."""
+        with self._lock:
+            if self._catalog is None:
+                self._catalog = self.client.catalog()
+            return self._catalog
+
+    @property
+    def asking(self) -> threading.Lock:
+        """Held while the catalog is asked."""
+        return self._question
+
+    @property
+    def intake(self) -> Intake:
+        """To read."""
+        with self._lock:
+            if self._intake is None:
+                records = self.client.records(headers=self._wanted.headers)
+                self._intake = Intake(records, time.monotonic)
+            return self._intake
+
+    @cached_property
+    def ends(self) -> Ends:
+        """Where partitions end."""
+        return Ends(self._latest, self._followed, time.time)
+
+    @cached_property
+    def commits(self) -> Commits:
+        """To commit offsets."""
+        return Commits(self._commit)
+
+    def _followed(self) -> list[Partition]:
+        return self.intake.followed()
+
+    def _latest(self, partitions: object) -> dict[Partition, int]:
+        with self._question:
+            return self.catalog.latest(partitions)  # type: ignore[arg-type] # what followed() says
+
+    def _commit(self, offsets: dict[Partition, int]) -> None:
+        with self._question:
+            self.catalog.commit(offsets)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        if "commits" in self.__dict__:
+            self.commits.drain(_CLOSING)
+        with self._lock:
+            intake, self._intake = self._intake, None
+            catalog, self._catalog = self._catalog, None
+        if intake is not None:
+            intake.close()
+        # Whoever asks may wait for a broker that is away: it is left behind.
+        if catalog is not None and self._question.acquire(timeout=1.0):
+            try:
+                catalog.close()
+            finally:
+                self._question.release()
+
+
+class _Process:
+    """The connections of a process, and how many use them."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.lock = threading.Lock()
+        self.shared: dict[Wanted, Shared] = {}
+        self.users: dict[Wanted, int] = {}
+
+
+_process = _Process()
+
+
+def _here() -> _Process:
+    global _process  # noqa: PLW0603 - the one of this process, not of that it was forked from
+    if _process.pid != os.getpid():
+        _process = _Process()
+    return _process
+
+
+def acquire(wanted: Wanted) -> Shared:
+    """The connections; to be released as often as they were acquired."""
+    here = _here()
+    with here.lock:
+        here.users[wanted] = here.users.get(wanted, 0) + 1
+        return _get(here, wanted)
+
+
+def borrow(wanted: Wanted) -> Shared:
+    """The connections, for somebody who cannot tell when it is done with them.
+
+    They are closed when the last of the others releases them, or with the process.
+    """
+    here = _here()
+    with here.lock:
+        return _get(here, wanted)
+
+
+def _get(here: _Process, wanted: Wanted) -> Shared:
+    shared = here.shared.get(wanted)
+    if shared is None:
+        shared = here.shared[wanted] = Shared(wanted)
+    return shared
+
+
+def release(wanted: Wanted) -> None:
+    """Whoever is the last to release them closes them."""
+    here = _here()
+    with here.lock:
+        here.users[wanted] = here.users.get(wanted, 1) - 1
+        if here.users[wanted] > 0:
+            return
+        del here.users[wanted]
+        shared = here.shared.pop(wanted, None)
+    if shared is not None:
+        shared.close()
+
+
+@atexit.register
+def _close_all() -> None:
+    here = _here()
+    with here.lock:
+        left, here.shared = list(here.shared.values()), {}
+    for shared in left:
+        shared.close()

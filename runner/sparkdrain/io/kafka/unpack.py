@@ -1,0 +1,131 @@
+"""Makes elements of batches of records, and decodes keys and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkdrain.io.kafka.client import NO_HEADERS
+from sparkdrain.io.kafka.errors import UnreadableRecord
+from sparkdrain.io.kafka.records import BadRecord, KafkaRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from apache_beam.coders import Coder
+
+    from sparkdrain.io.kafka.client import Batch
+
+BAD: Final = "bad"
+"""Tag of the output of records that could not be decoded."""
+NAMESPACE: Final = "sparkdrain.io.kafka"
+_LONGEST: Final = 80
+
+
+class UnpackPairs(beam.DoFn):
+    """Makes pairs of key and value, undecoded; each has its record's timestamp."""
+
+    def process(self, batch: Batch) -> Iterator[TimestampedValue]:
+        """See Beam's."""
+        last, stamp = None, None
+        for time, key, value in zip(batch.times, batch.keys, batch.values, strict=True):
+            if time != last:
+                # Records of the same time share its object, which runners may make use of.
+                last, stamp = time, Timestamp(micros=time * 1000)
+            yield TimestampedValue((key, value), stamp)
+
+
+class UnpackRecords(beam.DoFn):
+    """Decodes records, and makes pairs or `KafkaRecord` of them.
+
+    Args:
+        key_coder: of keys; None leaves them bytes.
+        value_coder: of values; None leaves them bytes.
+        with_metadata: whether to make `KafkaRecord`.
+        set_aside: whether a record that cannot be decoded goes to the output ``BAD``; else it
+            fails the bundle.
+    """
+
+    def __init__(
+        self,
+        key_coder: Coder | None,
+        value_coder: Coder | None,
+        *,
+        with_metadata: bool,
+        set_aside: bool,
+    ) -> None:
+        self._key_coder = key_coder
+        self._value_coder = value_coder
+        self._with_metadata = with_metadata
+        self._set_aside = set_aside
+        self._bad = Metrics.counter(NAMESPACE, "bad_records")
+
+    def setup(self) -> None:
+        """See Beam's."""
+        self._key = _decoder(self._key_coder)
+        self._value = _decoder(self._value_coder)
+
+    def process(self, batch: Batch) -> Iterator[Any]:
+        """See Beam's."""
+        last, stamp = None, None
+        for index, time in enumerate(batch.times):
+            if time != last:
+                last, stamp = time, Timestamp(micros=time * 1000)
+            key, value, part = batch.keys[index], batch.values[index], "key"
+            try:
+                if key is not None:
+                    key = self._key(key)
+                part = "value"
+                if value is not None:
+                    value = self._value(value)
+            except Exception as error:
+                if not self._set_aside:
+                    raise UnreadableRecord(_problem(batch, index, part)) from error
+                self._bad.inc()
+                bad = _bad(batch, index, f"{part}: {type(error).__name__}: {error}")
+                yield TaggedOutput(BAD, TimestampedValue(bad, stamp))
+                continue
+            yield TimestampedValue(self._made(batch, index, key, value), stamp)
+
+    def _made(self, batch: Batch, index: int, key: Any, value: Any) -> Any:
+        if not self._with_metadata:
+            return key, value
+        headers = batch.headers[index] if batch.headers else NO_HEADERS
+        at = batch.partition
+        offset, time = batch.offsets[index], batch.times[index]
+        return KafkaRecord(at.topic, at.number, offset, time, key, value, headers)
+
+
+def _decoder(coder: Coder | None) -> Callable[[bytes], Any]:
+    if coder is None:
+        return lambda data: data
+    decode: Callable[[bytes], Any] = coder.decode
+    return decode
+
+
+def _problem(batch: Batch, index: int, part: str) -> str:
+    data = (batch.keys if part == "key" else batch.values)[index]
+    shown = repr(data[:_LONGEST] if data else data)
+    return (
+        f"the {part} of the record at {batch.partition}, offset {batch.offsets[index]}, cannot be "
+        f"decoded: {shown}. To go on without such records, use "
+        "ReadFromKafka(...).with_exception_handling()."
+    )
+
+
+def _bad(batch: Batch, index: int, error: str) -> BadRecord:
+    return BadRecord(
+        batch.partition.topic,
+        batch.partition.number,
+        batch.offsets[index],
+        batch.times[index],
+        batch.keys[index],
+        batch.values[index],
+        batch.headers[index] if batch.headers else NO_HEADERS,
+        error,
+    )

@@ -1,0 +1,216 @@
+"""``WriteToKafka``, at least once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.window import GlobalWindows
+
+from sparkdrain.errors import BadOption
+from sparkdrain.io.kafka.choose import open_client
+from sparkdrain.io.kafka.errors import KafkaWriteFailed
+from sparkdrain.io.kafka.records import ProducerRecord, Written
+from sparkdrain.io.kafka.settings import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from apache_beam.coders import Coder
+
+    from sparkdrain.io.kafka.client import Client, Sink
+    from sparkdrain.io.kafka.settings import Settings
+
+NAMESPACE: Final = "sparkdrain.io.kafka"
+Partitioner = "Callable[[bytes | None, int], int]"
+"""Chooses a partition by the key and the number of partitions."""
+
+
+class WriteToKafka(beam.PTransform):
+    """Writes records: pairs of key and value, or `ProducerRecord`.
+
+    Each record is written at least once: a bundle ends when the brokers have all of its records
+    (``acks=all`` by default), and fails if they do not take them. A bundle that is run again
+    writes its records again.
+
+    Args:
+        bootstrap_servers: ``host:port`` of brokers: a list, or separated by commas.
+        topic: where records go that do not say so themselves.
+        key_coder: encodes keys; by default they are bytes. None is a null key.
+        value_coder: encodes values; by default they are bytes. None is a null value.
+        partitioner: chooses the partition of a record that does not name one, by the key's bytes
+            and the number of partitions; by default as Kafka's own clients do, by murmur2.
+        event_time: whether a record that names no timestamp gets that of its element; else it is
+            the time of writing.
+        with_results: whether the result is a PCollection of `Written`, for every bundle and
+            partition; else it is None.
+        producer_config: settings of the client, under Kafka's names (`compression.type`).
+        client: `kafka-python`, `confluent-kafka`, or the fastest one that is installed: `auto`.
+
+    Raises:
+        BadOption: arguments that mean nothing.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | list[str],
+        topic: str | None = None,
+        *,
+        key_coder: Coder | None = None,
+        value_coder: Coder | None = None,
+        partitioner: Callable[[bytes | None, int], int] | None = None,
+        event_time: bool = False,
+        with_results: bool = False,
+        producer_config: Mapping[str, Any] | None = None,
+        client: str = "auto",
+    ) -> None:
+        super().__init__()
+        self._settings = settings(bootstrap_servers, producer_config, client, "producer_config")
+        if topic is not None and not topic:
+            msg = "topic is empty; leave it out if records name their topics themselves"
+            raise BadOption(msg)
+        self._encoding = Encoding(topic, key_coder, value_coder)
+        self._partitioner = partitioner
+        self._event_time = event_time
+        self._with_results = with_results
+
+    def expand(self, records: beam.PCollection) -> beam.PCollection | None:
+        """See Beam's."""
+        kind = SendTimed if self._event_time else Send
+        dofn = kind(self._settings, self._encoding, self._partitioner, tell=self._with_results)
+        if self._with_results:
+            # What a bundle has written belongs to no window of its elements.
+            records = records | beam.WindowInto(GlobalWindows())
+        written = records | "Send" >> beam.ParDo(dofn).with_output_types(Written)
+        return written if self._with_results else None
+
+
+class Encoding:
+    """What becomes of an element.
+
+    Args:
+        topic: where records go that do not say so themselves.
+        key_coder: of keys; None for bytes.
+        value_coder: of values; None for bytes.
+    """
+
+    def __init__(
+        self, topic: str | None, key_coder: Coder | None, value_coder: Coder | None
+    ) -> None:
+        self._topic = topic
+        self._key_coder = key_coder
+        self._value_coder = value_coder
+
+    def record(self, element: Any) -> ProducerRecord:
+        """The record of an element, in bytes.
+
+        Raises:
+            KafkaWriteFailed: it is none.
+        """
+        if isinstance(element, ProducerRecord):
+            topic = element.topic or self._topic
+        else:
+            try:
+                key, value = element
+            except (TypeError, ValueError):
+                msg = f"WriteToKafka takes pairs of key and value, or ProducerRecord: {element!r}"
+                raise KafkaWriteFailed(msg) from None
+            element, topic = ProducerRecord(key, value), self._topic
+        if topic is None:
+            msg = f"no topic for {element!r}: name one in WriteToKafka, or in the ProducerRecord"
+            raise KafkaWriteFailed(msg)
+        key = _encoded(element.key, self._key_coder, "key")
+        value = _encoded(element.value, self._value_coder, "value")
+        return element._replace(key=key, value=value, topic=topic)
+
+
+def _encoded(data: Any, coder: Coder | None, part: str) -> bytes | None:
+    if data is None:
+        return None
+    if coder is not None:
+        encoded: bytes = coder.encode(data)
+        return encoded
+    if isinstance(data, bytes):
+        return data
+    msg = f"the {part} {data!r} is {type(data).__name__}, not bytes: pass {part}_coder="
+    raise KafkaWriteFailed(msg)
+
+
+class Send(beam.DoFn):
+    """Sends records; a bundle ends when they have arrived.
+
+    Args:
+        settings: how brokers are reached.
+        encoding: what becomes of elements.
+        partitioner: chooses partitions; None leaves it to the client.
+        tell: whether to yield `Written`.
+        open_: makes the client.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        encoding: Encoding,
+        partitioner: Callable[[bytes | None, int], int] | None = None,
+        *,
+        tell: bool = False,
+        open_: Callable[[Settings], Client] = open_client,
+    ) -> None:
+        self._settings = settings
+        self._encoding = encoding
+        self._partitioner = partitioner
+        self._tell = tell
+        self._open = open_
+        self._sink: Sink | None = None
+        self._sent = 0
+        self._written = Metrics.counter(NAMESPACE, "records_written")
+
+    def start_bundle(self) -> None:
+        """See Beam's."""
+        if self._sink is None:
+            self._sink = self._open(self._settings).sink(tell=self._tell)
+        elif self._sent:
+            self._sink.forget()  # a bundle that failed
+        self._sent = 0
+
+    def process(self, element: Any) -> None:
+        """See Beam's."""
+        self._send(element, None)
+
+    def _send(self, element: Any, millis: int | None) -> None:
+        assert self._sink is not None
+        self._sent += 1
+        # The plain case, without the detours of the others.
+        record = self._encoding.record(element)
+        partition, topic = record.partition, record.topic
+        assert topic is not None
+        if partition is None and self._partitioner is not None:
+            partition = self._partitioner(record.key, self._sink.partitions(topic))
+        if record.timestamp is not None:
+            millis = record.timestamp
+        self._sink.send(topic, partition, record.key, record.value, record.headers, millis)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """See Beam's."""
+        assert self._sink is not None
+        arrived = self._sink.flush()
+        self._written.inc(self._sent)
+        self._sent = 0
+        for sent in arrived:
+            written = Written(*sent.partition, sent.records, sent.last)
+            yield GlobalWindows.windowed_value(written)
+
+    def teardown(self) -> None:
+        """See Beam's."""
+        if self._sink is not None:
+            self._sink.close()
+            self._sink = None
+
+
+class SendTimed(Send):
+    """Sends records with the timestamps of their elements."""
+
+    def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> None:
+        """See Beam's."""
+        self._send(element, timestamp.micros // 1000)
