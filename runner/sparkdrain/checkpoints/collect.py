@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sparkdrain.checkpoints.decide import garbage_files, garbage_manifests, stamps
 from sparkdrain.checkpoints.paths import epoch_of_claim
 from sparkdrain.checkpoints.publish import read_manifest
+from sparkdrain.errors import CheckpointDamaged
 
 if TYPE_CHECKING:
     from sparkdrain.checkpoints.lease import Lease
@@ -37,7 +38,11 @@ def collect(lease: Lease, newest: Stamp, kept: int) -> list[str]:
     files = storage.list(paths.files)
     listed = storage.list(paths.manifests)
     keep = [stamp for stamp in stamps(listed) if stamp <= newest][: max(kept, 1)]
-    needed = {path for stamp in keep for path in read_manifest(storage, paths, stamp).entries()}
+    try:
+        needed = {path for stamp in keep for path in read_manifest(storage, paths, stamp).entries()}
+    except CheckpointDamaged:
+        lease.check()  # perhaps somebody else has removed it
+        raise
     manifests = [f"{paths.manifests}/{name}" for name in garbage_manifests(listed, keep, newest)]
     orphans = [paths.file(name) for name in garbage_files(files, needed, newest)]
     claims = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.decide import missing, stamps
 from sparkdrain.checkpoints.manifest import Manifest, decode, encode
-from sparkdrain.checkpoints.storage import read
+from sparkdrain.checkpoints.storage import FileMissing, read
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def publish(lease: Lease, manifest: Manifest) -> None:
     lease.check()
     wrong = missing(manifest, storage.list(paths.files))
     if wrong:
+        lease.check()  # perhaps somebody else has removed them
         message = (
             f"files of checkpoint {manifest.number} are not what was uploaded to {paths.files}: "
             f"{wrong[0]}" + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
@@ -68,7 +69,14 @@ def newest(storage: Storage, paths: Paths, number: int | None = None) -> Manifes
         CheckpointTooNew: a newer release wrote it.
         CheckpointFailed: storage refuses.
     """
-    for stamp in stamps(storage.list(paths.manifests)):
-        if number is None or stamp.number == number:
-            return read_manifest(storage, paths, stamp)
-    return None
+    while True:
+        found = stamps(storage.list(paths.manifests))
+        wanted = [stamp for stamp in found if number is None or stamp.number == number]
+        if not wanted:
+            return None
+        try:
+            return read_manifest(storage, paths, wanted[0])
+        except FileMissing:
+            # A driver that is still at work may have removed it, after it made a newer one.
+            if wanted[0] in stamps(storage.list(paths.manifests)):
+                raise

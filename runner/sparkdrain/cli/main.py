@@ -25,6 +25,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program.add_argument("-m", dest="module", nargs=rest, help="a module and its arguments")
     program.add_argument("script", nargs=rest, help="a script and its arguments")
     commands.add_parser("doctor", help="check that this machine has what the runner needs")
+    kept = commands.add_parser(
+        "checkpoints",
+        help="list, verify or inspect the checkpoints of streaming jobs",
+        description="Look at the checkpoints of streaming jobs; changes nothing.",
+    )
+    asked = arguments if arguments is not None else sys.argv[1:]
+    if asked[:1] == ["checkpoints"]:
+        from sparkdrain.cli.checkpoints import (  # noqa: PLC0415 (imports Beam)
+            add_arguments,
+            checkpoints,
+        )
+
+        add_arguments(kept)
+        return checkpoints(parser.parse_args(asked))
     parsed = parser.parse_args(arguments)
     if parsed.command == "doctor":
         from sparkdrain.cli.doctor import doctor  # noqa: PLC0415 (works without Beam)

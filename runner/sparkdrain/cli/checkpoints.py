@@ -1,0 +1,139 @@
+"""``sparkdrain checkpoints``: what is kept of streaming jobs, and whether it is whole."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sparkdrain.checkpoints.beam_storage import storage_at
+from sparkdrain.checkpoints.catalogue import find, verify
+from sparkdrain.errors import CheckpointFailed
+
+if TYPE_CHECKING:
+    import argparse
+
+    from sparkdrain.checkpoints.catalogue import Found
+    from sparkdrain.checkpoints.manifest import Manifest
+    from sparkdrain.checkpoints.storage import Storage
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be asked."""
+    parser.add_argument(
+        "question",
+        choices=("list", "verify", "inspect"),
+        help="list: a line for each checkpoint; verify: read every byte of them; "
+        "inspect: what the newest one of a job holds",
+    )
+    parser.add_argument("directory", help="what --checkpoint_dir says, or the folder of a job")
+    parser.add_argument("--job", default="", metavar="NAME", help="only checkpoints of this job")
+    parser.add_argument("--number", type=int, metavar="N", help="only the checkpoint N")
+
+
+def checkpoints(arguments: argparse.Namespace, console: Console | None = None) -> int:
+    """Answer; 0 if there are checkpoints and all that were looked at are well, else 1."""
+    console = console or Console()
+    storage = storage_at(arguments.directory)
+    try:
+        found = list(find(storage, arguments.directory, arguments.job, arguments.number))
+        if not found:
+            console.print(f"There is no checkpoint in {escape(arguments.directory)}.")
+            return 1
+        match arguments.question:
+            case "list":
+                return _list(found, console)
+            case "verify":
+                return _verify(storage, found, console)
+            case _:
+                return _inspect(found, console)
+    except CheckpointFailed as error:
+        console.print(f"[red]{escape(str(error))}")
+        return 1
+
+
+def _list(found: list[Found], console: Console) -> int:
+    table = Table("job", "checkpoint", "made", "round", "slots", "files", "bytes", "")
+    for each in found:
+        table.add_row(
+            escape(each.paths.job_name), str(each.stamp), *_row(each.manifest), _sign(each)
+        )
+    console.print(table)
+    _print_wrong(found, console)
+    return 1 if any(each.wrong for each in found) else 0
+
+
+def _row(manifest: Manifest | None) -> list[str]:
+    if manifest is None:
+        return ["?"] * 5
+    files = manifest.entries().values()
+    return [
+        _time(manifest.created),
+        str(manifest.round),
+        str(manifest.slots),
+        str(len(files)),
+        f"{sum(file.size for file in files):,}",
+    ]
+
+
+def _verify(storage: Storage, found: list[Found], console: Console) -> int:
+    failures = 0
+    for each in found:
+        sizes: list[int] = []
+        wrong = verify(storage, each, sizes.append)
+        failures += bool(wrong)
+        sign = "[red]damaged[/]" if wrong else "[green]ok[/]"
+        name = f"{each.paths.job_name} {each.stamp}"
+        console.print(f"{sign} {escape(name)}: {len(sizes)} files, {sum(sizes):,} bytes")
+        for line in wrong:
+            console.print(f"  [red]{escape(line)}", soft_wrap=True)
+    return 1 if failures else 0
+
+
+def _inspect(found: list[Found], console: Console) -> int:
+    seen = set()
+    for each in found:
+        if each.paths not in seen:
+            seen.add(each.paths)
+            _inspect_one(each, console)
+    _print_wrong(found, console)
+    return 1 if any(each.wrong for each in found) else 0
+
+
+def _inspect_one(found: Found, console: Console) -> None:
+    manifest = found.manifest
+    if manifest is None:
+        return
+    console.print(f"[bold]{escape(manifest.job_name)}[/], checkpoint {manifest.stamp}")
+    console.print(
+        f"made {_time(manifest.created)} by run {escape(manifest.run_id)}, after round "
+        f"{manifest.round}; {manifest.slots} slots; {len(manifest.driver):,} bytes of the driver"
+    )
+    shards = Table("level", "slot", "files", "bytes", "bytes brought for it")
+    for shard in manifest.shards:
+        new = [file for file in shard.files if file.path.startswith(str(manifest.stamp))]
+        files, brought = (f"{sum(file.size for file in each):,}" for each in (shard.files, new))
+        shards.add_row(str(shard.level), str(shard.slot), str(len(shard.files)), files, brought)
+    console.print(shards)
+    states = Table("state", "what it is")
+    for name, description in sorted(manifest.fingerprint.items()):
+        states.add_row(escape(name), escape(description))
+    console.print(states)
+
+
+def _print_wrong(found: list[Found], console: Console) -> None:
+    for each in found:
+        for line in each.wrong:
+            name = f"{each.paths.job_name} {each.stamp}"
+            console.print(f"[red]{escape(name)}: {escape(line)}", soft_wrap=True)
+
+
+def _sign(found: Found) -> str:
+    return "[red]damaged" if found.wrong else "[green]ok"
+
+
+def _time(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
