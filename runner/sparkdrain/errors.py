@@ -50,6 +50,10 @@ class CheckpointFailed(SparkDrainError):
     """A checkpoint could not be made durable; names the file or the slot."""
 
 
+class CheckpointRefused(SparkDrainError):
+    """There is a checkpoint, and the job as it is asked for cannot go on from it; says why."""
+
+
 class CheckpointDamaged(SparkDrainError):
     """Files of a checkpoint are missing or are not what was written; names the first one."""
 
@@ -60,6 +64,14 @@ class CheckpointTooNew(SparkDrainError):
 
 class Fenced(SparkDrainError):
     """Another driver has taken the job over: this one must stop, and has changed nothing."""
+
+
+class DrainStuck(SparkDrainError):
+    """A drain cannot end: something is left that nothing can get out; names stage and reason."""
+
+
+class DrainLimitExceeded(SparkDrainError):
+    """A drain, or something in it, took longer than it may; names the option that limits it."""
 
 
 class Cancelled(SparkDrainError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["int", "str", "pairs"]
+Kind = Literal["int", "str", "flag", "pairs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Option:
 
     Attributes:
         name: without dashes; also the field of ``Settings``.
-        kind: what the text is read as; ``pairs`` may be given several times.
+        kind: what the text is read as; ``pairs`` may be given several times, and ``flag`` has no
+            value.
         default: as the user would write it; ``""`` means nothing.
         unit: what a number counts, or the allowed words.
         summary: what it does.
@@ -119,6 +120,52 @@ OPTIONS: tuple[Option, ...] = (
         why="Raise it on machines that may be taken away; 1 fails at the first loss.",
         group="streaming",
         minimum=1,
+    ),
+    Option(
+        name="checkpoint_dir",
+        kind="str",
+        default="",
+        unit="a path of any of Beam's file systems",
+        summary="Where the state of a streaming job is made durable, in a folder of the job's name",
+        why="Give it to jobs that must survive the loss of a process, a machine or the driver.",
+        group="checkpoints",
+    ),
+    Option(
+        name="checkpoint_ms",
+        kind="int",
+        default="10000",
+        unit="milliseconds",
+        summary="How often a checkpoint is begun, as long as something has changed",
+        why="Lower it to repeat less after a loss; raise it to write less.",
+        group="checkpoints",
+    ),
+    Option(
+        name="checkpoints_kept",
+        kind="int",
+        default="3",
+        unit="checkpoints",
+        summary="How many of the newest checkpoints of a job stay",
+        why="Raise it to be able to look further back.",
+        group="checkpoints",
+        minimum=1,
+    ),
+    Option(
+        name="resume",
+        kind="flag",
+        default="",
+        unit="no value",
+        summary="Go on from the newest checkpoint of the job, or begin if there is none",
+        why="Without it, a job that has a checkpoint is refused.",
+        group="checkpoints",
+    ),
+    Option(
+        name="recoveries",
+        kind="int",
+        default="3",
+        unit="times in a row, without a new checkpoint in between",
+        summary="How often a job goes on from its newest checkpoint after it has lost state",
+        why="Raise it on machines that may be taken away; 0 fails at the first loss.",
+        group="checkpoints",
     ),
     Option(
         name="run_id",

@@ -79,6 +79,11 @@ class Settings:
     streaming: bool = False
     round_ms: int = 200
     round_attempts: int = 3
+    checkpoint_dir: str = ""
+    checkpoint_ms: int = 10_000
+    checkpoints_kept: int = 3
+    resume: bool = False
+    recoveries: int = 3
     run_id: str = ""
     metadata_store: Address = Address("memory", "")  # noqa: RUF009 - frozen
     drain: bool = True
@@ -127,7 +132,7 @@ def _add_flag(parser: ArgumentParser, option: Option) -> None:
             parser.add_argument(option.flag, type=_number_or_text, default=default, help=text)
         case "flag":
             parser.add_argument(option.flag, action="store_true", help=text)
-        case "str" | "text":
+        case "str":
             parser.add_argument(option.flag, default=option.default, help=text)
 
 
@@ -145,6 +150,10 @@ def _checked(option: Option, value: Any) -> Any:
             return _checked_number(option, value)
         case "pairs":
             return tuple(_checked_pair(option, entry) for entry in _as_list(option, value))
+        case "flag":
+            if not isinstance(value, bool):
+                raise BadOption(_wrong(option, value, "From code, give True or False."))
+            return value
         case "str":
             if not isinstance(value, str) or (option.words and value not in option.words):
                 raise BadOption(_wrong(option, value))

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.transforms import environments
 
 from sparkdrain.graph.translate import translate
+from sparkdrain.rounds.checkpointing import Checkpointing, NoCheckpoints
 from sparkdrain.rounds.clock import WallClock
+from sparkdrain.rounds.durable import DurableJob, go_on
 from sparkdrain.rounds.loop import RoundLoop
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
+from sparkdrain.rounds.open_slot import CheckpointPlace, open_slot
 from sparkdrain.rounds.pace import Pace
 from sparkdrain.rounds.schedule import Schedule
 from sparkdrain.rounds.slot import RoundSlot
@@ -58,6 +61,9 @@ class InMemoryRounds:
         slots: per level.
         fail: called with every header before the slot runs; what it raises ends the attempt.
         seconds, elements: budget of a round.
+        durable: keeps the job's state; it goes on from the newest checkpoint. Until then there
+            are no slots: they are made when they run, as in hosts.
+        interval: between checkpoints, microseconds.
     """
 
     def __init__(
@@ -72,8 +78,11 @@ class InMemoryRounds:
         seconds: float = 0.05,
         elements: int = 10_000,
         attempts: int = 3,
+        durable: DurableJob | None = None,
+        interval: int = 0,
     ) -> None:
         self.plan = plan
+        self.options = options
         self.layout = Layout(slots, len(plan.levels), 4)
         self.directory = Path(tempfile.mkdtemp(prefix="rounds-"))
         # What each level sent in this round, by partition.
@@ -81,12 +90,23 @@ class InMemoryRounds:
         self.fail = fail
         self.rounds: list[list[RoundReport]] = []
         self.schedule = Schedule(plan, slots)
-        self._slots = {
-            (level, slot): RoundSlot(plan, level, slot, self.layout, options, self._home(slot))
-            for level in range(len(plan.levels))
-            for slot in range(slots)
-        }
+        self._place: CheckpointPlace | None = None
+        self._slots: dict[tuple[int, int], RoundSlot] = {}
         script, script_clock = play_for(plan, clock or WallClock())
+        checkpoints: Any = NoCheckpoints()
+        if durable is not None:
+            taken = durable.take()
+            if taken is not None:
+                go_on(taken, self.schedule, play or script)
+            self._place = CheckpointPlace(durable.paths, durable.epoch)
+            number = 0 if taken is None else taken.number
+            checkpoints = Checkpointing(interval, durable.publish, number=number)
+        else:
+            self._slots = {
+                (level, slot): RoundSlot(plan, level, slot, self.layout, options, self._home(slot))
+                for level in range(len(plan.levels))
+                for slot in range(slots)
+            }
         pace = Pace(seconds * 2, least_elements=1)
         pace.elements = elements
         self.loop = RoundLoop(
@@ -98,6 +118,7 @@ class InMemoryRounds:
             CancelToken(),
             attempts,
             lambda schedule, reports: self.rounds.append(reports),
+            checkpoints,
         )
 
     def _home(self, slot: int) -> Path:
@@ -122,7 +143,8 @@ class InMemoryRounds:
     def close(self) -> None:
         for slot in self._slots.values():
             slot.close()
-        shutil.rmtree(self.directory)
+        # Uploads that were given up remove what they had at the same time.
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     # --- Levels -------------------------------------------------------------------------------
 
@@ -134,7 +156,7 @@ class InMemoryRounds:
             own = self.layout.shard(header.level, header.slot)
             producers = sorted({level for level, _ in header.expected})
             inbox = [r for producer in producers for r in self.partitions[producer].get(own, ())]
-            self._slots[header.level, header.slot].run(
+            self._slot(header).run(
                 header, iter(inbox), lambda target, record: sent[target].append(record)
             )
         for record in sent.pop(self.layout.reports):
@@ -143,6 +165,15 @@ class InMemoryRounds:
             reports.append(RoundReport.decode(message.payload))
         self.partitions[headers[0].level] = sent
         return reports
+
+    def _slot(self, header: RoundHeader) -> RoundSlot:
+        ident = header.level, header.slot
+        if ident not in self._slots:
+            home = self._home(header.slot)
+            self._slots[ident] = open_slot(
+                self.plan, header, self.layout, self.options, home, self._place
+            )
+        return self._slots[ident]
 
     def end_round(self) -> None:
         self.partitions.clear()

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Struct
 
 _TYPE = beam_job_api_pb2.PipelineOptionType
-_TYPES: Final = {"int": _TYPE.INTEGER, "str": _TYPE.STRING, "pairs": _TYPE.ARRAY}
+_TYPES: Final = {
+    "int": _TYPE.INTEGER,
+    "str": _TYPE.STRING,
+    "flag": _TYPE.BOOLEAN,
+    "pairs": _TYPE.ARRAY,
+}
 _URN: Final = re.compile(r"beam:option:(.+):v1")
 _MASTER: Final = "spark_master_url"
 

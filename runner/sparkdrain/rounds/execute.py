@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from apache_beam.portability.api import metrics_pb2
+from apache_beam.portability.api import beam_job_api_pb2, metrics_pb2
 
+from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
+from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
 from sparkdrain.metrics.merge import merge
+from sparkdrain.rounds.checkpointing import Checkpointing, NoCheckpoints
 from sparkdrain.rounds.clock import WallClock
+from sparkdrain.rounds.durable import DurableJob, go_on, is_over
 from sparkdrain.rounds.levels import SparkLevels
 from sparkdrain.rounds.loop import RoundLoop
+from sparkdrain.rounds.open_slot import CheckpointPlace
 from sparkdrain.rounds.pace import Pace
 from sparkdrain.rounds.schedule import Schedule
 from sparkdrain.rounds.tell import Teller
 from sparkdrain.rounds.test_stream import play_for
 from sparkdrain.shuffle.outbox import Layout
-from sparkdrain.stages.cluster import spark_context
+from sparkdrain.stages.cluster import is_usable, spark_context
 from sparkdrain.stages.execute import Outcome
 from sparkdrain.stages.task import TaskOptions
 from sparkdrain.stages.workers import job_context
@@ -26,13 +33,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from apache_beam.portability.api import beam_runner_api_pb2
+    from pyspark import SparkContext
 
+    from sparkdrain.checkpoints.manifest import Manifest
     from sparkdrain.drain.signal import DrainSignal
+    from sparkdrain.graph.plan import Plan
     from sparkdrain.options import Settings
+    from sparkdrain.rounds.checkpointing import Checkpoints, Cut
     from sparkdrain.stages.execute import Observer
+    from sparkdrain.stages.preparation import Preparation
     from sparkdrain.types import Artifact, CancelToken
 
+_LOGGER = logging.getLogger(__name__)
+_WARNING: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
 _RUNS = itertools.count(1)
+# What ends a life of a job, and not the job, if its state is durable.
+_LOSSES = (HostMissing, WorkerLost, TruncatedInput)
 
 
 def execute(
@@ -49,10 +65,16 @@ def execute(
 ) -> Outcome:
     """Run ``pipeline`` until nothing is left to do, or it is cancelled.
 
+    If its state is durable, a job that loses processes or data goes on from its newest checkpoint,
+    as often as it makes a new one, and ``settings.recoveries`` times in a row without.
+
     Raises:
         UserCodeError: user code raised; the message starts with its exception.
         WorkerLost: a process with state ended.
         TruncatedInput: a round lost data in every attempt.
+        CheckpointRefused: there is a checkpoint that the job cannot go on from.
+        CheckpointFailed: state could not be made durable.
+        Fenced: another driver has taken the job.
         Cancelled: ``cancel`` was called.
         BadSetup: Spark could not be used.
     """
@@ -62,29 +84,116 @@ def execute(
         spark_context(settings), pipeline_options, artifacts, streaming=True
     )
     slots = settings.slots or context.defaultParallelism
-    options = TaskOptions(
-        settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages
-    )
     run_id = f"{job_id}/{next(_RUNS)}"
-    layout = Layout(slots, len(plan.levels), 0)
-    levels = SparkLevels(context, plan, layout, options, run_id, job_name, preparation, cancel)
-    schedule = Schedule(plan, slots)
-    play, clock = play_for(plan, WallClock())
-    teller = Teller(settings.progress, lambda: observer.counted(_counted(schedule)))
-    try:
-        RoundLoop(
-            schedule,
-            levels,
-            clock,
-            Pace(settings.round_ms / 1000),
-            play,
-            cancel,
-            settings.round_attempts,
-            teller.tell,
-        ).run()
-    finally:
-        levels.close()
-    return _counted(schedule)
+    durable = None
+    if settings.checkpoint_dir:
+        durable = DurableJob.at(
+            settings.checkpoint_dir,
+            job_name,
+            run_id,
+            identity(plan, slots),
+            slots,
+            settings.checkpoints_kept,
+        )
+        durable.check(resume=settings.resume)
+    job = _StreamingJob(
+        plan, settings, context, preparation, slots, run_id, job_name, observer, cancel, durable
+    )
+    return job.run()
+
+
+@dataclass(slots=True)
+class _StreamingJob:
+    """A job, over all of its lives."""
+
+    plan: Plan
+    settings: Settings
+    context: SparkContext
+    preparation: Preparation
+    slots: int
+    run_id: str
+    job_name: str
+    observer: Observer
+    cancel: CancelToken
+    durable: DurableJob | None
+    _newest: int = 0
+
+    def run(self) -> Outcome:
+        left = self.settings.recoveries
+        while True:
+            taken = None if self.durable is None else self.durable.take()
+            before = 0 if taken is None else taken.number
+            try:
+                return self._live(taken)
+            except _LOSSES as error:
+                left = self.settings.recoveries if self._newest > before else left
+                if self.durable is None or not left or not is_usable(self.context):
+                    raise
+                left -= 1
+                start = f"checkpoint {self._newest}" if self._newest else "the beginning"
+                _LOGGER.warning("The job goes on from %s: %s", start, error)
+                self.observer.message(_WARNING, f"The job goes on from {start}: {error}")
+
+    def _live(self, taken: Manifest | None) -> Outcome:
+        """From a checkpoint, or the beginning, to the end of the job."""
+        schedule = Schedule(self.plan, self.slots)
+        play, clock = play_for(self.plan, WallClock())
+        if taken is not None:
+            go_on(taken, schedule, play)
+            self._newest = taken.number
+        if taken is not None and is_over(taken):
+            return _counted(schedule)
+        teller = Teller(self.settings.progress, lambda: self.observer.counted(_counted(schedule)))
+        levels = self._levels(schedule.number + 1)
+        try:
+            RoundLoop(
+                schedule,
+                levels,
+                clock,
+                Pace(self.settings.round_ms / 1000),
+                play,
+                self.cancel,
+                self.settings.round_attempts,
+                teller.tell,
+                self._checkpoints(),
+            ).run()
+        finally:
+            levels.close()
+        return _counted(schedule)
+
+    def _levels(self, first_round: int) -> SparkLevels:
+        settings = self.settings
+        options = TaskOptions(
+            settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages
+        )
+        place, life = None, self.run_id
+        if self.durable is not None:
+            place = CheckpointPlace(self.durable.paths, self.durable.epoch)
+            life = f"{self.run_id}.{self.durable.epoch}"
+        layout = Layout(self.slots, len(self.plan.levels), 0)
+        return SparkLevels(
+            self.context,
+            self.plan,
+            layout,
+            options,
+            life,
+            self.job_name,
+            self.preparation,
+            self.cancel,
+            first_round,
+            place,
+        )
+
+    def _checkpoints(self) -> Checkpoints:
+        if self.durable is None:
+            return NoCheckpoints()
+        interval = 1000 * self.settings.checkpoint_ms
+        return Checkpointing(interval, self._publish, number=self._newest)
+
+    def _publish(self, cut: Cut) -> None:
+        assert self.durable is not None
+        self.durable.publish(cut)
+        self._newest = cut.number
 
 
 def _counted(schedule: Schedule) -> Outcome:

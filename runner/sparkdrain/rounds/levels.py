@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import RoundHeader
+    from sparkdrain.rounds.open_slot import CheckpointPlace
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.stages.task import TaskOptions
@@ -46,8 +47,12 @@ class SparkLevels:
         job_name: str,
         preparation: Preparation,
         cancel: CancelToken,
+        first_round: int = 1,
+        place: CheckpointPlace | None = None,
     ) -> None:
         self._context = context
+        self._first_round = first_round
+        self._place = place
         self._layout = layout
         self._options = options
         self._run_id = run_id
@@ -78,8 +83,9 @@ class SparkLevels:
             self._preparation,
             self._leash.address,
             tuple(header.encode() for header in headers),
-            first.number == 1,
+            first.number == self._first_round,
             bool(producers),
+            self._place,
         )
         layout = self._layout
         try:

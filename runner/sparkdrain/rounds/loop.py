@@ -53,6 +53,9 @@ class Play(Protocol):
     def place(self) -> int:
         """How much they have given in rounds that were committed."""
 
+    def go_to(self, place: int) -> None:
+        """Go on from such a place, in another process than the one that was there."""
+
     @property
     def is_over(self) -> bool:
         """Whether they have given everything."""
@@ -72,6 +75,9 @@ class NoPlay:
     def standing(self) -> Mapping[str, Feed]:
         """See ``Play``."""
         return {}
+
+    def go_to(self, place: int) -> None:
+        """See ``Play``."""
 
     def committed(self) -> None:
         """See ``Play``."""

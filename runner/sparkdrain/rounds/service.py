@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sparkdrain.rounds.messages import RoundHeader
-from sparkdrain.rounds.slot import RoundSlot
+from sparkdrain.rounds.open_slot import open_slot
 from sparkdrain.stages.failure import task_failure
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.graph.plan import Plan
+    from sparkdrain.rounds.open_slot import CheckpointPlace
+    from sparkdrain.rounds.slot import RoundSlot
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.task import TaskOptions
 
@@ -28,12 +30,14 @@ class SlotService:
         layout: of the shuffle.
         options: the settings that a slot needs.
         directory: where state goes; deleted by the host.
+        place: where checkpoints go, if the job has any.
     """
 
     plan: bytes
     layout: Layout
     options: TaskOptions
     directory: Path
+    place: CheckpointPlace | None = None
     _plan: Plan | None = None
     _slots: dict[int, RoundSlot] = field(default_factory=dict)
 
@@ -56,13 +60,8 @@ class SlotService:
     def _open(self, header: RoundHeader) -> RoundSlot:
         if self._plan is None:
             self._plan = pickle.loads(self.plan)  # noqa: S301 - written by our own driver
-        return RoundSlot(
-            self._plan,
-            header.level,
-            header.slot,
-            self.layout,
-            self.options,
-            self.directory,
+        return open_slot(
+            self._plan, header, self.layout, self.options, self.directory, self.place
         )
 
     def close(self) -> None:

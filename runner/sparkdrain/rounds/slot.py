@@ -72,7 +72,7 @@ class RoundSlot:
         self._options = options
         self._clock = clock
         self.directory = directory
-        where = directory / f"state-{level}"
+        where = state_directory(directory, level)
         store = RoundStore(where) if restored is None else RoundStore.take_up(where)
         self.overlay = Overlay(store, options.memory_bytes // 3, rounds=True)
         # The attempts whose versions are here: the one that may count, and the one that does.
@@ -245,7 +245,13 @@ class RoundSlot:
             return
         if orders.checkpoint is not None:
             self._finalizers.covered(orders.checkpoint)
-            self._uploads.begin(orders.checkpoint, self.overlay.snapshot)
+            self._uploads.begin(orders.checkpoint, self._snapshot)
+
+    def _snapshot(self, directory: Path) -> None:
+        # Inputs may have looked at their state since the last round, which opens it.
+        self.overlay.prepare()
+        self.overlay.commit()
+        self.overlay.snapshot(directory)
 
     def _take(self, record: bytes, complete: Completeness) -> None:
         message = decode(record)
@@ -347,6 +353,11 @@ class RoundSlot:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def state_directory(directory: Path, level: int) -> Path:
+    """Where the slot of a level keeps its store, given the process's directory."""
+    return directory / f"state-{level}"
 
 
 def _nowhere(partition: Partition, record: bytes) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.core.broadcast import Broadcast
 
     from sparkdrain.hosts.line import Address
+    from sparkdrain.rounds.open_slot import CheckpointPlace
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.preparation import Preparation
 
@@ -40,6 +41,7 @@ class RoundTask:
         headers: of each slot, encoded.
         fresh: hosts may be made; else they must be there, for they have state.
         has_input: Spark's records are those of a shuffle.
+        place: where checkpoints go, if the job has any.
     """
 
     job: str
@@ -52,6 +54,7 @@ class RoundTask:
     headers: tuple[bytes, ...]
     fresh: bool
     has_input: bool
+    place: CheckpointPlace | None
 
     def __call__(self, index: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
         """Run the slot: records in, (partition, block) pairs out.
@@ -63,7 +66,7 @@ class RoundTask:
             worker().prepare(self.preparation)
             yield from call(
                 HostId(self.job, index),
-                partial(_service, broadcast_path(self.plan), self.layout, self.options),
+                partial(_service, broadcast_path(self.plan), self.layout, self.options, self.place),
                 self.headers[index],
                 records if self.has_input else iter(()),
                 leash=self.leash,
@@ -74,8 +77,14 @@ class RoundTask:
             )
 
 
-def _service(plan: Path, layout: Layout, options: TaskOptions, directory: Path) -> SlotService:
-    return SlotService(plan.read_bytes(), layout, options, directory)
+def _service(
+    plan: Path,
+    layout: Layout,
+    options: TaskOptions,
+    place: CheckpointPlace | None,
+    directory: Path,
+) -> SlotService:
+    return SlotService(plan.read_bytes(), layout, options, directory, place)
 
 
 def _told(slot: int, error: BaseException) -> bytes:

@@ -96,7 +96,7 @@ def spark_context(settings: Settings) -> SparkContext:
         asked = (settings.spark_master_url, settings.spark_conf)
         ours = active is _Session.context
         if active is not None:
-            if not _alive(active):
+            if not is_usable(active):
                 _forget(active)
             elif not ours or asked == _Session.asked:
                 _warn_of_no_effect(active, settings, ours=ours)
@@ -133,7 +133,8 @@ def is_local(context: SparkContext) -> bool:
     return context.master.startswith("local") and not context.master.startswith("local-cluster")
 
 
-def _alive(context: SparkContext) -> bool:
+def is_usable(context: SparkContext) -> bool:
+    """Whether Spark's own process is there, and takes jobs."""
     try:
         return context._jsc is not None and not context._jsc.sc().isStopped()  # noqa: SLF001
     except (Py4JError, OSError):  # the JVM has ended

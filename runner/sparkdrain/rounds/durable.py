@@ -1,0 +1,156 @@
+"""A driver's part in checkpoints: takes a job up where it was, and publishes what it has done."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sparkdrain.checkpoints.beam_storage import storage_at
+from sparkdrain.checkpoints.collect import collect
+from sparkdrain.checkpoints.decide import differences
+from sparkdrain.checkpoints.lease import Lease, claim
+from sparkdrain.checkpoints.manifest import Manifest, ShardState
+from sparkdrain.checkpoints.paths import Paths
+from sparkdrain.checkpoints.publish import newest, publish
+from sparkdrain.errors import CheckpointFailed, CheckpointRefused
+from sparkdrain.rounds.record import record_of, report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sparkdrain.checkpoints.storage import Storage
+    from sparkdrain.rounds.checkpointing import Cut
+    from sparkdrain.rounds.loop import Play
+    from sparkdrain.rounds.schedule import Schedule
+
+_LOGGER = logging.getLogger(__name__)
+_SHOWN_DIFFERENCES = 10
+
+
+@dataclass(slots=True)
+class DurableJob:
+    """A job whose state is kept in storage, as its driver knows it.
+
+    Attributes:
+        storage: where checkpoints are.
+        paths: of the job.
+        run_id: of this run.
+        identity: what must not change, see ``graph.identity``.
+        slots: per level.
+        kept: how many checkpoints stay.
+        clock: microseconds since 1970.
+    """
+
+    storage: Storage
+    paths: Paths
+    run_id: str
+    identity: Mapping[str, str]
+    slots: int
+    kept: int
+    clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1000)
+    _lease: Lease | None = None
+
+    @staticmethod
+    def at(
+        root: str, job_name: str, run_id: str, identity: Mapping[str, str], slots: int, kept: int
+    ) -> DurableJob:
+        """The job of that name below ``root``, a path of any of Beam's file systems."""
+        return DurableJob(storage_at(root), Paths(root, job_name), run_id, identity, slots, kept)
+
+    @property
+    def epoch(self) -> int:
+        """Of this driver; 0 before it has taken the job."""
+        return 0 if self._lease is None else self._lease.epoch
+
+    def check(self, *, resume: bool) -> None:
+        """Return if the job can begin, or go on if ``resume``; nothing is changed.
+
+        Raises:
+            CheckpointRefused: there is a checkpoint that nobody wants to resume from, or it is of
+                a job that cannot go on here; says what differs.
+            CheckpointFailed: the storage refuses.
+        """
+        found = newest(self.storage, self.paths)
+        if found is None:
+            return
+        if not resume:
+            message = (
+                f"{self.paths.folder} has checkpoint {found.number} of this job. Give --resume to "
+                "go on from there; to begin anew, give another --job_name or --checkpoint_dir, or "
+                "remove that folder."
+            )
+            raise CheckpointRefused(message)
+        self._check_same(found)
+
+    def _check_same(self, found: Manifest) -> None:
+        lines = differences(found.fingerprint, self.identity)
+        if lines:
+            more = len(lines) - _SHOWN_DIFFERENCES
+            shown = "\n  ".join(lines[:_SHOWN_DIFFERENCES] + [f"and {more} more"] * (more > 0))
+            message = (
+                f"This pipeline cannot go on from checkpoint {found.number} in "
+                f"{self.paths.folder}, which is of another one:\n  {shown}\nRun the pipeline that "
+                "it is of to its end, or begin anew with another --job_name."
+            )
+            raise CheckpointRefused(message)
+
+    def take(self) -> Manifest | None:
+        """Take the job from whichever driver had it; what to go on from, if there is anything."""
+        token = secrets.token_hex(8)
+        self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n")
+        found = newest(self.storage, self.paths)
+        if found is not None:
+            self._check_same(found)
+        return found
+
+    def publish(self, cut: Cut) -> None:
+        """Make a complete checkpoint the newest one, and remove those that are too many.
+
+        Raises:
+            Fenced: the job belongs to another driver now.
+            CheckpointFailed: the storage refuses.
+        """
+        assert self._lease is not None, "take the job first"
+        shards = tuple(
+            ShardState(level, slot, cut.files[level, slot].files, record_of(report))
+            for (level, slot), report in sorted(cut.reports.items())
+        )
+        driver = {"play": cut.play, "over": cut.is_over}
+        manifest = Manifest(
+            self.paths.job_name,
+            self.run_id,
+            self._lease.epoch,
+            cut.number,
+            cut.round,
+            self.clock(),
+            dict(self.identity),
+            self.slots,
+            shards,
+            json.dumps(driver).encode(),
+        )
+        publish(self._lease, manifest)
+        try:
+            collect(self._lease, manifest.stamp, self.kept)
+        except CheckpointFailed as error:
+            # It is there. What is left over is found again the next time.
+            _LOGGER.warning("old checkpoints could not be removed: %s", error)
+
+
+def go_on(manifest: Manifest, schedule: Schedule, play: Play) -> None:
+    """Bring a driver's knowledge to where a checkpoint is.
+
+    Raises:
+        CheckpointFailed: the checkpoint cannot be understood.
+    """
+    reports = {(s.level, s.slot): report_of(s.report) for s in manifest.shards}
+    schedule.restore(manifest.round, reports, {(s.level, s.slot): s for s in manifest.shards})
+    play.go_to(int(json.loads(manifest.driver)["play"]))
+
+
+def is_over(manifest: Manifest) -> bool:
+    """Whether the job had nothing left to do."""
+    return bool(json.loads(manifest.driver)["over"])

@@ -1,0 +1,69 @@
+"""How a slot comes to life in a process: empty, or with the state that a checkpoint has of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkdrain.checkpoints.beam_storage import storage_at
+from sparkdrain.checkpoints.restore import restore
+from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.rounds.record import report_of
+from sparkdrain.rounds.slot import RoundSlot, state_directory
+from sparkdrain.rounds.uploads import SlotUploads
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sparkdrain.checkpoints.paths import Paths
+    from sparkdrain.graph.plan import Plan
+    from sparkdrain.rounds.messages import RoundHeader
+    from sparkdrain.shuffle.outbox import Layout
+    from sparkdrain.stages.task import TaskOptions
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlace:
+    """Where the checkpoints of a job go.
+
+    Attributes:
+        paths: of the job.
+        epoch: of its driver.
+    """
+
+    paths: Paths
+    epoch: int
+
+
+def open_slot(
+    plan: Plan,
+    header: RoundHeader,
+    layout: Layout,
+    options: TaskOptions,
+    directory: Path,
+    place: CheckpointPlace | None,
+) -> RoundSlot:
+    """The slot that is to run the round of ``header``, in a process that did not have it.
+
+    Raises:
+        CheckpointFailed: its state cannot be fetched.
+        CheckpointDamaged: its state in storage is not what was written.
+    """
+    level, slot, stored = header.level, header.slot, header.restore
+    if place is None:
+        return RoundSlot(plan, level, slot, layout, options, directory)
+    storage = storage_at(place.paths.root)
+    files = () if stored is None else stored.files
+    if stored is not None:
+        restore(storage, place.paths, stored, state_directory(directory, level))
+    uploader = Uploader(storage, place.paths, place.epoch, level, slot, files)
+    return RoundSlot(
+        plan,
+        level,
+        slot,
+        layout,
+        options,
+        directory,
+        uploads=SlotUploads(uploader, directory / f"versions-{level}"),
+        restored=None if stored is None else report_of(stored.report),
+    )
