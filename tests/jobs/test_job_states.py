@@ -59,4 +59,4 @@ def test_every_state_can_be_reached_and_every_way_ends_in_a_terminal_state():
             reached.add(state)
             waiting.extend(TRANSITIONS[state])
     assert reached == set(TRANSITIONS)
-    assert {name(state) for state in TERMINAL} == {"DONE", "FAILED", "CANCELLED"}
+    assert {name(state) for state in TERMINAL} == {"DONE", "DRAINED", "FAILED", "CANCELLED"}

@@ -195,14 +195,6 @@ def test_a_job_that_ran_cannot_be_run_again(connect):
     assert details == "A job cannot become STARTING after STOPPED -> STARTING -> RUNNING -> DONE."
 
 
-def test_draining_a_batch_job_is_refused_with_the_reason(connect):
-    client = connect(FakeEngine())
-    job_id = prepare(client)
-    code, details, _ = error_of(lambda: client.Drain(api.DrainJobRequest(job_id=job_id)))
-    assert code == grpc.StatusCode.FAILED_PRECONDITION
-    assert "batch jobs cannot be drained" in details
-
-
 def test_options_are_described_as_the_table_has_them(connect):
     request = api.DescribePipelineOptionsRequest()
     described = connect(FakeEngine()).DescribePipelineOptions(request).options

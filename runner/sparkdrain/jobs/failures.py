@@ -24,6 +24,7 @@ _WHAT_HAPPENED: Final = {
     "Unsupported": "it contains something that this runner cannot run",
     "BadOption": "an option cannot be used",
     "BadSetup": "the machine or the cluster lacks something",
+    "DrainLimitExceeded": "its drain took longer than an option allows",
     "Cancelled": "it was cancelled from outside, for instance in Spark's own interface",
 }
 _UNEXPECTED: Final = "this is an error inside the runner, not in the pipeline; please report it"

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from apache_beam.portability.api import beam_job_api_pb2
 
-from sparkdrain.drain.signal import DrainSignal
-from sparkdrain.errors import Cancelled
+from sparkdrain.drain.limits import Verdict
+from sparkdrain.drain.runs import Run
+from sparkdrain.errors import Cancelled, DrainLimitExceeded
+from sparkdrain.jobs import drain_progress
+from sparkdrain.jobs.draining import JobDrain
 from sparkdrain.jobs.failures import describe
 from sparkdrain.jobs.feed import Feed
 from sparkdrain.jobs.logs import JobLogs
 from sparkdrain.jobs.messages import Messages
-from sparkdrain.jobs.states import TERMINAL, JobStates
+from sparkdrain.jobs.states import TERMINAL, IllegalTransition, JobStates, name
 from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
 
     from sparkdrain.drain.progress import DrainProgress
+    from sparkdrain.drain.runs import RunState
     from sparkdrain.jobs.engine import Engine, Outcome
     from sparkdrain.options import Settings
     from sparkdrain.types import Artifact
@@ -34,6 +38,8 @@ _M = beam_job_api_pb2.JobMessage
 
 # More than any legal path through the states has.
 _MOST_STATES = 16
+
+_END_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +81,19 @@ class Job:
         self._lock = threading.RLock()
         self._finished = threading.Event()
         self._cancel = CancelToken()
-        self._drain = DrainSignal()
+        self._given_up: str | None = None
+        self._progress: DrainProgress | None = None
         self._states = JobStates(clock)
         self._tell(self._states.current)
+        run = Run(
+            submission.settings.run_id or submission.job_id,
+            submission.job_id,
+            submission.name,
+            "RUNNING",
+            drain=submission.settings.drain,
+            began=clock().ToMicroseconds(),
+        )
+        self._drain = JobDrain(run, submission.settings, self, lambda: clock().ToMicroseconds())
 
     @property
     def state(self) -> beam_job_api_pb2.JobStateEvent:
@@ -109,12 +125,16 @@ class Job:
 
         Raises:
             IllegalTransition: it was started or cancelled before.
+            SparkDrainError: its metadata store or its run id cannot be used; see ``JobDrain``.
         """
-        self._move(_S.STARTING)
-        name = f"sparkdrain-job-{self.submission.job_id}"
+        with self._lock:
+            if self.state.state == _S.STOPPED:
+                self._drain.open()
+            self._move(_S.STARTING)
+        thread = f"sparkdrain-job-{self.submission.job_id}"
         # A daemon, so that a job never keeps a crashed program alive; `local` sees jobs through.
         threading.Thread(
-            target=self._work, args=(name, collect, clean_up), name=name, daemon=True
+            target=self._work, args=(thread, collect, clean_up), name=thread, daemon=True
         ).start()
 
     def cancel(self) -> None:
@@ -128,35 +148,69 @@ class Job:
             self._move(_S.CANCELLING)
         self._cancel.cancel()
 
+    def drain(self) -> None:
+        """Ask the job to end with nothing left inside; does not wait. Does nothing if it is over.
+
+        Raises:
+            IllegalTransition: it has not been started.
+            DrainDisabled: it was started with ``--drain=off``.
+            StoreDown: the request could not be written down.
+        """
+        if self.state.state == _S.STOPPED:
+            message = (
+                f"Job {self.submission.job_id!r} has not been started, so there is nothing to "
+                "drain. To drain a run from its start, name it with --run_id and write a "
+                "notification for that id to its --metadata_store."
+            )
+            raise IllegalTransition(message)
+        if self.is_running and self.state.state != _S.CANCELLING:
+            self._drain.request()
+            if self._drain.signal.requested() is not None:
+                self.drain_began()
+            else:
+                self._finished.wait(_END_SECONDS)  # it was over when the request came
+
+    def dry_run(self, seconds: float) -> DrainProgress | str | None:
+        """See ``Inquiry.ask``."""
+        return self._drain.signal.inquiry.ask(seconds)
+
     def _work(
-        self, name: str, collect: Callable[[], Sequence[Artifact]], clean_up: Callable[[], object]
+        self, thread: str, collect: Callable[[], Sequence[Artifact]], clean_up: Callable[[], object]
     ) -> None:
         end: int = _S.FAILED
         try:
-            with JobLogs(self.messages, name):
+            with JobLogs(self.messages, thread):
                 end = self._attempt(collect)
             clean_up()
         finally:
+            self._drain.close(cast("RunState", name(end)))
             self._end(end)
 
     def _attempt(self, collect: Callable[[], Sequence[Artifact]]) -> int:
         # BaseException: user code that runs here may call sys.exit; the job must still end.
         try:
-            self.outcome = self._execute(collect())
+            self.outcome = outcome = self._execute(collect())
         except BaseException as error:  # noqa: BLE001
+            if self._given_up is not None:
+                return self._fail(DrainLimitExceeded(self._given_up))
             if self._cancel.is_cancelled():
                 self._tell_cancelled(error)
                 return _S.CANCELLED
-            failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
-            self.messages.failed(failure.kind, failure.text)
-            return _S.FAILED
-        return _S.DONE
+            return self._fail(error)
+        return _S.DRAINED if outcome.drained else _S.DONE
+
+    def _fail(self, error: BaseException) -> int:
+        failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
+        self.messages.failed(failure.kind, failure.text)
+        return _S.FAILED
 
     def _execute(self, artifacts: Sequence[Artifact]) -> Outcome:
         with self._lock:
             if self._cancel.is_cancelled():
                 raise Cancelled(self.submission.job_id)
-            self._move(_S.RUNNING)
+            self._drain.listen()
+            if self.state.state == _S.STARTING:
+                self._move(_S.RUNNING)
         return self._engine.execute(
             self.submission.pipeline,
             self.submission.settings,
@@ -166,7 +220,7 @@ class Job:
             artifacts=artifacts,
             observer=self,
             cancel=self._cancel,
-            drain=self._drain,
+            drain=self._drain.signal,
         )
 
     def message(self, importance: int, text: str) -> None:
@@ -179,6 +233,36 @@ class Job:
 
     def draining(self, progress: DrainProgress) -> None:
         """See ``Observer``."""
+        before, self._progress = self._progress, progress
+        if (text := drain_progress.told(before, progress)) is not None:
+            self.messages.message(_M.JOB_MESSAGE_BASIC, text)
+
+    def metrics(self) -> beam_job_api_pb2.MetricResults:
+        """Attempted and committed metrics, as far as they are known, and those of a drain."""
+        own = drain_progress.infos(self._progress, self._drain.unreadable)
+        outcome = self.outcome
+        if outcome is None:
+            return beam_job_api_pb2.MetricResults(attempted=own, committed=own)
+        return beam_job_api_pb2.MetricResults(
+            attempted=[*outcome.attempted, *own], committed=[*outcome.committed, *own]
+        )
+
+    def drain_began(self) -> None:
+        """See ``Drained``."""
+        with self._lock:
+            if self.state.state in (_S.STARTING, _S.RUNNING):
+                self._move(_S.DRAINING)
+
+    def give_up(self, verdict: Verdict, text: str) -> None:
+        """See ``Drained``."""
+        if verdict is Verdict.CANCEL:
+            self.messages.message(_M.JOB_MESSAGE_WARNING, text)
+            self.cancel()
+            return
+        with self._lock:
+            if not self._cancel.is_cancelled():
+                self._given_up = text
+        self._cancel.cancel()
 
     def _tell_cancelled(self, error: BaseException) -> None:
         # Tasks that are torn down fail in many ways; after a cancel they are of little interest.
@@ -192,6 +276,8 @@ class Job:
 
     def _end(self, state: int) -> None:
         with self._lock:
+            if state == _S.DRAINED and self.state.state == _S.RUNNING:
+                self._move(_S.DRAINING)  # the engine was faster than who told it
             self._move(state)
             self.state_feed.close()
             self.messages.close()

@@ -12,8 +12,10 @@ from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc, endpoints_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from sparkdrain.coordination.metadata import StoreDown
+from sparkdrain.drain.runs import DrainDisabled, RunTaken
 from sparkdrain.errors import BadOption, BadSetup, SparkDrainError, Unsupported
-from sparkdrain.jobs import described_options
+from sparkdrain.jobs import described_options, drain_progress
 from sparkdrain.jobs.job import Job, Submission
 from sparkdrain.jobs.messages import shortened
 from sparkdrain.jobs.registry import NoSuchJob, Registry
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from sparkdrain.jobs.engine import Engine
 
 ERROR_KIND_KEY: Final = "sparkdrain-error"
+DRY_RUN_KEY: Final = "sparkdrain-dry-run"
+
+_DRY_RUN_SECONDS: Final = 60.0
 
 _KEPT_JOBS: Final = 50
 # gRPC sends the text of an error as a percent-encoded header; headers are limited to 8 KiB in all.
@@ -37,6 +42,9 @@ _CODES: Final = {
     BadOption: grpc.StatusCode.INVALID_ARGUMENT,
     BadSetup: grpc.StatusCode.FAILED_PRECONDITION,
     IllegalTransition: grpc.StatusCode.FAILED_PRECONDITION,
+    DrainDisabled: grpc.StatusCode.FAILED_PRECONDITION,
+    RunTaken: grpc.StatusCode.ALREADY_EXISTS,
+    StoreDown: grpc.StatusCode.UNAVAILABLE,
 }
 
 
@@ -125,14 +133,11 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
     def Drain(  # noqa: N802
         self, request: api.DrainJobRequest, context: grpc.ServicerContext
     ) -> api.DrainJobResponse:
-        """Refused: a batch job has no sources to stop."""
+        """Ask a job to end with nothing left inside; the answer is its state right after that."""
         with _telling(context):
             job = self._jobs.get(request.job_id)
-        details = (
-            f"Job {job.submission.job_id!r} is a batch job, and batch jobs cannot be drained: they "
-            "end by themselves. Use Cancel to stop it."
-        )
-        context.abort(grpc.StatusCode.FAILED_PRECONDITION, details)
+            job.drain()
+        return api.DrainJobResponse(state=job.state.state)
 
     def GetStateStream(  # noqa: N802
         self, request: api.GetJobStateRequest, context: grpc.ServicerContext
@@ -155,13 +160,21 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
     def GetJobMetrics(  # noqa: N802
         self, request: api.GetJobMetricsRequest, context: grpc.ServicerContext
     ) -> api.GetJobMetricsResponse:
-        """Attempted and committed metrics; empty until the job is done."""
+        """Attempted and committed metrics: of a batch job once it is done, of a stream as it runs.
+
+        With ``DRY_RUN_KEY`` in the call's metadata they say what a drain would find; what that is
+        as text, or why nobody can tell, is in the trailing metadata.
+        """
         with _telling(context):
-            outcome = self._jobs.get(request.job_id).outcome
-        if outcome is None:
-            return api.GetJobMetricsResponse(metrics=api.MetricResults())
-        results = api.MetricResults(attempted=outcome.attempted, committed=outcome.committed)
-        return api.GetJobMetricsResponse(metrics=results)
+            job = self._jobs.get(request.job_id)
+        if dict(context.invocation_metadata()).get(DRY_RUN_KEY) is None:
+            return api.GetJobMetricsResponse(metrics=job.metrics())
+        answer = job.dry_run(_DRY_RUN_SECONDS)
+        context.set_trailing_metadata(((DRY_RUN_KEY, drain_progress.answer(answer)),))
+        infos = drain_progress.infos(None if isinstance(answer, str) else answer, 0)
+        return api.GetJobMetricsResponse(
+            metrics=api.MetricResults(attempted=infos, committed=infos)
+        )
 
     def DescribePipelineOptions(  # noqa: N802
         self, request: api.DescribePipelineOptionsRequest, context: grpc.ServicerContext

@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 _S = beam_job_api_pb2.JobState
 
-# A cancelled job may still end as DONE or FAILED: it was over before the request reached it.
+# A job that was told to drain before it began is never RUNNING. A batch job that is drained reads
+# everything, so it ends as DONE. A cancelled job may still end in another way: it was over before
+# the request reached it.
 TRANSITIONS: Final[Mapping[int, frozenset[int]]] = {
     _S.STOPPED: frozenset({_S.STARTING, _S.CANCELLED}),
-    _S.STARTING: frozenset({_S.RUNNING, _S.FAILED, _S.CANCELLING}),
-    _S.RUNNING: frozenset({_S.DONE, _S.FAILED, _S.CANCELLING}),
-    _S.CANCELLING: frozenset({_S.CANCELLED, _S.DONE, _S.FAILED}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.DRAINING, _S.FAILED, _S.CANCELLING}),
+    _S.RUNNING: frozenset({_S.DRAINING, _S.DONE, _S.FAILED, _S.CANCELLING}),
+    _S.DRAINING: frozenset({_S.DRAINED, _S.DONE, _S.FAILED, _S.CANCELLING}),
+    _S.CANCELLING: frozenset({_S.CANCELLED, _S.DONE, _S.DRAINED, _S.FAILED}),
     _S.DONE: frozenset(),
+    _S.DRAINED: frozenset(),
     _S.FAILED: frozenset(),
     _S.CANCELLED: frozenset(),
 }

@@ -1,0 +1,104 @@
+"""How far a drain has come, as messages and as metrics of a job."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.metrics import monitoring_infos
+
+if TYPE_CHECKING:
+    from apache_beam.portability.api import metrics_pb2
+
+    from sparkdrain.drain.progress import DrainProgress, Left
+
+NAMESPACE: Final = "sparkdrain.drain"
+"""Of the counters that tell of a drain."""
+
+_EVERY_MICROSECONDS: Final = 10_000_000
+
+
+def told(before: DrainProgress | None, now: DrainProgress) -> str | None:
+    """What to tell, if there is anything new: a stage more is drained, or time has passed."""
+    if before is not None and not _is_news(before, now):
+        return None
+    return line(now)
+
+
+def line(progress: DrainProgress) -> str:
+    """One line: how many stages are drained, what is left, what is waited for, when it ends."""
+    parts = [f"{progress.stages_drained} of {len(progress.stages)} stages are drained"]
+    inside = _inside(progress.stages)
+    parts.append(f"{inside} left" if inside else "nothing left inside")
+    if progress.hold is not None:
+        seconds = (progress.now - progress.hold.since) / 1e6
+        parts.append(
+            f"held by {progress.hold.reason} of {progress.hold.stage!r} for {seconds:.0f} s"
+        )
+    if progress.things and progress.expected_end is not None:
+        seconds = (progress.expected_end - progress.now) / 1e6
+        at = dt.datetime.fromtimestamp(progress.expected_end / 1e6, dt.UTC)
+        parts.append(f"{progress.rate:,.0f}/s, so {seconds:.0f} s more, until {at:%H:%M:%S} UTC")
+    return f"Drain: {'; '.join(parts)}."
+
+
+def table(progress: DrainProgress) -> str:
+    """A line for each stage."""
+    lines = [
+        f"{left.stage}: {left.drained} of {left.inputs} inputs drained; "
+        f"{_inside([left]) or 'nothing'} inside"
+        for left in progress.stages
+    ]
+    return "\n".join(lines)
+
+
+def answer(found: DrainProgress | str | None) -> str:
+    """The answer to a dry run, in one line of ASCII, as gRPC's metadata must be."""
+    match found:
+        case None:
+            text = "The job has not answered; it is busy with a long round. Ask again."
+        case str():
+            text = found
+        case _:
+            text = f"A drain would find {_inside(found.stages) or 'nothing'} inside."
+    return text.encode("ascii", "replace").decode()
+
+
+def infos(progress: DrainProgress | None, unreadable: int) -> list[metrics_pb2.MonitoringInfo]:
+    """Counters in ``NAMESPACE``: of each stage, and of the job."""
+    counters = []
+    if unreadable:
+        counters.append(_counter("unreadable_notifications", unreadable, ""))
+    for left in () if progress is None else progress.stages:
+        values = {
+            "inputs": left.inputs,
+            "inputs_drained": left.drained,
+            "windows_left": left.windows,
+            "timers_left": left.timers,
+            "parked_left": left.parked,
+            "residuals_left": left.residuals,
+        }
+        counters += [_counter(name, value, left.stage) for name, value in values.items()]
+    return counters
+
+
+def _counter(name: str, value: int, stage: str) -> metrics_pb2.MonitoringInfo:
+    return monitoring_infos.int64_user_counter(NAMESPACE, name, value, ptransform=stage)
+
+
+def _is_news(before: DrainProgress, now: DrainProgress) -> bool:
+    return (
+        before.stages_drained != now.stages_drained
+        or len(before.stages) != len(now.stages)
+        or before.now // _EVERY_MICROSECONDS != now.now // _EVERY_MICROSECONDS
+    )
+
+
+def _inside(stages: tuple[Left, ...] | list[Left]) -> str:
+    counted = {
+        "windows": sum(left.windows for left in stages),
+        "timers": sum(left.timers for left in stages),
+        "parked elements": sum(left.parked for left in stages),
+        "restrictions": sum(left.residuals for left in stages),
+    }
+    return ", ".join(f"{count:,} {what}" for what, count in counted.items() if count)

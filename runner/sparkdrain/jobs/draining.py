@@ -1,0 +1,211 @@
+"""The drain of one job: who may ask for it, how long it takes, what is written down about it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, cast
+
+from apache_beam.portability.api import beam_job_api_pb2
+
+from sparkdrain.coordination.metadata import MetadataError
+from sparkdrain.coordination.stores import STORES
+from sparkdrain.drain import records, runs
+from sparkdrain.drain.deadline import Deadline
+from sparkdrain.drain.limits import Kind, Limits, Verdict
+from sparkdrain.drain.monitor import DrainMonitor
+from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.runs import GOOD_ENDS, DrainDisabled, Run
+from sparkdrain.drain.signal import DrainSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sparkdrain.coordination.metadata import MetadataStore
+    from sparkdrain.drain.runs import RunState
+    from sparkdrain.options import Settings
+
+_M = beam_job_api_pb2.JobMessage
+
+
+class Drained(Protocol):
+    """What a drain needs of its job."""
+
+    def message(self, importance: int, text: str) -> None:
+        """Tell whoever follows the job."""
+
+    def drain_began(self) -> None:
+        """The job is being drained from now on, if it is not over."""
+
+    def give_up(self, verdict: Verdict, text: str) -> None:
+        """End the job, because its drain takes too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """What a job that has begun holds."""
+
+    store: MetadataStore
+    monitor: DrainMonitor | None
+
+
+class JobDrain:
+    """Listens for the request to drain one job, and sees to what it leaves in the store.
+
+    Whichever way a request comes, by ``request`` or by a record in the store, it does the same:
+    it is written down first, then the engine is signalled; the first one counts. Thread-safe.
+
+    Attributes:
+        signal: for the engine.
+        run_id: names the run in notifications.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        settings: Settings,
+        job: Drained,
+        now: Callable[[], int],
+        open_store: Callable[[Settings], MetadataStore] = lambda s: STORES.open(s.metadata_store),
+    ) -> None:
+        """Prepare; nothing is opened.
+
+        Args:
+            run: what is told of the run.
+            settings: of the job.
+            job: hears of the drain.
+            now: microseconds since 1970.
+            open_store: opens the store of the settings.
+        """
+        self.signal = DrainSignal()
+        self.run_id = run.run_id
+        self._run = run
+        self._settings = settings
+        self._job = job
+        self._now = now
+        self._open_store = open_store
+        self._lock = threading.Lock()
+        self._open: _Open | None = None
+        self._limits = Limits.of(
+            settings.drain_element_limit_ms,
+            settings.drain_watermark_limit_ms,
+            settings.drain_limit_ms,
+            settings.drain_limit_policy,
+        )
+        self._deadline = Deadline(self._limits, self._exceeded)
+        self.signal.on_request(self._began)
+
+    @property
+    def unreadable(self) -> int:
+        """How many records among the notifications nobody can read."""
+        opened = self._open
+        return 0 if opened is None or opened.monitor is None else opened.monitor.unreadable
+
+    def open(self) -> None:
+        """Open the store and tell it of the run; the job has not begun.
+
+        Raises:
+            BadSetup: the store cannot be opened; says why.
+            BadOption: the run id cannot be used.
+            RunTaken: the run id is that of a run that has ended well.
+            DrainDisabled: the run was told to drain, and must not.
+            MetadataError: the store cannot be used.
+        """
+        store = self._open_store(self._settings)
+        try:
+            runs.begin(store, self._run)
+            monitor = self._listener(store) if self._settings.drain else None
+            if monitor is None:
+                self._refuse_to_be_deaf(store)
+        except BaseException:
+            store.close()
+            raise
+        with self._lock:
+            self._open = _Open(store, monitor)
+
+    def listen(self) -> None:
+        """Look for a notification, and go on looking; the engine has not begun."""
+        opened = self._open
+        if opened is not None and opened.monitor is not None:
+            opened.monitor.start()
+
+    def request(self) -> None:
+        """Ask the job to drain; returns when that is written down. A second call does nothing.
+
+        Raises:
+            DrainDisabled: the job was started with ``--drain=off``.
+            StoreDown: the request could not be written down, and has no effect.
+        """
+        if not self._settings.drain:
+            message = f"The run {self.run_id!r} cannot be drained: it was started with --drain=off."
+            raise DrainDisabled(message)
+        with self._lock:
+            if self._open is None or self.signal.requested() is not None:
+                return
+            notification = DrainNotification.create(self.run_id, self._now())
+            records.write(self._open.store, notification)
+        self.signal.request(notification)
+
+    def close(self, state: RunState) -> None:
+        """The job has ended so; nobody is listened to any more.
+
+        Only after a good end what asked for the drain is removed: a run that failed or was
+        cancelled may be taken up again, and is to be drained then.
+        """
+        self._deadline.stop()
+        with self._lock:
+            opened, self._open = self._open, None
+        if opened is None:
+            return
+        if opened.monitor is not None:
+            opened.monitor.stop()
+        with self._warning("removed from it what asked for the drain"):
+            if state in GOOD_ENDS:
+                records.clean_up(opened.store, self.run_id)
+        with self._warning(f"told it that the run ended as {state}"):
+            runs.tell(opened.store, self.run_id, state)
+        opened.store.close()
+
+    def _listener(self, store: MetadataStore) -> DrainMonitor:
+        monitor = DrainMonitor(store, self.run_id, self._settings.drain_poll_ms / 1000)
+        monitor.on_drain(self.signal.request)
+        return monitor
+
+    def _refuse_to_be_deaf(self, store: MetadataStore) -> None:
+        asked = records.first_for(self.run_id, records.read(store, lambda error: None))
+        if asked is not None:
+            message = (
+                f"The run {self.run_id!r} was asked to drain at {asked.time.isoformat()} "
+                f"(notification {asked.id}), but --drain=off. Leave the option out to drain it."
+            )
+            raise DrainDisabled(message)
+
+    def _began(self) -> None:
+        notification = cast("DrainNotification", self.signal.requested())
+        text = (
+            f"The run {self.run_id!r} is drained, as was asked at {notification.time.isoformat()} "
+            f"(notification {notification.id})."
+        )
+        self._job.message(_M.JOB_MESSAGE_BASIC, text)
+        self._job.drain_began()
+        self._deadline.start()
+        with self._lock, self._warning("told it that the run drains"):
+            if self._open is not None:
+                runs.tell(self._open.store, self.run_id, "DRAINING")
+
+    def _exceeded(self, verdict: Verdict, taken: float) -> None:
+        text = self._limits.told(Kind.DRAIN, f"The run {self.run_id!r}", taken)
+        if verdict is Verdict.TELL:
+            self._job.message(_M.JOB_MESSAGE_WARNING, text)
+        else:
+            self._job.give_up(verdict, text)
+
+    @contextlib.contextmanager
+    def _warning(self, what: str) -> Iterator[None]:
+        # The job itself is as good as it was: a store that is down must not fail it.
+        try:
+            yield
+        except (MetadataError, ValueError) as error:
+            text = f"The metadata store does not answer; nobody has {what}. {error}"
+            self._job.message(_M.JOB_MESSAGE_WARNING, text)
