@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unsupported import UNSUPPORTED
+from unsupported import HOW, UNSUPPORTED
 
 HERE = Path(__file__).parent
 
@@ -40,7 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         # Beam's suites warn a lot; that is theirs to fix.
         item.add_marker(pytest.mark.filterwarnings("ignore"))
-        item.add_marker(pytest.mark.spark)
+        if item.path.name != "test_in_rounds.py":
+            item.add_marker(pytest.mark.spark)
         reason = next((UNSUPPORTED[n] for n in _names(item) if n in UNSUPPORTED), None)
         if reason is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
@@ -49,7 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _names(item: pytest.Item) -> list[str]:
     """The names under which ``unsupported.py`` may list a test: class and method.
 
-    Without ``Compiled`` or ``NotCompiled`` the suite is meant however it is run.
+    Without what is said of how a suite is run, it is meant however it is run.
     """
     suite, _, test = item.nodeid.split("::", 1)[-1].partition("::")
-    return [f"{suite}.{test}", f"{suite.removesuffix('Compiled').removesuffix('Not')}.{test}"]
+    names = [f"{suite}.{test}"]
+    for suffix in HOW:
+        suite = suite.removesuffix(suffix)
+        names.append(f"{suite}.{test}")
+    return names

@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import AsIter
 from apache_beam.testing import test_stream
+from apache_beam.transforms.window import FixedWindows, TimestampCombiner
 from planning_rules import PIPELINES, Numbers, keyed, proto_of
 from written import stages_text
 
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import KNOWN_COMPOSITES, TransformContext, leaf_transform_stages
 from sparkdrain.graph.passes import PASSES
+from sparkdrain.graph.translate import translate
 
 
 class SumAndLargest(beam.PTransform):
@@ -90,3 +93,33 @@ def test_a_pass_rewrites_the_pipeline(name, golden):
             break
     assert before != after
     golden(f"pass-{name.replace('_', '-')}", f"before\n{before}\n\nafter\n{after}")
+
+
+@pytest.mark.parametrize(
+    ("combiner", "bounded", "lifted"),
+    [
+        (TimestampCombiner.OUTPUT_AT_EARLIEST, False, False),
+        (TimestampCombiner.OUTPUT_AT_EARLIEST, True, True),
+        (TimestampCombiner.OUTPUT_AT_EOW, False, True),
+    ],
+)
+def test_what_may_be_late_keeps_its_own_time_if_panes_are_at_the_earliest(
+    combiner, bounded, lifted
+):
+    root = beam.Pipeline(options=PipelineOptions([]))
+    source = beam.Create([(1, 2)]) if bounded else test_stream.TestStream()
+    windows = beam.WindowInto(FixedWindows(10), timestamp_combiner=combiner)
+    pairs = root | source | beam.Map(tuple).with_output_types(tuple[int, int]) | windows
+    _ = pairs | beam.CombinePerKey(sum)
+    plan = translate(root.to_runner_api(), streaming=True)
+    protos = [
+        beam_runner_api_pb2.PTransform.FromString(data)
+        for stages in plan.levels
+        for stage in stages
+        for _, data in stage.transforms
+    ]
+    assert any(proto.spec.urn == urns.PRECOMBINE for proto in protos) == lifted
+    payloads = beam_runner_api_pb2.Components.FromString(plan.components).windowing_strategies
+    assert {windowing.trigger.WhichOneof("trigger") for windowing in payloads.values()} == {
+        "default"
+    }

@@ -614,14 +614,18 @@ def test_elements_whose_window_expired_are_dropped_as_its_side_input_is(
     assert (seen, counts) == (expected, [dropped])
 
 
-@pytest.mark.parametrize(("lateness", "content", "dropped"), [(0, [3], 1), (20, [3, 4], 0)])
-def test_late_elements_of_a_side_input_are_added_within_the_allowed_lateness(
-    lateness, content, dropped
+@pytest.mark.parametrize(
+    ("lateness", "main", "expected", "dropped"),
+    [(0, 1, [(1, [3, 4])], 0), (0, 15, [], 2), (20, 15, [(1, [3, 4])], 0)],
+)
+def test_late_elements_of_a_side_input_are_added_if_allowed_or_as_long_as_they_may_be_read(
+    lateness, main, expected, dropped
 ):
     stream = (
         script()
         .add_elements(at(3), tag="side")
         .advance_watermark_to(15, tag="side")
+        .advance_watermark_to(main, tag="main")
         .add_elements(at(4), tag="side")
         .add_elements(at(1), tag="main")
     )
@@ -631,12 +635,12 @@ def test_late_elements_of_a_side_input_are_added_within_the_allowed_lateness(
         side = others | "side windows" >> beam.WindowInto(
             FixedWindows(10), allowed_lateness=lateness
         )
-        main = numbers | beam.WindowInto(FixedWindows(10))
+        main = numbers | beam.WindowInto(FixedWindows(10), allowed_lateness=lateness)
         return main | beam.Map(lambda n, s: (n, sorted(s)), AsList(side))
 
     counts = []
     seen = emitted(build, watch=lambda rounds: counts.append(dropped_in(rounds)))
-    assert (seen, counts) == ([(1, content)], [dropped])
+    assert (seen, counts) == (expected, [dropped])
 
 
 def test_windows_that_time_has_left_behind_are_forgotten():

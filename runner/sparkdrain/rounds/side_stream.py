@@ -41,11 +41,13 @@ class SideStream(Plain):
     Attributes:
         content: the side input by window.
         keeps: how long after its end a window is read, in microseconds; None: always.
+        passed: tells up to which time nobody will read windows again.
     """
 
     def __init__(self, slot: RoundSlot, edge: Edge) -> None:
         self.content = WindowedContent(slot.overlay, side_state_id(edge.id), multimap=edge.multimap)
         self.keeps: int | None = 0
+        self.passed: Callable[[], int] = lambda: BEGIN
         self.window_coder = slot.codings.window_coder(edge)
         self._decode_window = self.window_coder.get_impl().decode
         self._ready: set[bytes] = set()
@@ -104,10 +106,17 @@ class UntriggeredStream(SideStream):
         self._dropped = 0
 
     def _put(self, window: bytes, key: bytes, chunk: bytes) -> None:
-        if self.end_of(window) + self._lateness <= self._frontier:
+        if self._is_over(window):
             self._dropped += count_of(chunk)
         else:
             super()._put(window, key, chunk)
+
+    def _is_over(self, window: bytes) -> bool:
+        """Whether what comes for a window is too late, and nobody will read it either."""
+        end = self.end_of(window)
+        if end + self._lateness > self._frontier or self.keeps is None:
+            return False
+        return min(end + self.keeps, END) <= self.passed()
 
     def take_dropped(self) -> int:
         """See ``Input``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -46,6 +47,8 @@ class Sides:
             if edge.kind is EdgeKind.BROADCAST
         }
         self._gates: dict[EdgeId, list[Gate]] = {edge: [] for edge in self.streams}
+        for edge, stream in self.streams.items():
+            stream.passed = partial(self._passed, edge)
 
     def content(self, edge: int) -> WindowedContent:
         """What is read of a side input."""
@@ -76,9 +79,12 @@ class Sides:
 
     def expire(self) -> None:
         """The round's elements were processed: drop windows that nobody will read again."""
-        for edge, stream in self.streams.items():
+        for stream in self.streams.values():
             if stream.keeps is not None:
-                stream.content.forget(least(gate.passed() for gate in self._gates[edge]))
+                stream.content.forget(stream.passed())
+
+    def _passed(self, edge: EdgeId) -> int:
+        return least(gate.passed() for gate in self._gates[edge])
 
     def wakes(self) -> list[int]:
         """The processing times at which side inputs change by themselves."""

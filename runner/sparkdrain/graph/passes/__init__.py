@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sparkdrain.graph.beam import expand_sdf, lift_combiners, pack_combiners
+from sparkdrain.graph.beam import expand_sdf, pack_combiners
 from sparkdrain.graph.passes.drop_side_inputs_of_exchanges import drop_side_inputs_of_exchanges
+from sparkdrain.graph.passes.lift_combiners import lift_combiners
 from sparkdrain.graph.passes.read_from_impulse import read_from_impulse
 from sparkdrain.graph.passes.separate_barriers import separate_barriers
 from sparkdrain.graph.passes.separate_test_streams import separate_test_streams

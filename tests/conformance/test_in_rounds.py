@@ -1,0 +1,86 @@
+"""Beam's suites about streams, and its largest one, in rounds: in this process, without Spark."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from apache_beam.runners.portability.fn_api_runner import fn_runner_test
+from in_rounds import use
+from pipelines import OnSparkDrain
+
+from sparkdrain.jobs.server import JobServer
+from tests.support.rounds_engine import RoundsEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Triggers, panes, TestStream, state and timers, sources that poll, side inputs: module -> suites.
+_SUITES: Final = {
+    "examples.complete.game.leader_board_test": ("LeaderBoardTest",),
+    "examples.cookbook.ordered_window_elements.streaming_test": ("OrderedWindowElementsTest_0",),
+    "io.unbounded_source_test": ("EndToEndTest",),
+    "io.watch_test": ("WatchEndToEndTest",),
+    "runners.direct.sdf_direct_runner_test": ("SDFDirectRunnerTest",),
+    "testing.test_stream_test": ("TestStreamTest", "ReverseTestStreamTest"),
+    "transforms.deduplicate_test": ("DeduplicateTest",),
+    "transforms.periodicsequence_test": ("PeriodicSequenceTest", "PeriodicImpulseTest"),
+    "transforms.sideinputs_test": ("SideInputsTest",),
+    "transforms.trigger_test": ("TriggerPipelineTest", "TestStreamTranscriptTest"),
+    "transforms.userstate_test": ("StatefulDoFnOnDirectRunnerTest",),
+    "transforms.util_test": ("ReshuffleTest",),
+    "transforms.window_test": ("WindowTest",),
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[JobServer]:
+    server = JobServer(RoundsEngine(), "")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(autouse=True)
+def _pipelines_run_here(server: JobServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(server, monkeypatch)
+
+
+# They take a quarter of a minute each, or try random numbers again and again.
+_SLOW: Final = frozenset(
+    {
+        "test_fuzzy_length_and_interval",
+        "test_fuzzy_length_at_minimal_interval",
+        "test_pardo_et_timer_with_no_firing",
+        "test_pardo_et_timer_with_no_reset",
+        "test_pardo_et_timer_with_no_reset_and_no_clear",
+        "test_side_input_with_sdf",
+        "test_stateful_set_state_compaction_race_portably",
+    }
+)
+
+
+def _in_rounds(suite: type, name: str) -> type:
+    """A suite as one of this module."""
+    slow = {test: pytest.mark.slow(_again(suite, test)) for test in _SLOW if hasattr(suite, test)}
+    return type(name, (suite,), {"__module__": __name__, **slow})
+
+
+def _again(suite: type, test: str) -> Callable[[Any], None]:
+    return lambda self: getattr(super(type(self), self), test)()
+
+
+class _FnApiRunnerSuite(OnSparkDrain, fn_runner_test.FnApiRunnerTest):
+    """What Beam's own runner is tested for."""
+
+    __test__ = False
+
+
+FnApiRunnerSuiteInRounds = _in_rounds(_FnApiRunnerSuite, "FnApiRunnerSuiteInRounds")
+FnApiRunnerSuiteInRounds.__test__ = True
+for _module, _names in _SUITES.items():
+    for _name in _names:
+        _suite = getattr(importlib.import_module(f"apache_beam.{_module}"), _name)
+        globals()[f"{_name}InRounds"] = _in_rounds(_suite, f"{_name}InRounds")
+del _suite
