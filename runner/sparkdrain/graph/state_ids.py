@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 _EDGES = 1 << 31
 _SIDES = 1 << 30
 _PARKED = _EDGES | _SIDES
+_TRUNCATED = _EDGES | 1 << 29
+_OF_DRAIN = _TRUNCATED | 1 << 28
+DRAIN_STATE_ID = _SIDES | 1 << 29
+"""For what a slot remembers of a drain."""
 
 
 def edge_state_id(edge: EdgeId) -> int:
@@ -25,6 +29,14 @@ def side_state_id(edge: EdgeId) -> int:
 def parked_state_id(edge: EdgeId) -> int:
     """For elements that came on an edge and wait for side inputs."""
     return _PARKED | edge
+
+
+def truncated_state_ids(edge: EdgeId) -> tuple[int, int]:
+    """For restrictions that came on an edge and were truncated.
+
+    The second is for those of elements that are there because the job is drained.
+    """
+    return _TRUNCATED | edge, _OF_DRAIN | edge
 
 
 def transform_state_id(plan: Plan, transform: TransformId) -> int:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sparkdrain.graph.plan import EdgeId, Stage, TransformId
+    from sparkdrain.harness.drain_hook import DrainHook
     from sparkdrain.harness.factory import MakeState
     from sparkdrain.harness.operations import SourceOperation, Writer
 
@@ -153,6 +154,10 @@ class StageBundle(BundleProcessor):
         residuals = self._context.delayed_applications
         self._context.delayed_applications = []
         return residuals
+
+    def drain_hooks(self) -> list[DrainHook]:
+        """Of those DoFns that want to know when they are drained."""
+        return [handle.hook for handle in self.dofns.values() if handle.hook is not None]
 
     def finish(self) -> None:
         """End the bundle: ``finish_bundle`` of every DoFn."""

@@ -14,6 +14,7 @@ from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.core import DoFnInfo
 
+from sparkdrain.harness.drain_hook import DrainHook, drain_hook
 from sparkdrain.harness.everywhere import with_one_global_window
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class DoFnHandle:
     serialized: bytes
     side_inputs: list[Any]
     has_state: bool
+    hook: DrainHook | None
     _number: int
 
     def close(self) -> None:
@@ -95,6 +97,7 @@ def load_dofn(
         pickler.dumps(_Reference(number)),
         _side_inputs(factory, transform_id, proto, payload),
         bool(payload.state_specs or payload.timer_family_specs),
+        drain_hook(dofn),
         number,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparkdrain.graph.plan import EdgeKind
-from sparkdrain.graph.state_ids import edge_state_id
+from sparkdrain.graph.state_ids import edge_state_id, truncated_state_ids
 from sparkdrain.panes.grouping import grouping_for
 from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, ImpulseInput
 from sparkdrain.rounds.keyed_state import keyed_input_for
@@ -41,9 +41,17 @@ def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inp
     match edge.kind:
         case EdgeKind.SPREAD if (transform := processed_by(stage, source.transform)) is not None:
             coding = codings.elements(edge)
-            store = ResidualStore(slot.overlay, edge_state_id(edge.id), coding.windowed)
             return RestrictionInput(
-                coding, source, transform, store, lambda: _restrictions(slot), _firing(slot, edge)
+                coding,
+                source,
+                transform,
+                ResidualStore(slot.overlay, edge_state_id(edge.id), coding.windowed),
+                [
+                    ResidualStore(slot.overlay, id_, coding.windowed)
+                    for id_ in truncated_state_ids(edge.id)
+                ],
+                lambda: _restrictions(slot),
+                _firing(slot, edge),
             )
         case EdgeKind.FORWARD | EdgeKind.SPREAD:
             return ElementInput(codings.elements(edge), source)

@@ -31,6 +31,10 @@ class Turn:
         now: processing time, microseconds.
         budget: how much may be made.
         feed: what the driver gives to a source that it plays itself.
+        draining: the job is drained.
+        of_drain: what is fed and fired in this turn is there because of that.
+        complete: up to where all elements are there, if that is more than ``after``.
+        repeats: how often timers may be set again by the timers that they set; None: for ever.
     """
 
     before: int
@@ -38,6 +42,10 @@ class Turn:
     now: int
     budget: Budget
     feed: Feed | None = None
+    draining: bool = False
+    of_drain: bool = False
+    complete: int | None = None
+    repeats: int | None = None
 
 
 class Input(Protocol):

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from sparkdrain.errors import Cancelled, TruncatedInput
+from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
 from sparkdrain.rounds.checkpointing import NoCheckpoints
+from sparkdrain.rounds.messages import DrainOrder
+from sparkdrain.rounds.tell import shown
 from sparkdrain.shuffle.complete import agree
+from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.rounds.checkpointing import Checkpoints
     from sparkdrain.rounds.clock import Clock
     from sparkdrain.rounds.messages import Feed, Orders, RoundHeader, RoundReport
     from sparkdrain.rounds.pace import Pace
     from sparkdrain.rounds.schedule import Schedule
-    from sparkdrain.types import CancelToken
 
 
 class Levels(Protocol):
@@ -49,6 +52,9 @@ class Play(Protocol):
     def committed(self) -> None:
         """The round with what ``next`` gave was committed."""
 
+    def cut(self) -> None:
+        """They give nothing more, but for the end of time; the next time, at once."""
+
     @property
     def place(self) -> int:
         """How much they have given in rounds that were committed."""
@@ -76,10 +82,13 @@ class NoPlay:
         """See ``Play``."""
         return {}
 
-    def go_to(self, place: int) -> None:
+    def committed(self) -> None:
         """See ``Play``."""
 
-    def committed(self) -> None:
+    def cut(self) -> None:
+        """See ``Play``."""
+
+    def go_to(self, place: int) -> None:
         """See ``Play``."""
 
 
@@ -97,6 +106,8 @@ class RoundLoop:
         attempts: how often a round is run before the job fails.
         tell: hears of every committed round.
         checkpoints: make the job's state durable.
+        drain: has the job drained: from the next round on, sources give nothing more.
+        timer_repeats: see ``messages.DrainOrder.repeats``.
     """
 
     schedule: Schedule
@@ -108,6 +119,9 @@ class RoundLoop:
     attempts: int
     tell: Callable[[Schedule, list[RoundReport]], None]
     checkpoints: Checkpoints = field(default_factory=NoCheckpoints)
+    drain: DrainSignal | None = None
+    timer_repeats: int = 0
+    _order: DrainOrder | None = field(default=None, init=False)
 
     def run(self) -> None:
         """Run until nothing is left to do.
@@ -115,21 +129,53 @@ class RoundLoop:
         Raises:
             Cancelled: ``cancel`` was called.
             SparkDrainError: a round failed for good.
+            DrainStuck: something is left that a drain cannot get out.
         """
-        while not (self.schedule.is_over() and self.play.is_over):
+        attention = self._attention()
+        while not self._is_over():
+            self._listen()
             wake = self.schedule.wake()
             quiet = wake is None or wake > self.clock.now()
             feeds = self.play.next(quiet=quiet)
-            if quiet and not feeds:
-                self.clock.wait_until(_earliest(wake, self.checkpoints.wake()), self.cancel)
+            if quiet and not feeds and not self._is_new_order():
+                if wake is None and self._order is not None:
+                    raise DrainStuck(_stuck(self.schedule))
+                wait = _earliest(wake, self.checkpoints.wake())
+                self.clock.wait_until(wait, attention if self._order is None else self.cancel)
+                self._listen()
             self._round(feeds)
         self.checkpoints.finish()
         while (wake := self.checkpoints.wake()) is not None:
             self.clock.wait_until(wake, self.cancel)
             self._round({})
 
+    def _is_over(self) -> bool:
+        if not (self.schedule.is_over() and self.play.is_over):
+            return False
+        return self._order is None or self.schedule.is_drained()
+
+    def _attention(self) -> CancelToken:
+        """What interrupts waiting: that the job is cancelled, or is to be drained."""
+        if self.drain is None:
+            return self.cancel
+        attention = CancelToken()
+        self.cancel.on_cancel(attention.cancel)
+        self.drain.on_request(attention.cancel)
+        return attention
+
+    def _listen(self) -> None:
+        """Find out whether the job is to be drained."""
+        notification = None if self.drain is None else self.drain.requested()
+        if self._order is None and notification is not None:
+            self._order = DrainOrder(notification.run_id, self.timer_repeats)
+            self.play.cut()
+
+    def _is_new_order(self) -> bool:
+        return self._order is not None and not self.schedule.is_draining()
+
     def _round(self, feeds: Mapping[str, Feed]) -> None:
         orders = self.checkpoints.orders(self.schedule, self.play.place, self.clock.now())
+        orders = replace(orders, drain=self._order)
         for attempt in range(1, self.attempts + 1):
             if self.cancel.is_cancelled():
                 message = "the job was cancelled"
@@ -177,3 +223,14 @@ class RoundLoop:
 
 def _earliest(*times: int | None) -> int | None:
     return min((time for time in times if time is not None), default=None)
+
+
+def _stuck(schedule: Schedule) -> str:
+    holds = "; ".join(
+        f"{stage!r} by {reason} at {shown(time)}" for stage, reason, time in schedule.holds()
+    )
+    stages = ", ".join(map(repr, schedule.undrained())) or "none"
+    return (
+        f"The job is drained, and nothing is left that could happen, but it has not ended. Stages "
+        f"that are not drained: {stages}. What holds time back: {holds or 'nothing'}."
+    )

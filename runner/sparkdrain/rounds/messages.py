@@ -11,6 +11,7 @@ from sparkdrain.watermarks.frontier import BEGIN
 if TYPE_CHECKING:
     from sparkdrain.checkpoints.manifest import ShardState
     from sparkdrain.checkpoints.upload import Uploaded
+    from sparkdrain.drain.progress import Left
     from sparkdrain.shuffle.complete import Producer
 
 
@@ -30,6 +31,20 @@ class Feed:
 
 
 @dataclass(frozen=True, slots=True)
+class DrainOrder:
+    """The job is drained.
+
+    Attributes:
+        run_id: of the run.
+        repeats: how often timers may be set again by the timers that they set, once nothing more
+            can come.
+    """
+
+    run_id: str
+    repeats: int
+
+
+@dataclass(frozen=True, slots=True)
 class Orders:
     """What all slots are told in a round beside their work.
 
@@ -37,11 +52,15 @@ class Orders:
         checkpoint: the checkpoint to begin with the version before the round, if one is to be.
         published: the newest checkpoint that is durable; 0 if none is.
         levels: those that are to run even if they have nothing to do.
+        drain: from now on, the job is drained.
+        survey: tell how much is left inside.
     """
 
     checkpoint: int | None = None
     published: int = 0
     levels: frozenset[int] = frozenset()
+    drain: DrainOrder | None = None
+    survey: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +82,8 @@ class RoundHeader(ControlMessage):
         feeds: by transform id, for sources that the driver plays.
         orders: what all slots are told.
         restore: where the state of the slot is that ``committed`` names, if it may not be here.
+        heard: (edge, producer) pairs: those that were drained before this round.
+        drained: of each own stage, by number, whether it was; empty if nobody has asked yet.
     """
 
     number: int
@@ -79,6 +100,8 @@ class RoundHeader(ControlMessage):
     feeds: dict[str, Feed] = field(default_factory=dict)
     orders: Orders = field(default_factory=Orders)
     restore: ShardState | None = None
+    heard: frozenset[tuple[int, int]] = frozenset()
+    drained: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +125,10 @@ class RoundReport(ControlMessage):
         prepared_bytes: size of the prepared version.
         busy: seconds that the slot was at work.
         uploaded: how the last upload of the slot's state has ended, if it has.
+        drained: of each stage, by number, whether it is drained; empty in a job that is not.
+        left: what was left inside of each stage when the round began, if that was asked for.
+        refused: timers that a drain has refused in the round: (transform, family, how many).
+        strangers: drain messages of other runs that came in the round.
     """
 
     level: int
@@ -119,3 +146,7 @@ class RoundReport(ControlMessage):
     prepared_bytes: int = 0
     busy: float = 0.0
     uploaded: Uploaded | None = None
+    drained: tuple[bool, ...] = ()
+    left: tuple[Left, ...] = ()
+    refused: tuple[tuple[str, str, int], ...] = ()
+    strangers: int = 0

@@ -14,8 +14,10 @@ from sparkdrain.graph import urns
 from sparkdrain.rounds.inputs import Plain
 from sparkdrain.rounds.interruption import Interruption, Watch
 from sparkdrain.rounds.residuals import Residual, ResidualStore
+from sparkdrain.rounds.truncation import TruncatedArrivals, Truncation
 from sparkdrain.shuffle.elements import read_runs
-from sparkdrain.watermarks.frontier import BEGIN, END
+from sparkdrain.watermarks.frontier import BEGIN, END, least
+from timers_state.keys import I64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +35,8 @@ _LOGGER = logging.getLogger(__name__)
 _LEAST_SHARE: Final = 1 / 8
 # How many times its part of a round a restriction may take before somebody is told; seconds.
 _PATIENCE: Final = 20.0
+# Who wants to wait while the job is drained waits no longer than this; microseconds.
+_MOST_DELAY_OF_DRAIN: Final = 100_000
 _LEAST_PATIENCE: Final = 5.0
 
 
@@ -55,11 +59,17 @@ class RestrictionInput(Plain):
     budget; those that used theirs up go on with what the others have left. Whatever is not done
     waits in the slot's state until it is due: in the next round, or when it asked for.
 
+    When the job is drained, all that wait are truncated, each once, before any of them goes on; so
+    is what still comes, as it comes. What is left waits elsewhere, so that it is known, and goes on
+    to its end without long delays.
+
     Args:
         coding: of the edge.
         source: where new restrictions enter the stage.
         transform: the one that processes them, see ``processed_by``.
         store: what waits.
+        truncated: what waits and was truncated; apart from that, what came in elements that are
+            there because the job is drained.
         peers: all inputs of the slot that share the budget, in the order of their turns.
         others: how many parts of the budget to leave to what fires timers.
     """
@@ -72,12 +82,17 @@ class RestrictionInput(Plain):
         source: Source,
         transform: TransformId,
         store: ResidualStore,
+        truncated: Sequence[ResidualStore],
         peers: Callable[[], Sequence[RestrictionInput]],
         others: int,
     ) -> None:
         self._source = source
         self._transform = transform
         self._store = store
+        self._truncated, self._of_drain = truncated
+        # Only jobs that are drained have more than the first one.
+        self._stores = [store]
+        self._again: int | None = None
         self._peers = peers
         self._others = others
         self._arrivals = Arrivals(coding)
@@ -87,33 +102,76 @@ class RestrictionInput(Plain):
         """Keep a block of new restrictions; they have their turn after those that wait already."""
         self._arrivals.add(payload)
 
-    def is_due(self, now: int) -> bool:
+    def process(self, turn: Turn) -> None:
+        """See ``Input``."""
+        if turn.draining:
+            self._stores = [self._store, self._truncated, self._of_drain]
+
+    def is_due(self, turn: Turn) -> bool:
         """Whether there is a restriction to process."""
-        wake = self._store.wake()
-        return bool(self._arrivals) or (wake is not None and wake <= now)
+        if turn.draining and not turn.of_drain and len(self._store):
+            return True
+        wake = self._source_of(turn).wake()
+        return bool(self._arrivals) or (wake is not None and wake <= turn.now)
+
+    def _source_of(self, turn: Turn) -> ResidualStore:
+        """From where restrictions are processed in this turn, and where they are kept."""
+        if not turn.draining:
+            return self._store
+        return self._of_drain if turn.of_drain else self._truncated
 
     def advance(self, turn: Turn) -> None:
         """Process what is due, and keep what is left."""
-        if not self.is_due(turn.now):
+        if not self.is_due(turn):
             return
         peers = self._peers()
         behind = peers[peers.index(self) + 1 :]
-        sharing = 1 + sum(peer.is_due(turn.now) for peer in behind) + self._others
+        sharing = 1 + sum(peer.is_due(turn) for peer in behind) + self._others
         bundle = self._source.shard.open()
         if self._work is None:
             self._work = Work(bundle, self._transform, self._source)
         self._arrivals.by_window = self._work.by_window
+        budget = turn.budget.part(1 / sharing)
+        if turn.draining:
+            self._drain(turn, self._work, budget)
+            return
         waiting = Line(self._store, self._arrivals, turn.now)
-        self._work.run(waiting, turn.budget.part(1 / sharing))
+        self._work.run(waiting, budget)
         waiting.keep()
+
+    def _drain(self, turn: Turn, work: Work, budget: Budget) -> None:
+        arrivals = TruncatedArrivals(self._arrivals, work.truncation)
+        waiting = Line(self._source_of(turn), arrivals, turn.now, _MOST_DELAY_OF_DRAIN)
+        if turn.of_drain:
+            work.run(waiting, budget)
+        elif self._truncate(turn.now, work.truncation, budget):
+            self._again = None
+            work.run(waiting, budget)
+        else:
+            self._again = turn.now
+        waiting.keep()
+
+    def _truncate(self, now: int, truncation: Truncation, budget: Budget) -> bool:
+        """Truncate all that wait, as far as the budget goes; whether that was far enough."""
+        while (residual := self._store.pop(I64_MAX)) is not None:
+            truncated = truncation.of(residual)
+            if truncated is not None:
+                self._truncated.put(truncated, now)
+            budget.spend(1)
+            if budget.is_spent():
+                break
+        return not len(self._store)
 
     def hold(self) -> int:
         """See ``Input``."""
-        return self._store.hold()
+        return least(store.hold() for store in self._stores)
 
     def wake(self) -> int | None:
         """See ``Input``."""
-        return self._store.wake()
+        wakes = [wake for store in self._stores if (wake := store.wake()) is not None]
+        if self._again is not None:
+            wakes.append(self._again)
+        return min(wakes, default=None)
 
 
 class Arrivals:
@@ -167,12 +225,20 @@ class Line:
         store: what was left of earlier rounds.
         arrivals: what is new.
         now: processing time.
+        most_delay: how long somebody may ask to wait, microseconds.
     """
 
-    def __init__(self, store: ResidualStore, arrivals: Arrivals, now: int) -> None:
+    def __init__(
+        self,
+        store: ResidualStore,
+        arrivals: Arrivals | TruncatedArrivals,
+        now: int,
+        most_delay: int = I64_MAX,
+    ) -> None:
         self._store = store
         self._arrivals = arrivals
         self._now = now
+        self._most_delay = most_delay
         self._interrupted: deque[Residual] = deque()
         self._deferred: list[tuple[Residual, int]] = []
 
@@ -193,7 +259,8 @@ class Line:
 
     def deferred(self, residual: Residual, micros: int) -> None:
         """It does not want to go on in this round, and not before so much time has passed."""
-        self._deferred.append((residual, self._now + max(0, micros)))
+        delay = min(max(0, micros), self._most_delay)
+        self._deferred.append((residual, self._now + delay))
 
     def keep(self) -> None:
         """The round is over."""
@@ -221,6 +288,15 @@ class Work:
         self._name = transform
         self._interruption = Interruption(self._operation)
         self._warned = False
+        self._truncation: Truncation | None = None
+
+    @property
+    def truncation(self) -> Truncation:
+        """Truncates restrictions of the DoFn."""
+        if self._truncation is None:
+            dofn = self._bundle.dofns[self._name].dofn
+            self._truncation = Truncation(dofn, self._operation.name_context)
+        return self._truncation
 
     @property
     def by_window(self) -> bool:

@@ -93,6 +93,41 @@ class Schedule:
             for slot in range(self.slots)
         ]
 
+    def _drained(self, edge: int, reports: Mapping[Shard, RoundReport]) -> frozenset[int]:
+        """The slots that are drained on an edge."""
+        level, number = self._origins[edge]
+        return frozenset(
+            slot
+            for slot in range(self.slots)
+            if (report := reports.get((level, slot))) and report.drained and report.drained[number]
+        )
+
+    def is_draining(self) -> bool:
+        """Whether all slots know that the job is drained."""
+        slots = len(self.plan.levels) * self.slots
+        return len(self._last) == slots and all(r.drained for r in self._last.values())
+
+    def undrained(self) -> list[str]:
+        """The names of the stages that are not drained in all slots."""
+        return [
+            stage.name
+            for level, stages in enumerate(self.plan.levels)
+            for number, stage in enumerate(stages)
+            if not all(
+                (report := self._last.get((level, slot)))
+                and report.drained
+                and report.drained[number]
+                for slot in range(self.slots)
+            )
+        ]
+
+    def is_drained(self) -> bool:
+        """Whether all stages are drained in all slots."""
+        slots = len(self.plan.levels) * self.slots
+        return len(self._last) == slots and all(
+            report.drained and all(report.drained) for report in self._last.values()
+        )
+
     # --- in a round ---------------------------------------------------------------------------
 
     def is_due(
@@ -112,9 +147,11 @@ class Schedule:
             feeds: what the driver gives to sources.
             orders: of the round.
         """
-        if level in orders.levels:
+        if level in orders.levels or orders.survey:
             return True
         mine = [self._last.get((level, slot)) for slot in range(self.slots)]
+        if orders.drain is not None and not all(report and report.drained for report in mine):
+            return True
         if any(report is None or _is_awake(report, now) for report in mine):
             return True
         if any(transform in feeds for s in self.plan.levels[level] for transform, _ in s.sources):
@@ -123,6 +160,7 @@ class Schedule:
         return any(
             any(edge.id in report.sent for report in ran[edge.producer])
             or least(self._told(edge.id, current)) > self.edge_frontier(edge.id)
+            or self._drained(edge.id, current) > self._drained(edge.id, self._last)
             for edge in self.plan.edges_into(level)
             if edge.producer in ran
         )
@@ -163,6 +201,12 @@ class Schedule:
             feeds={transform: feed for transform, feed in feeds.items() if transform in own},
             orders=orders,
             restore=self._stored.get((level, slot)),
+            heard=frozenset(
+                (edge.id, producer)
+                for edge in edges
+                for producer in self._drained(edge.id, self._last)
+            ),
+            drained=() if last is None else last.drained,
         )
 
     def commit(self, reports: Sequence[RoundReport]) -> None:

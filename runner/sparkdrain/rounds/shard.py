@@ -90,6 +90,30 @@ class RoundShard:
         wakes = [wake for _, input_ in self.inputs if (wake := input_.wake()) is not None]
         return min(wakes, default=None)
 
+    def run(self, turns: list[Turn]) -> None:
+        """Give all inputs their turns, and end the bundle."""
+        for (_, input_), turn in zip(self.inputs, turns, strict=True):
+            input_.process(turn)
+        for (_, input_), turn in zip(self.inputs, turns, strict=True):
+            input_.advance(turn)
+        self.finish()
+
+    @property
+    def awaits_drain(self) -> bool:
+        """Whether there is a DoFn that wants to know when it is drained."""
+        return self._bundle is not None and bool(self._bundle.drain_hooks())
+
+    def drain(self) -> None:
+        """Tell DoFns that they are drained, and end the bundle."""
+        if not self.awaits_drain:
+            return
+        hooks = self.open().drain_hooks()
+        for hook in hooks:
+            hook.is_due = True
+        self.finish()
+        for hook in hooks:
+            hook.is_due = False
+
     def finish(self) -> None:
         """End the round's bundle."""
         if self._started and self._bundle is not None:

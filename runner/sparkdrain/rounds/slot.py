@@ -6,6 +6,7 @@ import logging
 import random
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -16,6 +17,7 @@ from sparkdrain.graph.plan import EdgeId, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.panes.grouping import groups_by_window
 from sparkdrain.rounds.budget import Budget
+from sparkdrain.rounds.draining import Draining
 from sparkdrain.rounds.finalizers import Finalizers
 from sparkdrain.rounds.input_for import input_for, source_input_for
 from sparkdrain.rounds.inputs import Turn
@@ -87,6 +89,7 @@ class RoundSlot:
         self.codings = Codings(pipeline_context.PipelineContext(components), components)
         self._outbox = Outbox(layout, level, slot, 0, _nowhere)
         self._edges = {edge.id: edge for edge in plan.edges_into(level)}
+        self._draining: Draining | None = None
         self._dropped = 0
         self._dropped_before = 0 if restored is None else restored.dropped
         # Metrics of the lives before this one.
@@ -177,11 +180,14 @@ class RoundSlot:
         self._dirty = True
         attempt = random.SystemRandom().getrandbits(63)
         self._outbox.begin(attempt, send)
+        draining = self._draining = self._drain_of(header)
         self.sides.begin(header.inputs)
         complete = Completeness(header.expected)
         for record in records:
             self._take(record, complete)
         inputs = complete.verify()
+        if draining is not None:
+            draining.heard(complete.drains())
         budget = Budget(header.elements, header.seconds, self._clock)
         frontiers = complete.frontiers()
         self.sides.run(
@@ -189,16 +195,16 @@ class RoundSlot:
         )
         turns = [self._turns(header, shard, frontiers, budget) for shard in self._shards]
         for shard, own in zip(self._shards, turns, strict=True):
-            for (_, input_), turn in zip(shard.inputs, own, strict=True):
-                input_.process(turn)
-            for (_, input_), turn in zip(shard.inputs, own, strict=True):
-                input_.advance(turn)
-            shard.finish()
+            if draining is None:
+                shard.run(own)
+            else:
+                draining.run(shard, own, self._outbox, partial(self._flush, shard))
         self.sides.expire()
         for writer in self._writers.values():
             writer.flush()
         outputs = self._outputs(header, turns)
-        self._outbox.end(self._told(outputs))
+        message = None if draining is None else draining.message(self._slot)
+        self._outbox.end(self._told(outputs), message)
         report = self._report(header, inputs, outputs)
         prepared_bytes = self.overlay.prepare()
         report = replace(report, prepared_bytes=prepared_bytes, busy=self._clock() - began)
@@ -253,6 +259,24 @@ class RoundSlot:
         self.overlay.commit()
         self.overlay.snapshot(directory)
 
+    def _drain_of(self, header: RoundHeader) -> Draining | None:
+        order = header.orders.drain
+        if order is None:
+            return None
+        return Draining(
+            header,
+            order,
+            self._edges.values(),
+            self._outbox.layout.slots,
+            self.overlay,
+            self._options.memory_bytes,
+            lambda: self.directory,
+        )
+
+    def _flush(self, shard: RoundShard) -> None:
+        for _, edge in shard.stage.sinks:
+            self._writers[edge].flush()
+
     def _take(self, record: bytes, complete: Completeness) -> None:
         message = decode(record)
         if isinstance(message, EndMessage):
@@ -262,7 +286,8 @@ class RoundSlot:
             complete.saw_block(
                 message.level, message.producer, message.edge, message.sequence, len(payload)
             )
-            self._inputs[EdgeId(message.edge)].take(payload)
+            if self._draining is None or not self._draining.keeps(message):
+                self._inputs[EdgeId(message.edge)].take(payload)
 
     def _turns(
         self, header: RoundHeader, shard: RoundShard, frontiers: dict[int, int], budget: Budget
@@ -289,10 +314,12 @@ class RoundSlot:
 
     def _outputs(self, header: RoundHeader, turns: list[list[Turn]]) -> tuple[int, ...]:
         before = header.outputs or (BEGIN,) * len(self._shards)
-        return tuple(
+        outputs = tuple(
             shard.frontier(time, own)
             for shard, time, own in zip(self._shards, before, turns, strict=True)
         )
+        draining = self._draining
+        return outputs if draining is None else draining.outputs(self._shards, before, outputs)
 
     def _told(self, outputs: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
         told: dict[int, list[tuple[int, int]]] = {}
@@ -327,6 +354,8 @@ class RoundSlot:
             self._dropped_before + self._dropped,
             tuple(hold for shard in self._shards for hold in shard.holds() if hold[2] < END),
             uploaded=None if self._uploads is None else self._uploads.ended(),
+            drained=() if self._draining is None else self._draining.drained,
+            strangers=0 if self._draining is None else self._draining.states.strangers,
         )
 
     def _metrics(self) -> list[bytes]:

@@ -108,6 +108,8 @@ class TestStreamPlay:
         self._events = _script(sources)
         self._pending: Mapping[str, Feed] | None = None
         self._all_given = False
+        self._is_cut = False
+        self._last = _end_of_time(sources)
         self.place = 0
         """How many events were given in rounds that were committed."""
 
@@ -127,11 +129,17 @@ class TestStreamPlay:
                 raise SparkDrainError(message)
             self.committed()
 
+    def cut(self) -> None:
+        """See ``Play``; what is left of the scripts is never read."""
+        if not self._is_cut:
+            self._is_cut = True
+            self._events = iter([self._last])
+
     def next(self, *, quiet: bool) -> Mapping[str, Feed]:
         """See ``Play``."""
         if self._pending is not None:
             return self._pending
-        if not quiet or self._all_given:
+        if self._all_given or not (quiet or self._is_cut):
             return {}
         event = next(self._events, None)
         if event is None:
@@ -189,7 +197,11 @@ def _script(sources: Sequence[PlayedSource]) -> Iterator[_Event | None]:
         if payload.endpoint.url:
             for served_proto in served(payload.endpoint.url, sorted(by_tag)):
                 yield served_proto and _event(served_proto, stream, by_tag, _MICROSECOND)
-    yield _Event(frontier=END, to=tuple(source.transform for source in sources), is_last=True)
+    yield _end_of_time(sources)
+
+
+def _end_of_time(sources: Sequence[PlayedSource]) -> _Event:
+    return _Event(frontier=END, to=tuple(source.transform for source in sources), is_last=True)
 
 
 def _event(
