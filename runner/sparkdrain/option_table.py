@@ -243,6 +243,15 @@ OPTIONS: tuple[Option, ...] = (
         words=("fail", "cancel", "wait"),
     ),
     Option(
+        name="drain_timer_repeats",
+        kind="int",
+        default="10",
+        unit="times",
+        summary="While draining, how often a timer may be set again by timers once input has ended",
+        why="Raise it if timers hand work on to timers; lower it for timers that only tick.",
+        group="drain",
+    ),
+    Option(
         name="spark_conf",
         kind="pairs",
         default="",

@@ -65,6 +65,7 @@ class Settings:
         drain_watermark_limit_ms: milliseconds for what a slot fires, in a round of a drain.
         drain_limit_ms: milliseconds for a drain. Of all limits, 0 means unlimited.
         drain_limit_policy: what happens when a limit is exceeded.
+        drain_timer_repeats: how many generations of timers may be set by timers in a drain.
         spark_conf: Spark properties in the order given; a later one wins.
         progress: how progress is shown.
         spark_master_url: the Spark master to connect to if no session is active, or None: what
@@ -92,6 +93,7 @@ class Settings:
     drain_watermark_limit_ms: int = 0
     drain_limit_ms: int = 0
     drain_limit_policy: LimitPolicy = "fail"
+    drain_timer_repeats: int = 10
     spark_conf: tuple[tuple[str, str], ...] = ()
     progress: Progress = "auto"
     spark_master_url: str | None = DEFAULT_MASTER

@@ -18,6 +18,7 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.errors import Unsupported
 from sparkdrain.harness.cells import micros
+from sparkdrain.harness.drain_timers import TimerBound, marked
 from sparkdrain.harness.round_cells import ROUND_CELLS, Kind
 from timers_state import Domain
 from timers_state.keys import I64_MAX, I64_MIN
@@ -72,12 +73,15 @@ class RoundKeyedState(userstate.UserStateContext):
         self._places: dict[bytes, _WindowPlace] = {}
         self._put_off: list[PutOff] = []
         self._decoded: tuple[bytes, Any] = (b"\x00undecoded", None)
+        self.bound = TimerBound()
+        """What timers may be set while the job is drained."""
 
     # --- turns --------------------------------------------------------------------------------
 
     def begin_key(self, key: bytes) -> None:
         """What follows belongs to the key with this encoding."""
         self._key = key
+        self.bound.is_on = False
 
     def end_key(self) -> None:
         """The key's turn is over: what has changed goes to the overlay."""
@@ -175,13 +179,14 @@ class RoundKeyedState(userstate.UserStateContext):
         """
         scope = self.scope()
         found = scope.timers(Domain.EVENT).pop_due(event)
-        payload = b""
+        domain = Domain.EVENT
         if found is None:
+            domain = Domain.PROCESSING
             found = scope.timers(Domain.PROCESSING).pop_due(processing)
             if found is None:
                 return None
             scope.timers(Domain.HOLD).clear(found.family, found.tag, found.window)
-        payload = found.payload
+        payload = self.bound.fires(domain, found.time, found.payload)
         timer = userstate.Timer(
             user_key=key,
             dynamic_timer_tag=found.tag.decode(),
@@ -245,12 +250,13 @@ class RoundKeyedState(userstate.UserStateContext):
 class _WindowPlace:
     """A window of the present key: see ``round_cells.Place``."""
 
-    __slots__ = ("_context", "_is_kept", "_key", "cells", "section", "window")
+    __slots__ = ("_context", "_is_kept", "_key", "bound", "cells", "section", "window")
 
     def __init__(self, context: RoundKeyedState, section: bytes, window: Any, key: Any) -> None:
         self._context = context
         self._key = key
         self._is_kept = False
+        self.bound = context.bound
         self.cells: dict[Any, Any] = {}
         self.section = section
         self.window = window
@@ -262,6 +268,11 @@ class _WindowPlace:
         if not self._is_kept:
             self._is_kept = True
             self._context.keep(self.section, self.window)
+
+    def admits(self, family: bytes, domain: Domain, time: int) -> int | None:
+        """The generation of a timer that is set by a callback; None if a drain refuses it."""
+        expiry_of = self._context._expiry_of  # noqa: SLF001 - a part of it
+        return self.bound.admits(family, domain, time, self.window, expiry_of)
 
     def put_off(self, cell: PutOff) -> None:
         self._context._put_off.append(cell)  # noqa: SLF001 - a part of it
@@ -294,11 +305,16 @@ class RoundTimer(userstate.BaseTimer):
         if not I64_MIN <= time <= I64_MAX:  # Beam's timestamps have no ends
             time = min(max(time, I64_MIN), I64_MAX)
         place = self._place
-        place.keep()
-        tag = dynamic_timer_tag.encode() if dynamic_timer_tag else b""
         pane = self._pane
         payload = b"" if pane is PANE_INFO_UNKNOWN else _encoded(pane)
         domain = self._domain
+        if place.bound.is_on:
+            generation = place.admits(self._family, domain, time)
+            if generation is None:
+                return
+            payload = marked(generation, payload)
+        place.keep()
+        tag = dynamic_timer_tag.encode() if dynamic_timer_tag else b""
         place.scope().timers(domain).set(time, self._family, tag, place.section, payload)
         if domain is Domain.PROCESSING:
             hold = micros(self._timestamp)

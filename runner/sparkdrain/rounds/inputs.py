@@ -34,7 +34,7 @@ class Turn:
         draining: the job is drained.
         of_drain: what is fed and fired in this turn is there because of that.
         complete: up to where all elements are there, if that is more than ``after``.
-        repeats: how often timers may be set again by the timers that they set; None: for ever.
+        repeats: how many generations of timers may be set by timers; None: any number.
     """
 
     before: int
@@ -46,6 +46,11 @@ class Turn:
     of_drain: bool = False
     complete: int | None = None
     repeats: int | None = None
+
+    @property
+    def complete_until(self) -> int:
+        """Up to where all elements are there."""
+        return self.after if self.complete is None else self.complete
 
 
 class Input(Protocol):

@@ -136,6 +136,8 @@ class KeyedInput:
         # Nobody fires all that the budget allows in every round.
         self._stateful = [*self._stateful[1:], *self._stateful[:1]]
         in_time = [self._fire(one, turn) for one in self._stateful]
+        if turn.draining and turn.after == END:
+            self._forget_beyond()
         self._hold = self._first_hold()
         self._wake = self._first_wake() if all(in_time) else turn.now
 
@@ -159,6 +161,17 @@ class KeyedInput:
                 else:
                     firing.fire(encoded)
         return True
+
+    def _forget_beyond(self) -> None:
+        """Nothing that was set for a time beyond the end of time will ever fire."""
+        for one in self._stateful:
+            for domain in (Domain.EVENT, Domain.PROCESSING):
+                first = self._overlay.first_time(one.state_id, domain)
+                while first is not None and first > END:
+                    key = self._overlay.next_due(one.state_id, domain, first)
+                    assert key is not None
+                    self._overlay.scope(one.state_id, key).timers(domain).pop_due(first)
+                    first = self._overlay.first_time(one.state_id, domain)
 
     def _firing(self, one: Stateful, turn: Turn, processing: int) -> _Firing:
         bundle = self._source.shard.open()
@@ -255,6 +268,7 @@ class _Firing:
         expiry_of: Callable[[Any], int] | None,
     ) -> None:
         self._context: RoundKeyedState = bundle.states[one.transform]
+        self._context.bound.repeats = turn.repeats
         self._process_timer = bundle.ops[one.transform].process_timer
         self._turn = turn
         self._processing = processing

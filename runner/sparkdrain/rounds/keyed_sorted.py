@@ -45,7 +45,7 @@ class SortedWait:
 
     def take(self, key: bytes, batches: Iterator[list[Any]], turn: Turn) -> Iterator[list[Any]]:
         """Those of a key's new elements that need not wait, in time order; the others wait."""
-        limit = self._limit(turn.after)
+        limit = self._limit(turn.complete_until)
         late = BEGIN if turn.before == BEGIN else self._limit(turn.before)
         scope = self._overlay.scope(self._state_id, key)
         first = scope.timers(Domain.EVENT).next_time()
@@ -63,7 +63,7 @@ class SortedWait:
 
     def due(self, turn: Turn) -> Iterator[tuple[bytes, Iterator[list[Any]]]]:
         """Keys, and their elements that have waited long enough, in time order."""
-        limit = self._limit(turn.after)
+        limit = self._limit(turn.complete_until)
         overlay, state_id = self._overlay, self._state_id
         while (key := overlay.next_due(state_id, Domain.EVENT, limit - 1)) is not None:
             yield key, self._release(overlay.scope(state_id, key), limit)

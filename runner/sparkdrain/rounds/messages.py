@@ -36,8 +36,8 @@ class DrainOrder:
 
     Attributes:
         run_id: of the run.
-        repeats: how often timers may be set again by the timers that they set, once nothing more
-            can come.
+        repeats: how many generations of timers may be set by timers once nothing more can come,
+            see ``harness.drain_timers``.
     """
 
     run_id: str

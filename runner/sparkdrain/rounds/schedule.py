@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ class Schedule:
     plan: Plan
     slots: int
     number: int = 0
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Timers that a drain has refused, by transform and family."""
     _last: dict[Shard, RoundReport] = field(default_factory=dict)
     # Where the state of slots is that have not run since the job was taken up again.
     _stored: dict[Shard, ShardState] = field(default_factory=dict)
@@ -216,6 +219,8 @@ class Schedule:
             for number, time in enumerate(report.outputs):
                 advanced(BEGIN if before is None else before.outputs[number], time, "a stage")
             self._last[report.level, report.slot] = report
+            for transform, family, count in report.refused:
+                self.refused[transform, family] += count
             self._stored.pop((report.level, report.slot), None)
         self.number += 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.metrics.merge import merge
 from sparkdrain.watermarks.frontier import BEGIN, output_frontier
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from sparkdrain.harness.bundle import StageBundle
     from sparkdrain.rounds.finalizers import Finalizers
     from sparkdrain.rounds.inputs import Input, Turn
+
+
+# What Beam puts before the name that a user has given to a timer.
+_TIMER: Final = "ts-"
 
 
 class RoundShard:
@@ -120,6 +124,19 @@ class RoundShard:
             self._bundle.enter()
             self._bundle.finish()
             self._started = False
+
+    def take_refused(self) -> list[tuple[str, str, int]]:
+        """Timers that a drain has refused since the last call: transform, family, how many."""
+        if self._bundle is None:
+            return []
+        refused = [
+            (transform, family.decode().removeprefix(_TIMER), count)
+            for transform, context in self._bundle.states.items()
+            for family, count in context.bound.refused.items()
+        ]
+        for context in self._bundle.states.values():
+            context.bound.refused.clear()
+        return refused
 
     def commit(self) -> None:
         """What the last round did counts."""

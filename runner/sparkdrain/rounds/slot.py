@@ -355,8 +355,12 @@ class RoundSlot:
             tuple(hold for shard in self._shards for hold in shard.holds() if hold[2] < END),
             uploaded=None if self._uploads is None else self._uploads.ended(),
             drained=() if self._draining is None else self._draining.drained,
+            refused=() if self._draining is None else self._refused(),
             strangers=0 if self._draining is None else self._draining.states.strangers,
         )
+
+    def _refused(self) -> tuple[tuple[str, str, int], ...]:
+        return tuple(refused for shard in self._shards for refused in shard.take_refused())
 
     def _metrics(self) -> list[bytes]:
         own = (info.SerializeToString() for shard in self._shards for info in shard.infos())
