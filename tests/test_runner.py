@@ -211,7 +211,7 @@ class TestWaiting:
 
     def test_is_not_misled_by_an_answer_about_the_state_that_comes_late(self, in_process):
         asked = threading.Event()
-        in_process(FakeEngine(lambda call: asked.wait(30)))
+        in_process(FakeEngine(lambda call: asked.wait(30) and None))
         result = start()
         service = result._job_service
 

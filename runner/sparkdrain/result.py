@@ -1,4 +1,4 @@
-"""What ``pipeline.run()`` returns: a job that can be waited for, cancelled and asked."""
+"""What ``pipeline.run()`` returns: a job that can be waited for, drained, cancelled and asked."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from apache_beam.runners.portability.portable_runner import (
 )
 from apache_beam.runners.runner import PipelineState
 
+from sparkdrain.jobs.calls import raise_ours
 from sparkdrain.jobs.failures import as_exception
 from sparkdrain.jobs.messages import failure_kind, is_own_log_record
 
@@ -75,10 +76,10 @@ class SparkDrainResult(PipelineResult):
             duration: at most so many milliseconds; no limit if not given.
 
         Returns:
-            The state: DONE, or if ``duration`` is over, the state then.
+            The state: DONE or DRAINED, or if ``duration`` is over, the state then.
 
         Raises:
-            RuntimeError: the job did not end as DONE. Also of the type in ``sparkdrain.errors``
+            RuntimeError: it did not end as one of these. Also of the type in ``sparkdrain.errors``
                 that says why; the text begins with the user's own exception if there is one.
         """
         try:
@@ -89,7 +90,7 @@ class SparkDrainResult(PipelineResult):
             raise
         if not ended:
             return self.state
-        if self._state != PipelineState.DONE:
+        if self._state not in (PipelineState.DONE, PipelineState.DRAINED):
             self._raise()
         return str(self._state)
 
@@ -97,6 +98,28 @@ class SparkDrainResult(PipelineResult):
         """Ask the job to stop; ``wait_until_finish`` waits until it has."""
         if not self._over.is_set():
             super().cancel()
+
+    def drain(self) -> str:
+        """Ask the job to end with nothing lost and nothing left inside.
+
+        It stops to read; what it has read is processed, every window and timer fires, and it ends
+        as DRAINED. A batch job reads everything all the same, and ends as DONE. Returns once the
+        request is written down; ``wait_until_finish`` waits for the end.
+
+        Returns:
+            The state: DRAINING; or how the job has ended, if it has.
+
+        Raises:
+            RuntimeError: the job cannot be drained now; the text says why.
+        """
+        if self._over.is_set():
+            return str(self._state)
+        request = beam_job_api_pb2.DrainJobRequest(job_id=self._job_id)
+        try:
+            state = self._job_service.Drain(request).state
+        except grpc.RpcError as error:
+            raise_ours(error)
+        return str(self.runner_api_state_to_pipeline_state(state))
 
     def metrics(self) -> PortableMetrics:
         """The job's metrics, attempted and committed; empty until it is done."""

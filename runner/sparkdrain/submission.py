@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PortableOptions
@@ -16,10 +16,9 @@ from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.jobs.failures import as_exception
+from sparkdrain.jobs.calls import raise_ours
 from sparkdrain.jobs.local import local_server
 from sparkdrain.jobs.server import UNLIMITED
-from sparkdrain.jobs.service import ERROR_KIND_KEY
 from sparkdrain.spark_master import given_master
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Submission(JobServiceHandle):
         try:
             return self.job_service.Prepare(request, timeout=self.timeout)
         except grpc.RpcError as error:
-            _raise(error)
+            raise_ours(error)
 
     def stage(
         self,
@@ -116,7 +115,7 @@ class Submission(JobServiceHandle):
                 beam_job_api_pb2.GetJobStateRequest(job_id=job_id)
             )
         except grpc.RpcError as error:
-            _raise(error)
+            raise_ours(error)
         except BaseException:
             # Interrupted in between: the job may run although no result will ever stand for it.
             self.job_service.Cancel(beam_job_api_pb2.CancelJobRequest(job_id=preparation_id))
@@ -150,13 +149,6 @@ def _channel(endpoint: str, process: int) -> grpc.Channel:
     channel = grpc.insecure_channel(endpoint, options=UNLIMITED)
     atexit.register(channel.close)  # runs before the server of this process is stopped
     return channel
-
-
-def _raise(error: grpc.RpcError) -> NoReturn:
-    kinds = dict(error.trailing_metadata() or ())
-    if ERROR_KIND_KEY not in kinds:
-        raise error
-    raise as_exception(kinds[ERROR_KIND_KEY], error.details()) from None
 
 
 def _job_name(options: PipelineOptions) -> str:

@@ -11,9 +11,10 @@ from sparkdrain.drain import records, runs
 from sparkdrain.drain.runs import DrainDisabled, NoSuchRun, Run, RunTaken
 from sparkdrain.errors import BadOption
 
-RUN = Run("mine", "job-1", "wordcount", "RUNNING", drain=True, began=5)
+RUN = Run("mine", "job-1", "wordcount", "unix:/x", "RUNNING", drain=True, began=5)
 RUNS = st.builds(
     Run,
+    st.text(),
     st.text(),
     st.text(),
     st.text(),
@@ -29,8 +30,8 @@ def store():
 
 
 def run(run_id="mine", **changes) -> Run:
-    fields = {"job_id": f"job of {run_id}", "job_name": "wordcount", "state": "RUNNING"}
-    return Run(run_id, **{**fields, "drain": True, "began": 5, **changes})
+    fields = {"job_id": f"job of {run_id}", "job_name": "wordcount", "endpoint": ""}
+    return Run(run_id, **{**fields, "state": "RUNNING", "drain": True, "began": 5, **changes})
 
 
 def told(call) -> str:

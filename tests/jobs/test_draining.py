@@ -20,8 +20,8 @@ from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.progress import Left, advanced, began
 from sparkdrain.errors import Cancelled, UserCodeError
+from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY
 from sparkdrain.jobs.messages import failure_kind
-from sparkdrain.jobs.service import DRY_RUN_KEY, ERROR_KIND_KEY
 from sparkdrain.jobs.states import name
 
 S = api.JobState

@@ -11,7 +11,8 @@ from apache_beam.runners.job.utils import dict_to_struct
 from fake_engine import FakeEngine, Outcome, until_cancelled
 
 from sparkdrain.errors import SparkDrainError, Unsupported
-from sparkdrain.jobs.service import _KEPT_JOBS, ERROR_KIND_KEY
+from sparkdrain.jobs.calls import ERROR_KIND_KEY
+from sparkdrain.jobs.service import _KEPT_JOBS
 from sparkdrain.jobs.states import name
 from sparkdrain.options import OPTIONS
 

@@ -30,15 +30,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="list, verify or inspect the checkpoints of streaming jobs",
         description="Look at the checkpoints of streaming jobs; changes nothing.",
     )
-    asked = arguments if arguments is not None else sys.argv[1:]
-    if asked[:1] == ["checkpoints"]:
-        from sparkdrain.cli.checkpoints import (  # noqa: PLC0415 (imports Beam)
-            add_arguments,
-            checkpoints,
-        )
+    drained = commands.add_parser(
+        "drain",
+        help="end a streaming job with nothing lost and nothing left inside",
+        description="Ask a job to stop reading, to let out all that it has read, and to end.",
+    )
+    # What is asked of these needs Beam, which takes a second to import.
+    match (arguments if arguments is not None else sys.argv[1:])[:1]:
+        case ["checkpoints"]:
+            from sparkdrain.cli.checkpoints import add_arguments, checkpoints  # noqa: PLC0415
 
-        add_arguments(kept)
-        return checkpoints(parser.parse_args(asked))
+            add_arguments(kept)
+            return checkpoints(parser.parse_args(arguments))
+        case ["drain"]:
+            from sparkdrain.cli import drain  # noqa: PLC0415
+
+            drain.add_arguments(drained)
+            return drain.drain(parser.parse_args(arguments))
     parsed = parser.parse_args(arguments)
     if parsed.command == "doctor":
         from sparkdrain.cli.doctor import doctor  # noqa: PLC0415 (works without Beam)

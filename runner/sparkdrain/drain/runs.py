@@ -48,6 +48,7 @@ class Run:
         run_id: names it; for good.
         job_id: under which its job service knows it.
         job_name: for people; many runs may have the same.
+        endpoint: where the job service is; most are for this machine only.
         state: as it was told last. A run whose driver was lost cannot tell.
         drain: whether it can be drained.
         began: microseconds since 1970.
@@ -56,6 +57,7 @@ class Run:
     run_id: str
     job_id: str
     job_name: str
+    endpoint: str
     state: RunState
     drain: bool
     began: int
@@ -93,6 +95,7 @@ _TYPES: Final = {
     "run_id": "str",
     "job_id": "str",
     "job_name": "str",
+    "endpoint": "str",
     "state": "str",
     "drain": "bool",
     "began": "int",

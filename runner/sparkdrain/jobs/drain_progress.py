@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.metrics import monitoring_infos
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.drain.progress import DrainProgress, Left
@@ -42,14 +44,21 @@ def line(progress: DrainProgress) -> str:
     return f"Drain: {'; '.join(parts)}."
 
 
-def table(progress: DrainProgress) -> str:
-    """A line for each stage."""
-    lines = [
-        f"{left.stage}: {left.drained} of {left.inputs} inputs drained; "
-        f"{_inside([left]) or 'nothing'} inside"
-        for left in progress.stages
+def lines(infos: Iterable[metrics_pb2.MonitoringInfo]) -> list[str]:
+    """What ``infos`` says of each stage, for people."""
+    stages: dict[str, dict[str, int]] = {}
+    for info in infos:
+        _, name = monitoring_infos.parse_namespace_and_name(info)
+        stage = info.labels[monitoring_infos.PTRANSFORM_LABEL]
+        stages.setdefault(stage, {})[name] = monitoring_infos.extract_counter_value(info)
+    return [
+        f"  {stage}: "
+        + (
+            ", ".join(f"{n:,} {name[:-5]}" for name, n in found.items() if n and "_left" in name)
+            or "nothing"
+        )
+        for stage, found in stages.items()
     ]
-    return "\n".join(lines)
 
 
 def answer(found: DrainProgress | str | None) -> str:

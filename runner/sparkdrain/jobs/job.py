@@ -53,6 +53,7 @@ class Submission:
         described_options: the options as the client sent them.
         options: the same, by plain name.
         settings: our own options, checked.
+        endpoint: of the service that the job was submitted to.
     """
 
     job_id: str
@@ -61,6 +62,7 @@ class Submission:
     described_options: Struct
     options: Mapping[str, Any]
     settings: Settings
+    endpoint: str = ""
 
 
 class Job:
@@ -89,6 +91,7 @@ class Job:
             submission.settings.run_id or submission.job_id,
             submission.job_id,
             submission.name,
+            submission.endpoint,
             "RUNNING",
             drain=submission.settings.drain,
             began=clock().ToMicroseconds(),
@@ -190,6 +193,7 @@ class Job:
         # BaseException: user code that runs here may call sys.exit; the job must still end.
         try:
             self.outcome = outcome = self._execute(collect())
+            return _S.DRAINED if outcome.drained else _S.DONE
         except BaseException as error:  # noqa: BLE001
             if self._given_up is not None:
                 return self._fail(DrainLimitExceeded(self._given_up))
@@ -197,7 +201,6 @@ class Job:
                 self._tell_cancelled(error)
                 return _S.CANCELLED
             return self._fail(error)
-        return _S.DRAINED if outcome.drained else _S.DONE
 
     def _fail(self, error: BaseException) -> int:
         failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")

@@ -16,6 +16,7 @@ from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.drain.runs import DrainDisabled, RunTaken
 from sparkdrain.errors import BadOption, BadSetup, SparkDrainError, Unsupported
 from sparkdrain.jobs import described_options, drain_progress
+from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY
 from sparkdrain.jobs.job import Job, Submission
 from sparkdrain.jobs.messages import shortened
 from sparkdrain.jobs.registry import NoSuchJob, Registry
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
     from sparkdrain.jobs.artifacts import Artifacts
     from sparkdrain.jobs.engine import Engine
-
-ERROR_KIND_KEY: Final = "sparkdrain-error"
-DRY_RUN_KEY: Final = "sparkdrain-dry-run"
 
 _DRY_RUN_SECONDS: Final = 60.0
 
@@ -75,7 +73,13 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
             self._engine.check(request.pipeline, settings)
         job_id = f"{_file_name(request.job_name)}-{uuid.uuid4()}"
         submission = Submission(
-            job_id, request.job_name, request.pipeline, request.pipeline_options, options, settings
+            job_id,
+            request.job_name,
+            request.pipeline,
+            request.pipeline_options,
+            options,
+            settings,
+            self.endpoint,
         )
         self._artifacts.expect(job_id, request.pipeline)
         for forgotten in self._jobs.add(Job(submission, self._engine, _now)):

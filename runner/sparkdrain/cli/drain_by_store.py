@@ -1,0 +1,87 @@
+"""Drains a run through the metadata store that it watches."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.cli import drain_by_service
+from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.stores import STORES
+from sparkdrain.drain import records, runs
+from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.errors import BadOption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sparkdrain.coordination.metadata import MetadataStore
+
+_EVERY_SECONDS: Final = 0.5
+
+
+@contextlib.contextmanager
+def opened(text: str, *, new: bool) -> Iterator[MetadataStore]:
+    """The store at that address.
+
+    Args:
+        text: the address.
+        new: whether it may be begun, if it is not there.
+
+    Raises:
+        BadOption: there can be no run of another process in it, or there is no such store.
+        BadSetup: it cannot be opened.
+    """
+    address = parse(text)
+    if address.kind == "memory":
+        message = f"--metadata_store={text} is inside of the process that runs the job."
+        raise BadOption(message)
+    if not new and not address.path.is_dir():
+        message = f"There is no metadata store in {address.place}."
+        raise BadOption(message)
+    with contextlib.closing(STORES.open(address)) as store:
+        yield store
+
+
+def request(store: MetadataStore, job: str, now: int) -> tuple[str, str, str]:
+    """Ask for the drain.
+
+    Args:
+        store: of the run.
+        job: a run id, a job id, or the name of a job.
+        now: microseconds since 1970.
+
+    Returns:
+        The run id, its state, and what to say of the request; nothing if the run is over.
+    """
+    run, notification = runs.request(store, job, now)
+    asked = f", and was asked to drain (notification {notification.id})" if notification else ""
+    return run.run_id, run.state, asked
+
+
+def follow(store: MetadataStore, run_id: str, sleep: Callable[[float], object]) -> str:
+    """Wait until the run is over; the answer is how it ended."""
+    while not (run := runs.find(store, run_id)).is_over:
+        sleep(_EVERY_SECONDS)
+    return run.state
+
+
+def ahead(store: MetadataStore, run_id: str, now: int) -> str:
+    """Ask a run to drain that has not started yet; the answer is the notification's id."""
+    notification = DrainNotification.create(run_id, now)
+    records.write(store, notification)
+    return str(notification.id)
+
+
+def withdraw(store: MetadataStore, run_id: str) -> int:
+    """Remove all requests for a run; the answer is how many there were."""
+    return records.clean_up(store, run_id)
+
+
+def dry_run(store: MetadataStore, job: str) -> str:
+    """What a drain would find; the run's own job service is asked, if it is within reach."""
+    run = runs.find(store, job)
+    if run.is_over:
+        return f"The run {run.run_id} is {run.state}: there is nothing inside."
+    with drain_by_service.connected(run.endpoint) as service:
+        return drain_by_service.dry_run(service, run.job_id)
