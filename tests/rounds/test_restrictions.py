@@ -98,7 +98,7 @@ def test_all_restrictions_get_on_in_every_round():
     pipeline = new_pipeline()
     ranges = [(0, 1000), (1000, 2000), (2000, 3000), (3000, 4000)]
     _ = pipeline | beam.Create(ranges) | beam.ParDo(Count()) | beam.ParDo(Tally())
-    run_in_rounds(pipeline, elements=400, fail=Rounds(), slots=1)
+    run_in_rounds(pipeline, elements=400, fail=Rounds(), slots=1, seconds=5)
     first = min(number for number, _ in SEEN)
     assert {element // 1000 for number, element in SEEN if number == first} == {0, 1, 2, 3}
 
@@ -112,7 +112,7 @@ def test_two_sources_share_the_budget_of_a_round():
             | f"Count{name}" >> beam.ParDo(Count())
             | f"Tally{name}" >> beam.ParDo(Tally())
         )
-    run_in_rounds(pipeline, elements=400, fail=Rounds(), slots=1)
+    run_in_rounds(pipeline, elements=400, fail=Rounds(), slots=1, seconds=5)
     rounds = sorted({number for number, _ in SEEN})
     both = Counter(
         number for number, _ in {(number, element >= 100_000) for number, element in SEEN}
@@ -159,7 +159,7 @@ def test_positions_survive_rounds_that_are_undone(seed):
         | beam.CombinePerKey(sum)
         | beam.ParDo(Note())
     )
-    run_in_rounds(pipeline, elements=10, fail=rounds, attempts=50, seconds=0.02)
+    run_in_rounds(pipeline, elements=10, fail=rounds, attempts=50, seconds=1)
     assert rounds.undone
     assert sorted(set(elements())) == [(key, 250) for key in range(10)]
 

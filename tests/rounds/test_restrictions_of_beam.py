@@ -79,7 +79,7 @@ def test_an_unbounded_source_is_read_once_and_to_its_end(splittable):
     pipeline = new_pipeline()
     source = UnboundedCountingSource(2000, is_splittable=splittable)
     _ = windowed_counts(pipeline | beam.io.Read(source))
-    run_in_rounds(pipeline, elements=10, fail=rounds, attempts=50, seconds=0.02)
+    run_in_rounds(pipeline, elements=10, fail=rounds, attempts=50, seconds=1)
     assert rounds.undone
     assert sorted({element for _, element in SEEN}) == [(number, 1) for number in range(2000)]
 

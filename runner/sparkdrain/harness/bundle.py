@@ -18,11 +18,12 @@ from sparkdrain.harness.beam import (
     statesampler,
     taken_finalizers,
 )
-from sparkdrain.harness.compiled.operation import compile_from
+from sparkdrain.harness.compiled.operation import compile_from, compile_results
 from sparkdrain.harness.compiled.times import StepTimes
 from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.dofn import not_remembered
 from sparkdrain.harness.factory import StageFactory
+from sparkdrain.harness.operations import ProcessRestrictions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -107,6 +108,9 @@ class StageBundle(BundleProcessor):
         factory.tracker = StepTracker(self.state_sampler)
         order = _consumers_first(descriptor, consumers)
         made = [(id_, operation(id_)) for id_ in order]
+        for id_, op in made if self._compile else ():
+            if isinstance(op, ProcessRestrictions):
+                op.emission = compile_results(id_, operation, consumers, factory, descriptor)
         return collections.OrderedDict(reversed(made))
 
     def source(self, transform_id: TransformId) -> SourceOperation:

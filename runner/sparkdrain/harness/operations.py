@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sparkdrain.harness.claims import ClaimGate
+    from sparkdrain.harness.compiled.emission import Emission
 
 
 class Writer(Protocol):
@@ -141,8 +142,14 @@ class ProcessRestrictions(operations.SdfProcessSizedElements):
     claims: ClaimGate
     by_window: bool
     """Whether an element is processed once for each of its windows."""
+    emission: Emission | None = None
+    """Where the DoFn's results go, if not through Beam's output handler."""
 
     def process(self, windowed_value: Any) -> None:
+        if self.emission is not None:
+            # Beam makes a context of its own for each of several windows.
+            alone = not self.by_window or len(windowed_value.windows) == 1
+            self.emission.context = windowed_value if alone else None
         super().process(windowed_value)
 
 

@@ -51,20 +51,24 @@ class Emitter:
         leave: what takes the elements of a transform that is no step: ``leave(windowed)``.
         counter: what counts the elements of a step's output: ``counter(n)``.
         sizer: what samples the size of a value of a step's output: ``sizer(value, context)``.
-        unwrap: makes value and context of a tagged, timestamped or windowed result of a step; no
-            context if the result does not belong to the step's main output.
+        unwrap: of a step and an observer, makes what takes its tagged, timestamped and windowed
+            results apart: see ``Unwrap``.
+        observe: answers, when values are run, what hears of the context of each result of the
+            first step before anything else does; nobody, if it answers None.
     """
 
     step_of: Callable[[str], Step | None]
     leave: Callable[[str], Callable[[Any], None]]
     counter: Callable[[Step], Callable[[int], None] | None]
     sizer: Callable[[Step], Callable[[Any, Any], None] | None]
-    unwrap: Callable[[Step], Callable[[Any, Any], tuple[Any, Any]]]
+    unwrap: Callable[[Step, Callable[[Any], None] | None], Any]
+    observe: Callable[[], Callable[[Any], None] | None] | None = None
     names: dict[str, Any] = field(
         default_factory=lambda: {
             "WRAPPED": WRAPPED,
+            "TIMED": TimestampedValue,
             "NOT_RESULTS": frozenset({str, bytes, dict}),
-            "refuse": _refuse,
+            "refuse": refuse,
         }
     )
     body: list[str] = field(default_factory=list)
@@ -126,9 +130,10 @@ class Emitter:
                 self.line(depth, f"{out} = {v}[0], {f}({v}[1])", step)
                 self.after(step, out, c, depth, blocks, last=last, fresh=False)
             case StepKind.ASSIGN_WINDOWS:
-                context = self.fresh("c")
-                self.line(depth, f"{context} = {f}({c}, {v})", step)
+                context = self.assigned(step, f, v, c, depth)
                 self.after(step, v, context, depth, blocks, last=last, fresh=False)
+            case StepKind.RESULTS:
+                self.after(step, v, c, depth, blocks, last=last, fresh=True)
             case StepKind.FILTER:
                 out = self.fresh("v")
                 self.line(depth, f"if {f}({v}):", step)
@@ -172,23 +177,66 @@ class Emitter:
         self.line(depth + 1, f"{f}({v}, {c})", step)
         self.line(depth + 1, f"{table} = {table_of}({c})")
 
+    def assigned(self, step: Step, f: str, v: str, c: str, depth: int) -> str:
+        """Emit the assignment of windows; the name of the new context."""
+        assigned = self.fresh("c")
+        if not step.function.is_by_time:  # type: ignore[union-attr]
+            self.line(depth, f"{assigned} = {f}({c}, {v})", step)
+            return assigned
+        known = self.fresh("o")
+        self.starts += [f"{assigned} = {known} = None"]
+        self.line(depth, f"if {c} is not {known}:")
+        self.line(depth + 1, f"{assigned} = {f}({c}, {v}); {known} = {c}", step)
+        return assigned
+
+    def observer(self, step: Step) -> str:
+        """The name of what hears of results of a step, if anybody can."""
+        if step.kind is not StepKind.RESULTS or self.observe is None:
+            return ""
+        observe = self.fresh("b")
+        self.starts += [f"{observe} = {self.name('observe', self.observe)}()"]
+        return observe
+
+    def unwrapped(self, step: Step, v: str, c: str, depth: int, observe: str, *, last: bool) -> str:
+        """Emit what takes ``v`` apart; the name of the context, None if ``v`` went elsewhere.
+
+        A timestamped value goes on in a context of its own, which is known already if it is of
+        the same time as the one before.
+        """
+        context = self.fresh("c")
+        take_apart = self.unwrap(step, _asked(self.observe) if observe else None)
+        unwrap = self.name("unwrap", take_apart)
+        self.line(depth, f"{context} = {c}")
+        case = "if"
+        if take_apart.is_by_time:
+            at = self.name("at", take_apart.at)
+            time, of, timed = (self.fresh(prefix) for prefix in "toc")
+            self.starts += [f"{time} = {of} = {timed} = None"]
+            self.line(depth, f"if type({v}) is TIMED:")
+            self.line(depth + 1, f"if {v}.timestamp is not {time} or {c} is not {of}:")
+            self.line(depth + 2, f"{timed} = {at}({v}, {c})")
+            self.line(depth + 2, f"{time} = {v}.timestamp; {of} = {c}")
+            self.line(depth + 1, f"{v} = {v}.value; {context} = {timed}")
+            case = "elif"
+        self.line(depth, f"{case} type({v}) in WRAPPED:")
+        self.line(depth + 1, f"{v}, {context} = {unwrap}({v}, {c})")
+        if last:
+            self.line(depth + 1, f"if {context} is None: continue")
+        return context
+
     def after(
         self, step: Step, v: str, c: str, depth: int, blocks: int, *, last: bool, fresh: bool
     ) -> None:
         """Emit what becomes of a step's result ``v``."""
         if fresh and step.may_yield_wrapped:
-            # A timestamped value goes on in a context of its own; a tagged one goes elsewhere.
-            context = self.fresh("c")
-            self.line(depth, f"{context} = {c}")
-            self.line(depth, f"if type({v}) in WRAPPED:")
-            unwrap = self.name("unwrap", self.unwrap(step))
-            self.line(depth + 1, f"{v}, {context} = {unwrap}({v}, {c})")
-            if last:
-                self.line(depth + 1, f"if {context} is None: continue")
-            else:
+            observe = self.observer(step)
+            context = self.unwrapped(step, v, c, depth, observe, last=last)
+            if not last:
                 self.line(depth, f"if {context} is not None:")
                 depth += 1
             c = context
+            if observe:
+                self.line(depth, f"if {observe} is not None: {observe}({c})")
             if step.has_tags:
                 # Names that hold to the last value of the main output.
                 kept, c = self.fresh("v"), self.fresh("c")
@@ -207,7 +255,12 @@ class Emitter:
         self.subtree(step.consumers, v, c, depth, blocks, last=last)
 
 
-def _refuse(results: Any) -> None:
+def refuse(results: Any) -> None:
+    """What is to be iterated over must not be one of the values that a user forgot to wrap.
+
+    Raises:
+        TypeError: it is.
+    """
     msg = (
         f"Returning a {type(results).__name__} from a ParDo or FlatMap is not allowed. "
         f"Please use list({results!r}) if you really want this behavior."
@@ -215,12 +268,21 @@ def _refuse(results: Any) -> None:
     raise TypeError(msg)
 
 
+def _asked(observe: Any) -> Callable[[Any], None]:
+    def ask(context: Any) -> None:
+        hears = observe()
+        if hears is not None:
+            hears(context)
+
+    return ask
+
+
 def generate(root: Step, emitter: Emitter) -> Chain:
     """The function that runs everything behind ``root``, which included."""
     emitter.line(0, "def run(values, c):")
     start = len(emitter.body)
     emitter.line(1, "pass")  # what is to be set first, once it is known
-    emitter.line(1, "for v in values:")
+    emitter.line(1, "for v in values:", root if root.kind is StepKind.RESULTS else None)
     emitter.step(root, "v", "c", 2, 1, last=True)
     for counter, count in emitter.counters:
         emitter.line(1, f"{emitter.name('count', count)}({counter})")

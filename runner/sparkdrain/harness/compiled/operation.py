@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
-from typing import TYPE_CHECKING, Any
-
-from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import TimestampedValue, WindowedValue
+from typing import Any
 
 from sparkdrain.harness.beam import operations
-from sparkdrain.harness.compiled.generate import Chain, Emitter, generate
-from sparkdrain.harness.compiled.steps import Step, recognise
-from sparkdrain.harness.compiled.windowing import WindowAssigner
-from sparkdrain.harness.sampling import size_sampler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from sparkdrain.harness.compiled.chain import LazyChain
+from sparkdrain.harness.compiled.emission import Emission
+from sparkdrain.harness.compiled.steps import Step, recognise, results_of
 
 
 class Steps:
@@ -37,7 +28,16 @@ class Steps:
     def _recognise(self, transform_id: str) -> Step | None:
         proto = self._descriptor.transforms[transform_id]
         operation = self._operation(transform_id)
-        step = recognise(transform_id, proto, operation, self._factory)
+        return self._followed(recognise(transform_id, proto, operation, self._factory), proto)
+
+    def results(self, transform_id: str) -> Step | None:
+        """What a splittable DoFn makes, as the first step of a chain."""
+        operation, handle = self._operation(transform_id), self._factory.dofns[transform_id]
+        step = results_of(transform_id, operation, handle)
+        return self._followed(step, self._descriptor.transforms[transform_id])
+
+    def _followed(self, step: Step | None, proto: Any) -> Step | None:
+        """``step`` with those behind it, if it can hand elements to them."""
         if step is None or step.is_last:
             return step
         tags = list(proto.outputs)
@@ -62,12 +62,28 @@ def compile_from(
     transform_id: str, operation: Any, consumers: Any, factory: Any, descriptor: Any
 ) -> CompiledOperation | None:
     """The compiled chain that starts at a transform, or None if that is not simple."""
-    if factory.steps is None:
-        factory.steps = Steps(operation, consumers, factory, descriptor)
-    step = factory.steps[transform_id]
+    step = _steps(operation, consumers, factory, descriptor)[transform_id]
     if step is None or step.is_last:
         return None
     return CompiledOperation(step, factory)
+
+
+def compile_results(
+    transform_id: str, operation: Any, consumers: Any, factory: Any, descriptor: Any
+) -> Emission | None:
+    """The chain for what a splittable DoFn makes, which it makes for it from now on; or None.
+
+    Call it before the DoFn's operation is set up.
+    """
+    step = _steps(operation, consumers, factory, descriptor).results(transform_id)
+    return None if step is None else Emission(step, factory, factory.dofns[transform_id].dofn)
+
+
+def _steps(operation: Any, consumers: Any, factory: Any, descriptor: Any) -> Steps:
+    if factory.steps is None:
+        factory.steps = Steps(operation, consumers, factory, descriptor)
+    steps: Steps = factory.steps
+    return steps
 
 
 class CompiledOperation(operations.Operation):
@@ -82,10 +98,7 @@ class CompiledOperation(operations.Operation):
         super().__init__(
             operation.name_context, None, factory.counter_factory, factory.state_sampler
         )
-        self._step = step
-        self._factory = factory
-        self._chain: Chain | None = None
-        self._run: Callable[[Any, Any], None] | None = None
+        self._chain = LazyChain(step, factory)
         self._state = operation.scoped_process_state
         self._context: Any = None
 
@@ -99,118 +112,18 @@ class CompiledOperation(operations.Operation):
             or context.pane_info is not windowed_value.pane_info
         ):
             self._context = context = windowed_value
-        run = self._run or self._compile()
+        chain = self._chain
         try:
             with self._state:
-                run((windowed_value.value,), context)
+                chain.run((windowed_value.value,), context)
         except Exception as error:  # noqa: BLE001 - raised again, with the step's name
-            self._reraise(error)
+            chain.reraise(error)
 
     def process_values(self, values: Any, context: Any) -> None:
         """Process elements that share a context."""
-        run = self._run or self._compile()
+        chain = self._chain
         try:
             with self._state:
-                run(values, context)
+                chain.run(values, context)
         except Exception as error:  # noqa: BLE001 - raised again, with the step's name
-            self._reraise(error)
-
-    def _compile(self) -> Callable[[Any, Any], None]:
-        steps = self._factory.steps
-        emitter = Emitter(
-            step_of=lambda id_: steps[id_],
-            leave=lambda id_: self._factory.entry(id_).process,
-            counter=_counter,
-            sizer=_sizer,
-            unwrap=_Unwrap,
-        )
-        self._chain = generate(self._step, emitter)
-        self._factory.tracker.add(self._chain)
-        self._run = self._chain.run
-        return self._run
-
-    def _reraise(self, error: Exception) -> None:
-        """Name the step in the error as Beam does, once."""
-        step = self._failed_step(error)
-        if step is None or getattr(error, "_tagged_with_step", False):
-            raise error
-        annotation = f" [while running '{step.operation.name_context.logging_name()}']"
-        try:
-            new: Any = type(error)(error.args[0] + annotation, *error.args[1:])
-            new._tagged_with_step = True  # noqa: SLF001
-        except Exception:  # noqa: BLE001 - user exceptions may be made in any way
-            text = traceback.format_exception_only(type(error), error)[-1].strip()
-            new = RuntimeError(text + annotation)
-            new._tagged_with_step = True  # noqa: SLF001
-        raise new.with_traceback(sys.exc_info()[2])
-
-    def _failed_step(self, error: Exception) -> Step | None:
-        if self._chain is None:
-            return None
-        trace = error.__traceback__
-        while trace is not None:
-            if trace.tb_frame.f_code is self._chain.code:
-                return self._chain.lines.get(trace.tb_lineno)
-            trace = trace.tb_next
-        return None
-
-
-def _counter(step: Step) -> Callable[[int], None] | None:
-    receivers = step.operation.receivers
-    if not receivers:
-        return None
-    index = _main_index(step)
-    return None if index is None else receivers[index].opcounter.element_counter.update
-
-
-def _sizer(step: Step) -> Callable[[Any, Any], None] | None:
-    index = _main_index(step)
-    return None if index is None else size_sampler(step.operation.receivers[index])
-
-
-def _main_index(step: Step) -> int | None:
-    tags = getattr(step.operation.spec, "output_tags", None)
-    if tags is None or len(tags) == 1:
-        return 0
-    return tags.index("None") if "None" in tags else None
-
-
-class _Unwrap:
-    """Takes a tagged, timestamped or windowed result apart, as Beam's operations do."""
-
-    def __init__(self, step: Step) -> None:
-        operation = step.operation
-        self._assign = WindowAssigner(step.windowfn)
-        tags = operation.spec.output_tags
-        self._receivers = dict(zip(tags, operation.receivers, strict=False))
-        index = _main_index(step)
-        self._main = None if index is None else tags[index]
-
-    def __call__(self, result: Any, context: Any) -> tuple[Any, Any]:
-        """Value and context for the main output, or no context: it went to another output."""
-        if type(result) is not TaggedOutput:
-            return self._windowed(result, context)
-        if not isinstance(result.tag, str):
-            msg = f"In a TaggedOutput the tag must be a string, not {type(result.tag)}"
-            raise TypeError(msg)
-        value, context = self._windowed(result.value, context)
-        if result.tag == self._main:
-            return value, context
-        receiver = self._receivers.get(result.tag)
-        if receiver is not None:
-            receiver.receive(context.with_value(value))
-        return None, None
-
-    def _windowed(self, result: Any, context: Any) -> tuple[Any, Any]:
-        times = len(context.windows)
-        if isinstance(result, TimestampedValue):
-            context = self._assign.at(result.timestamp, result.value)
-            result = result.value
-        elif isinstance(result, WindowedValue):
-            context, result = result, result.value
-        else:
-            return result, context
-        if times != 1:
-            windows = list(context.windows) * times
-            context = WindowedValue(None, context.timestamp, windows, context.pane_info)
-        return result, context
+            chain.reraise(error)

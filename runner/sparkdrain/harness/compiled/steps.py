@@ -41,6 +41,8 @@ class StepKind(enum.Enum):
     """``function(v, context)`` adds it to the accumulator of its key; nothing comes out"""
     END = enum.auto()
     """``function(v, context)`` takes it; nothing comes out"""
+    RESULTS = enum.auto()
+    """``v``, which user code has made; at the beginning of a chain only"""
 
 
 @dataclass(slots=True)
@@ -115,18 +117,39 @@ def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
     dofn = handle.dofn
     if handle.args or handle.kwargs or handle.side_inputs or handle.has_state:
         return None
-    if isinstance(dofn, AbstractDoFnWrapper) or hasattr(dofn, "_runtime_output_constraints"):
+    if not _makes_plain_results(dofn):
         return None
     signature = common.DoFnSignature(dofn)
     if signature.is_stateful_dofn() or any(map(_is_asked_for, signature.process_method.defaults)):
         return None
-    process = signature.process_method.method_value
-    if dofn._process_batch_defined or getattr(process, "_beam_yields_batches", False):  # noqa: SLF001
-        return None
-    kind, function = _kind(dofn, process)
+    kind, function = _kind(dofn, signature.process_method.method_value)
     checks = kind is StepKind.FLAT_MAP and not isinstance(dofn, CallableWrapperDoFn)
     windowfn = handle.windowing.windowfn
     return Step(transform_id, kind, function, operation, checks, windowfn)
+
+
+def results_of(transform_id: str, operation: Any, handle: Any) -> Step | None:
+    """What the DoFn of an operation makes, as a step that begins a chain; None: Beam must see it.
+
+    Args:
+        transform_id: of the DoFn.
+        operation: calls it.
+        handle: its ``DoFnHandle``.
+    """
+    dofn = handle.dofn
+    if not _makes_plain_results(dofn):
+        return None
+    checks = not isinstance(dofn, CallableWrapperDoFn)
+    windowfn = handle.windowing.windowfn
+    return Step(transform_id, StepKind.RESULTS, None, operation, checks, windowfn)
+
+
+def _makes_plain_results(dofn: Any) -> bool:
+    """Whether a DoFn makes elements, not batches of them, and nobody checks them."""
+    if isinstance(dofn, AbstractDoFnWrapper) or hasattr(dofn, "_runtime_output_constraints"):
+        return False
+    makes_batches = getattr(dofn.process, "_beam_yields_batches", False)
+    return not (dofn._process_batch_defined or makes_batches)  # noqa: SLF001
 
 
 def _is_asked_for(default: Any) -> bool:

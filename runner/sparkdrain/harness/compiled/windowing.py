@@ -30,6 +30,11 @@ class WindowAssigner:
         self._micros: int | None = None
         self._context: Any = None
 
+    @property
+    def is_by_time(self) -> bool:
+        """Whether an element's time, and how many windows it was in, decide alone."""
+        return self._step is not None
+
     def __call__(self, context: Any, value: Any) -> Any:
         """The context of ``value`` in its new windows; its timestamp stays."""
         # An element in several windows counts once for each, also in its new ones.

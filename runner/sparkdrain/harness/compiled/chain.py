@@ -1,0 +1,93 @@
+"""A chain that is generated when it first runs, and that names its steps in errors."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sparkdrain.harness.compiled.generate import Chain, Emitter, generate
+from sparkdrain.harness.compiled.unwrap import Unwrap, main_index
+from sparkdrain.harness.sampling import size_sampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.harness.compiled.steps import Step
+
+
+class LazyChain:
+    """Everything behind a step, which included.
+
+    Args:
+        step: the first one.
+        factory: of the stage's operations.
+        observe: see ``Emitter``.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        factory: Any,
+        observe: Callable[[], Callable[[Any], None] | None] | None = None,
+    ) -> None:
+        self._step = step
+        self._factory = factory
+        self._observe = observe
+        self._chain: Chain | None = None
+        self.run: Callable[[Any, Any], None] = self._run_first
+        """Runs values through the chain that share a context."""
+
+    def _run_first(self, values: Any, context: Any) -> None:
+        # Only now all operations are set up, from which counters come.
+        steps = self._factory.steps
+        emitter = Emitter(
+            step_of=lambda id_: steps[id_],
+            leave=lambda id_: self._factory.entry(id_).process,
+            counter=_counter,
+            sizer=_sizer,
+            unwrap=Unwrap,
+            observe=self._observe,
+        )
+        self._chain = generate(self._step, emitter)
+        self._factory.tracker.add(self._chain)
+        self.run = self._chain.run
+        self.run(values, context)
+
+    def reraise(self, error: Exception) -> NoReturn:
+        """Name the step in an error that ``run`` raised, as Beam does, once."""
+        step = self._failed_step(error)
+        if step is None or getattr(error, "_tagged_with_step", False):
+            raise error
+        annotation = f" [while running '{step.operation.name_context.logging_name()}']"
+        try:
+            new: Any = type(error)(error.args[0] + annotation, *error.args[1:])
+            new._tagged_with_step = True  # noqa: SLF001
+        except Exception:  # noqa: BLE001 - user exceptions may be made in any way
+            text = traceback.format_exception_only(type(error), error)[-1].strip()
+            new = RuntimeError(text + annotation)
+            new._tagged_with_step = True  # noqa: SLF001
+        raise new.with_traceback(sys.exc_info()[2])
+
+    def _failed_step(self, error: Exception) -> Step | None:
+        if self._chain is None:
+            return None
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code is self._chain.code:
+                return self._chain.lines.get(trace.tb_lineno)
+            trace = trace.tb_next
+        return None
+
+
+def _counter(step: Step) -> Callable[[int], None] | None:
+    receivers = step.operation.receivers
+    if not receivers:
+        return None
+    index = main_index(step)
+    return None if index is None else receivers[index].opcounter.element_counter.update
+
+
+def _sizer(step: Step) -> Callable[[Any, Any], None] | None:
+    index = main_index(step)
+    return None if index is None else size_sampler(step.operation.receivers[index])

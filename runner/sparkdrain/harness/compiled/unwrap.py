@@ -1,0 +1,78 @@
+"""Tagged, timestamped and windowed results of user code, taken apart as Beam's operations do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import TimestampedValue, WindowedValue
+
+from sparkdrain.harness.compiled.windowing import WindowAssigner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.harness.compiled.steps import Step
+
+
+def main_index(step: Step) -> int | None:
+    """Which of a step's receivers is that of its main output."""
+    tags = getattr(step.operation.spec, "output_tags", None)
+    if tags is None or len(tags) == 1:
+        return 0
+    return tags.index("None") if "None" in tags else None
+
+
+class Unwrap:
+    """Makes value and context of a result of ``step``.
+
+    Args:
+        step: whose results they are.
+        observe: hears of the context of what goes to other outputs, before it goes there.
+    """
+
+    def __init__(self, step: Step, observe: Callable[[Any], None] | None = None) -> None:
+        operation = step.operation
+        self._observe = observe
+        self._assign = WindowAssigner(step.windowfn)
+        self.is_by_time = self._assign.is_by_time
+        """Whether values with the same timestamp, from the same context, get the same one."""
+        tags = operation.spec.output_tags
+        self._receivers = dict(zip(tags, operation.receivers, strict=False))
+        index = main_index(step)
+        self._main = None if index is None else tags[index]
+
+    def __call__(self, result: Any, context: Any) -> tuple[Any, Any]:
+        """Value and context for the main output, or no context: it went to another output."""
+        if type(result) is not TaggedOutput:
+            return self._windowed(result, context)
+        if not isinstance(result.tag, str):
+            msg = f"In a TaggedOutput the tag must be a string, not {type(result.tag)}"
+            raise TypeError(msg)
+        value, context = self._windowed(result.value, context)
+        if result.tag == self._main:
+            return value, context
+        if self._observe is not None:
+            self._observe(context)
+        receiver = self._receivers.get(result.tag)
+        if receiver is not None:
+            receiver.receive(context.with_value(value))
+        return None, None
+
+    def at(self, result: TimestampedValue, context: Any) -> Any:
+        """The context of a timestamped result."""
+        return self._windowed(result, context)[1]
+
+    def _windowed(self, result: Any, context: Any) -> tuple[Any, Any]:
+        times = len(context.windows)
+        if isinstance(result, TimestampedValue):
+            context = self._assign.at(result.timestamp, result.value)
+            result = result.value
+        elif isinstance(result, WindowedValue):
+            context, result = result, result.value
+        else:
+            return result, context
+        if times != 1:
+            windows = list(context.windows) * times
+            context = WindowedValue(None, context.timestamp, windows, context.pane_info)
+        return result, context
