@@ -3,6 +3,7 @@ from __future__ import annotations
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing import test_stream
 from apache_beam.transforms import environments
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
@@ -75,3 +76,21 @@ def test_a_requirement_that_nobody_offers_is_refused():
     proto.requirements.append("example:requirement:unknown")
     with pytest.raises(Unsupported, match="example:requirement:unknown"):
         check(proto)
+
+
+def _stable(proto):
+    for transform in proto.components.transforms.values():
+        if transform.unique_name.startswith("Map("):
+            payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+            payload.requires_stable_input = True
+            transform.spec.payload = payload.SerializeToString()
+    proto.requirements.append("beam:requirement:pardo:stable_input:v1")
+    return proto
+
+
+def test_stable_input_is_offered_in_batch_and_refused_in_streaming():
+    proto = _stable(_proto(_numbers))
+    check(proto)
+    names = r"^'Map\(.*beam:transform:pardo:v1.*beam:requirement:pardo:stable_input:v1.*batch"
+    with pytest.raises(Unsupported, match=names):
+        check(proto, streaming=True)

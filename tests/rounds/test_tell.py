@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from test_schedule import SLOTS, chain, report, reports
 
 from sparkdrain.rounds.schedule import Schedule
@@ -46,6 +48,14 @@ def test_says_what_holds_the_watermark():
     board = Board()
     board.rounds(made, 3.0)
     assert board.lines[0].endswith("watermark not known yet, held by source of 'Read'")
+
+
+def test_says_how_much_came_too_late():
+    made = schedule()
+    made.commit([replace(report(level, slot), dropped=600) for level in (0, 1) for slot in (0, 1)])
+    board = Board()
+    board.rounds(made, 3.0)
+    assert board.lines[0].endswith(", 2,400 elements dropped as late")
 
 
 def test_says_nothing_if_it_is_not_to_but_metrics_are_published():

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class RoundsEngine:
-    """See ``sparkdrain.jobs.engine.Engine``."""
+    """See ``sparkdrain.jobs.engine.Engine``; ``how`` is for ``InMemoryRounds``."""
+
+    def __init__(self, **how: Any) -> None:
+        self._how = how
 
     def head_start(self, settings: Any) -> None:
         pass
@@ -31,7 +34,7 @@ class RoundsEngine:
         self, pipeline: Any, settings: Any, *, cancel: CancelToken, **others: Any
     ) -> Outcome:
         del settings, others
-        rounds = InMemoryRounds(translate(pipeline, streaming=True))
+        rounds = InMemoryRounds(translate(pipeline, streaming=True), **self._how)
         rounds.loop.cancel = cancel
         try:
             try:

@@ -13,11 +13,12 @@ from sparkdrain.graph.beam import common_urns, expand_anyof_environments, proto_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_STABLE_INPUT: str = common_urns.requirements.REQUIRES_STABLE_INPUT.urn
 _REQUIREMENTS = frozenset(
     {
         common_urns.requirements.REQUIRES_BUNDLE_FINALIZATION.urn,
         common_urns.requirements.REQUIRES_STATEFUL_PROCESSING.urn,
-        common_urns.requirements.REQUIRES_STABLE_INPUT.urn,
+        _STABLE_INPUT,
         common_urns.requirements.REQUIRES_TIME_SORTED_INPUT.urn,
         common_urns.requirements.REQUIRES_SPLITTABLE_DOFN.urn,
     }
@@ -88,7 +89,7 @@ def _check_transform(
     if transform.environment_id:
         _check_environment(name, components.environments[transform.environment_id])
     if urn == urns.PAR_DO:
-        _check_par_do(name, transform)
+        _check_par_do(name, transform, streaming=streaming)
 
 
 def _check_test_stream(name: str, *, streaming: bool) -> None:
@@ -126,8 +127,16 @@ def _check_bounded(
         raise Unsupported(msg)
 
 
-def _check_par_do(name: str, transform: beam_runner_api_pb2.PTransform) -> None:
+def _check_par_do(name: str, transform: beam_runner_api_pb2.PTransform, *, streaming: bool) -> None:
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    if payload.requires_stable_input and streaming:
+        msg = (
+            f"{name!r} ({urns.PAR_DO}) requires stable input ({_STABLE_INPUT}), which a streaming "
+            "job does not give: a round that is run again may bring other elements. Have it do "
+            "the same if it sees an element again, and leave the requirement out, or run the job "
+            "as a batch"
+        )
+        raise Unsupported(msg)
     domains = beam_runner_api_pb2.TimeDomain
     for tag, timer in payload.timer_family_specs.items():
         if timer.time_domain not in (domains.EVENT_TIME, domains.PROCESSING_TIME):

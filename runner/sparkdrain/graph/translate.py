@@ -370,6 +370,7 @@ class _Planner:
             LevelIndex(consumer.level),
             multimap,
             time_sorted,
+            source.id if kind is EdgeKind.GROUP else consumer.id,
         )
         self._edge_ids[key] = edge.id
         self._edges.append(edge)

@@ -144,8 +144,13 @@ class RoundShard:
             self._finalizers.committed(self._bundle.take_finalizers())
         self.counted = self._infos
 
+    def count(self, info: metrics_pb2.MonitoringInfo) -> None:
+        """Add to the metrics what no DoFn counts."""
+        self._before = merge([*self._before, info])
+
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
         """All metrics, over the stage's life."""
+        self._infos = self._before
         if self._bundle is not None:
             self._infos = merge([*self._before, *self._bundle.infos()])
         return self._infos

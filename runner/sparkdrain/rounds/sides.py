@@ -91,10 +91,10 @@ class Sides:
         wakes = (stream.wake() for stream in self.streams.values())
         return [wake for wake in wakes if wake is not None]
 
-    def take_dropped(self) -> int:
-        """See ``Input``; what every slot has dropped counts once."""
-        dropped = sum(stream.take_dropped() for stream in self.streams.values())
-        return dropped if self._counts else 0
+    def take_dropped(self) -> dict[EdgeId, int]:
+        """See ``Input``, by edge; what every slot has dropped counts once."""
+        dropped = {edge: stream.take_dropped() for edge, stream in self.streams.items()}
+        return dropped if self._counts else {}
 
     def commit(self) -> None:
         """See ``Input``."""

@@ -22,6 +22,7 @@ from sparkdrain.rounds.finalizers import Finalizers
 from sparkdrain.rounds.input_for import input_for, source_input_for
 from sparkdrain.rounds.inputs import Turn
 from sparkdrain.rounds.keyed_state import state_maker
+from sparkdrain.rounds.late import take_dropped
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.shard import RoundShard
 from sparkdrain.rounds.sides import Sides
@@ -338,8 +339,7 @@ class RoundSlot:
         wakes = [wake for shard in self._shards if (wake := shard.wake()) is not None]
         wakes += self.sides.wakes()
         outbox = self._outbox
-        self._dropped = sum(i.take_dropped() for shard in self._shards for _, i in shard.inputs)
-        self._dropped += self.sides.take_dropped()
+        self._dropped = take_dropped(self._shards, self.sides, self._edges)
         return RoundReport(
             self._level,
             self._slot,

@@ -64,10 +64,12 @@ class Teller:
     def _write_line(self, schedule: Schedule, seconds: float) -> None:
         held = schedule.holds()
         by = f", held by {held[0][1]} of {held[0][0]!r}" if held else ""
+        dropped = sum(report.dropped for report in schedule.reports())
+        late = f", {dropped:,} elements dropped as late" if dropped else ""
         self._write(
             f"round {schedule.number}: {1000 * seconds / self._rounds:.0f} ms each, "
             f"{self._bytes / seconds / 1e6:.1f} MB/s shuffled, "
-            f"watermark {shown(schedule.frontier())}{by}"
+            f"watermark {shown(schedule.frontier())}{by}{late}"
         )
 
 

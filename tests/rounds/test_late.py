@@ -1,0 +1,72 @@
+"""What is dropped as late is counted once, where it was dropped, and can be asked for."""
+
+from __future__ import annotations
+
+import itertools
+
+import apache_beam as beam
+import pytest
+from apache_beam.metrics import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing import test_stream
+from apache_beam.transforms import userstate
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+
+from sparkdrain import SparkDrainRunner
+from sparkdrain.errors import TruncatedInput
+from tests.support.rounds_engine import RoundsEngine
+
+
+def late(*numbers):
+    """On time, then late: all in the window that ends at 10."""
+    on_time = [TimestampedValue(("a", 0), 1), TimestampedValue(("b", 0), 2)]
+    stream = test_stream.TestStream().add_elements(on_time).advance_watermark_to(20)
+    stream = stream.add_elements([TimestampedValue(("a", n), 3) for n in numbers])
+    return stream.advance_watermark_to_infinity()
+
+
+class Remember(beam.DoFn):
+    SEEN = userstate.BagStateSpec("seen", beam.coders.VarIntCoder())
+
+    def process(self, pair, seen=beam.DoFn.StateParam(SEEN)):
+        seen.add(pair[1])
+
+
+def build(pipeline):
+    pairs = (
+        pipeline
+        | late(1, 2, 3)
+        | beam.Map(lambda pair: pair).with_output_types(tuple[str, int])
+        | beam.WindowInto(FixedWindows(10))
+    )
+    _ = pairs | "Group" >> beam.GroupByKey() | beam.Map(str)
+    _ = pairs | "Remember" >> beam.ParDo(Remember())
+    # All three are one by then.
+    _ = pairs | "Sum" >> beam.CombinePerKey(sum)
+    main = pairs | "Shift" >> beam.WindowInto(FixedWindows(5))
+    _ = main | "Beside" >> beam.Map(lambda pair, side: (pair, side), beam.pvalue.AsList(pairs))
+
+
+def fails_at(*numbers):
+    """Undoes each of these attempts, when one slot has run."""
+    attempts = itertools.count()
+
+    def fail(header):
+        if header.slot == 1 and next(attempts) in numbers:
+            message = "lost"
+            raise TruncatedInput(message)
+
+    return fail
+
+
+@pytest.mark.parametrize("undone", [(), (2, 3, 5, 8, 9, 12, 14)])
+def test_every_step_counts_what_it_dropped_once(in_process, undone):
+    in_process(RoundsEngine(fail=fails_at(*undone), attempts=5))
+    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
+    pipeline = beam.Pipeline(SparkDrainRunner(), options)
+    build(pipeline)
+    result = pipeline.run()
+    result.wait_until_finish()
+    found = result.metrics().query(MetricsFilter().with_name("droppedDueToLateness"))["counters"]
+    counted = {counter.key.step: counter.committed for counter in found}
+    assert counted == {"Group": 3, "Remember": 3, "Sum/Group": 1, "Beside": 6}
