@@ -254,9 +254,10 @@ def reader(
         def process(
             self,
             element: Element,
+            # Beam passes it by its position, the others by name.
+            finalizer: Any = beam.DoFn.BundleFinalizerParam,
             tracker: Any = offsets,
             watermark: Any = estimator,
-            finalizer: Any = beam.DoFn.BundleFinalizerParam,
         ) -> Iterator[TimestampedValue]:
             partition = Partition(element[0], element[1])
             commits, seen = self._shared.commits, -1

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.asking import Asking, Commits, Ends
-from sparkdrain.io.kafka.choose import open_client
 from sparkdrain.io.kafka.intake import Intake
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Shared:
         open_: makes the client.
     """
 
-    def __init__(self, wanted: Wanted, open_: Callable[[Settings], Client] = open_client) -> None:
+    def __init__(self, wanted: Wanted, open_: Callable[[Settings], Client]) -> None:
         self._wanted = wanted
         self._open = open_
         self._lock = threading.RLock()
@@ -164,7 +164,7 @@ def borrow(wanted: Wanted) -> Shared:
 def _get(here: _Process, wanted: Wanted) -> Shared:
     shared = here.shared.get(wanted)
     if shared is None:
-        shared = here.shared[wanted] = Shared(wanted)
+        shared = here.shared[wanted] = Shared(wanted, choose.open_client)
     return shared
 
 

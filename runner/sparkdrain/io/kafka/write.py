@@ -9,7 +9,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.errors import BadOption
-from sparkdrain.io.kafka.choose import open_client
+from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.errors import KafkaWriteFailed
 from sparkdrain.io.kafka.records import ProducerRecord, Written
 from sparkdrain.io.kafka.settings import settings
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from apache_beam.coders import Coder
 
-    from sparkdrain.io.kafka.client import Client, Sink
+    from sparkdrain.io.kafka.client import Sink
     from sparkdrain.io.kafka.settings import Settings
 
 NAMESPACE: Final = "sparkdrain.io.kafka"
@@ -145,7 +145,6 @@ class Send(beam.DoFn):
         encoding: what becomes of elements.
         partitioner: chooses partitions; None leaves it to the client.
         tell: whether to yield `Written`.
-        open_: makes the client.
     """
 
     def __init__(
@@ -155,13 +154,11 @@ class Send(beam.DoFn):
         partitioner: Callable[[bytes | None, int], int] | None = None,
         *,
         tell: bool = False,
-        open_: Callable[[Settings], Client] = open_client,
     ) -> None:
         self._settings = settings
         self._encoding = encoding
         self._partitioner = partitioner
         self._tell = tell
-        self._open = open_
         self._sink: Sink | None = None
         self._sent = 0
         self._written = Metrics.counter(NAMESPACE, "records_written")
@@ -169,7 +166,7 @@ class Send(beam.DoFn):
     def start_bundle(self) -> None:
         """See Beam's."""
         if self._sink is None:
-            self._sink = self._open(self._settings).sink(tell=self._tell)
+            self._sink = choose.open_client(self._settings).sink(tell=self._tell)
         elif self._sent:
             self._sink.forget()  # a bundle that failed
         self._sent = 0

@@ -1,0 +1,238 @@
+"""Brokers in this process, behind the client protocol."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sparkdrain.io.kafka.client import NO_HEADERS, Batch, Headers, Partition, Sent, nothing
+from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaUnreachable, KafkaWriteFailed
+from sparkdrain.io.kafka.topics import matching
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sparkdrain.io.kafka.settings import Settings
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A record in a partition."""
+
+    offset: int
+    time: int = 0
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = NO_HEADERS
+
+
+@dataclass
+class Log:
+    """A partition: offsets in [earliest, latest), not all of which have a record."""
+
+    records: list[Stored] = field(default_factory=list)
+    earliest: int = 0
+    latest: int = 0
+
+
+class FakeKafka:
+    """Topics and groups; a client for each that asks."""
+
+    def __init__(self) -> None:
+        self.logs: dict[Partition, Log] = {}
+        self.groups: dict[Partition, int] = {}
+        self.away = False
+        self.refuses: str | None = None
+        self.opened = 0
+        self.closed = 0
+        self.follows = 0
+
+    def topic(self, name: str, partitions: int = 1) -> None:
+        for number in range(partitions):
+            self.logs.setdefault(Partition(name, number), Log())
+
+    def put(self, topic: str, number: int, *values: bytes | None, **rest: object) -> None:
+        log = self.logs[Partition(topic, number)]
+        for value in values:
+            log.records.append(Stored(log.latest, value=value, **rest))  # type: ignore[arg-type]
+            log.latest += 1
+
+    def skip(self, topic: str, number: int, offsets: int = 1) -> None:
+        """Offsets without a record, as transactions leave them."""
+        self.logs[Partition(topic, number)].latest += offsets
+
+    def delete_before(self, topic: str, number: int, offset: int) -> None:
+        log = self.logs[Partition(topic, number)]
+        log.earliest = offset
+        log.records = [one for one in log.records if one.offset >= offset]
+
+    def values(self, topic: str) -> list[bytes | None]:
+        return [
+            record.value
+            for partition, log in sorted(self.logs.items())
+            if partition.topic == topic
+            for record in log.records
+        ]
+
+    def open_client(self, settings: Settings) -> FakeClient:
+        return FakeClient(self, settings)
+
+    def check(self) -> None:
+        if self.away:
+            msg = "nobody there"
+            raise KafkaUnreachable(msg)
+
+
+class FakeClient:
+    def __init__(self, kafka: FakeKafka, settings: Settings) -> None:
+        self.kafka = kafka
+        self.settings = settings
+
+    def catalog(self) -> FakeCatalog:
+        return FakeCatalog(self.kafka)
+
+    def records(self, *, headers: bool) -> FakeRecords:
+        return FakeRecords(self.kafka, headers=headers)
+
+    def sink(self, *, tell: bool) -> FakeSink:
+        return FakeSink(self.kafka, tell=tell)
+
+
+class Closing:
+    def __init__(self, kafka: FakeKafka) -> None:
+        self.kafka = kafka
+        kafka.opened += 1
+
+    def close(self) -> None:
+        self.kafka.closed += 1
+
+
+class FakeCatalog(Closing):
+    def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
+        self.kafka.check()
+        wanted = matching({at.topic for at in self.kafka.logs}, topics, pattern, "fake")
+        return sorted(at for at in self.kafka.logs if at.topic in wanted)
+
+    def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        self.kafka.check()
+        return {at: self.kafka.logs[at].earliest for at in partitions}
+
+    def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        self.kafka.check()
+        return {at: self.kafka.logs[at].latest for at in partitions}
+
+    def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
+        self.kafka.check()
+        return {
+            at: next((r.offset for r in self.kafka.logs[at].records if r.time >= millis), None)
+            for at in partitions
+        }
+
+    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
+        self.kafka.check()
+        return {at: self.kafka.groups.get(at) for at in partitions}
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        self.kafka.check()
+        self.kafka.groups.update(offsets)
+
+
+class FakeRecords(Closing):
+    """Hands out records of its partitions in turn."""
+
+    def __init__(self, kafka: FakeKafka, *, headers: bool) -> None:
+        super().__init__(kafka)
+        self.headers = headers
+        self.next: dict[Partition, int] = {}
+        self.paused: set[Partition] = set()
+        self.most = 1_000_000
+
+    def follow(self, partition: Partition, offset: int) -> None:
+        self.kafka.follows += 1
+        self.next[partition] = offset
+
+    def leave(self, partition: Partition) -> None:
+        del self.next[partition]
+
+    def pause(self, partition: Partition) -> None:
+        self.paused.add(partition)
+
+    def resume(self, partition: Partition) -> None:
+        self.paused.discard(partition)
+
+    def poll(self, seconds: float, most: int) -> Iterator[Batch]:
+        batches = [] if self.kafka.away else list(self._poll(most))
+        if not batches:
+            time.sleep(seconds)  # as long as a broker would keep it
+        yield from batches
+
+    def _poll(self, most: int) -> Iterator[Batch]:
+        for partition, begin in sorted(self.next.items()):
+            log = self.kafka.logs[partition]
+            if partition in self.paused:
+                continue
+            if not log.earliest <= begin <= log.latest:
+                raise KafkaDataLost(str(partition))
+            found = [one for one in log.records if one.offset >= begin][: min(most, self.most)]
+            if found:
+                self.next[partition] = found[-1].offset + 1
+                yield self._batch(partition, found)
+            elif log.latest > begin:
+                self.next[partition] = log.latest
+                yield nothing(partition, log.latest)
+
+    def _batch(self, partition: Partition, found: list[Stored]) -> Batch:
+        return Batch(
+            partition,
+            [one.offset for one in found],
+            [one.time for one in found],
+            [one.key for one in found],
+            [one.value for one in found],
+            [one.headers for one in found] if self.headers else (),
+            found[-1].offset + 1,
+        )
+
+    def end(self, partition: Partition) -> int | None:
+        return self.kafka.logs[partition].latest if partition in self.next else None
+
+
+class FakeSink(Closing):
+    def __init__(self, kafka: FakeKafka, *, tell: bool) -> None:
+        super().__init__(kafka)
+        self.tell = tell
+        self.queued: list[tuple[Partition, Stored]] = []
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        millis: int | None,
+    ) -> None:
+        at = Partition(topic, sum(key or b"") % self.partitions(topic))
+        at = at if partition is None else at._replace(number=partition)
+        time = 0 if millis is None else millis
+        self.queued.append((at, Stored(0, time, key, value, tuple(headers))))
+
+    def flush(self) -> list[Sent]:
+        queued, self.queued = self.queued, []
+        if self.kafka.refuses is not None:
+            raise KafkaWriteFailed(self.kafka.refuses)
+        sums: dict[Partition, list[int]] = defaultdict(list)
+        for at, record in queued:
+            log = self.kafka.logs[at]
+            stored = Stored(log.latest, record.time, record.key, record.value, record.headers)
+            log.records.append(stored)
+            sums[at].append(log.latest)
+            log.latest += 1
+        return [Sent(at, len(offsets), offsets[-1]) for at, offsets in sorted(sums.items())]
+
+    def forget(self) -> None:
+        self.queued.clear()
+
+    def partitions(self, topic: str) -> int:
+        return sum(at.topic == topic for at in self.kafka.logs)

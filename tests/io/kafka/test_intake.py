@@ -1,0 +1,118 @@
+"""One client for all partitions of a process: what comes for others waits, within bounds."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from sparkdrain.io.kafka.client import Partition
+from sparkdrain.io.kafka.intake import Intake
+from sparkdrain.io.kafka.settings import Settings
+from sparkdrain.io.kafka.shared import Wanted, acquire, borrow, release
+
+A, B = Partition("t", 0), Partition("t", 1)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def intake(kafka, clock):
+    kafka.topic("t", 2)
+    return Intake(kafka.open_client(Settings("a")).records(headers=False), clock, room=10)
+
+
+def test_records_of_another_partition_wait_until_they_are_asked_for(kafka, intake):
+    kafka.put("t", 0, b"a")
+    intake.take(B, 0, 0)
+    kafka.put("t", 1, b"b")
+    assert intake.take(A, 0, 0).values == [b"a"]
+    kafka.away = True
+    assert intake.take(B, 0, 0).values == [b"b"]
+
+
+def test_a_partition_that_nobody_takes_is_paused_and_goes_on_later(kafka, intake):
+    records = intake._records
+    assert not intake.take(B, 0, 0)
+    kafka.put("t", 1, *[b"b"] * 11)
+    assert not intake.take(A, 0, 0)
+    assert records.paused == {B}
+    kafka.put("t", 1, b"last")
+    assert not intake.take(A, 0, 0)
+    batch = intake.take(B, 0, 0)
+    assert len(batch) == 11
+    assert records.paused == set()
+    assert intake.take(B, batch.after, 0).values == [b"last"]
+
+
+def test_reading_goes_back_where_it_is_told_to(kafka, intake):
+    kafka.put("t", 0, b"a", b"b", b"c")
+    assert intake.take(A, 0, 0).offsets == [0, 1, 2]
+    assert intake.take(A, 1, 0).offsets == [1, 2]
+
+
+def test_what_is_put_back_comes_again(kafka, intake):
+    kafka.put("t", 0, b"a", b"b", b"c")
+    batch = intake.take(A, 0, 0)
+    intake.put_back(1, batch.part(1, 3))
+    kafka.away = True
+    assert intake.take(A, 1, 0).offsets == [1, 2]
+    assert kafka.follows == 1
+
+
+def test_what_is_put_back_after_somebody_went_elsewhere_is_forgotten(kafka, intake):
+    kafka.put("t", 0, b"a", b"b", b"c")
+    batch = intake.take(A, 0, 0)
+    intake.take(A, 0, 0)
+    intake.put_back(2, batch.part(2, 3))
+    intake.put_back(1, batch.part(1, 2))
+    assert intake.take(A, 0, 0).offsets == [0, 1, 2]
+
+
+def test_partitions_that_nobody_asks_for_are_left(kafka, intake, clock):
+    intake.take(A, 0, 0)
+    intake.take(B, 0, 0)
+    clock.now = 15
+    intake.take(B, 0, 0)
+    clock.now = 30
+    kafka.put("t", 0, b"a")
+    intake.take(B, 0, 0)
+    assert intake.followed() == [B]
+    assert intake._records.next.keys() == {B}
+    assert intake.take(A, 0, 0).values == [b"a"]
+
+
+def test_connections_are_shared_and_closed_by_the_last_who_lets_go(kafka):
+    wanted = Wanted(Settings("a"), headers=False, reader="one")
+    first, second = acquire(wanted), acquire(wanted)
+    assert first is second is borrow(wanted)
+    assert acquire(Wanted(Settings("a"), headers=False, reader="two")) is not first
+    release(Wanted(Settings("a"), headers=False, reader="two"))
+    _ = first.catalog, first.intake
+    release(wanted)
+    assert kafka.closed == 0
+    release(wanted)
+    assert (kafka.opened, kafka.closed) == (2, 2)
+    assert borrow(wanted) is not first
+
+
+def test_one_catalog_is_opened_by_many_threads(kafka):
+    wanted = Wanted(Settings("a"), headers=False, reader="threads")
+    shared = acquire(wanted)
+    threads = [threading.Thread(target=lambda: shared.catalog) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kafka.opened == 1
+    release(wanted)
