@@ -206,6 +206,15 @@ OPTIONS: tuple[Option, ...] = (
         minimum=1,
     ),
     Option(
+        name="drain_timer_repeats",
+        kind="int",
+        default="10",
+        unit="times",
+        summary="While draining, how often a timer fires again that its own callback sets again",
+        why="Raise it if timers need more to get state out; the rest is counted and told.",
+        group="drain",
+    ),
+    Option(
         name="drain_element_limit_ms",
         kind="int",
         default="0",
@@ -241,15 +250,6 @@ OPTIONS: tuple[Option, ...] = (
         why="cancel gives up the rest; wait only says so, and goes on.",
         group="drain",
         words=("fail", "cancel", "wait"),
-    ),
-    Option(
-        name="drain_timer_repeats",
-        kind="int",
-        default="10",
-        unit="times",
-        summary="While draining, how often a timer may be set again by timers once input has ended",
-        why="Raise it if timers hand work on to timers; lower it for timers that only tick.",
-        group="drain",
     ),
     Option(
         name="spark_conf",

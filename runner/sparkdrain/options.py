@@ -61,11 +61,11 @@ class Settings:
         metadata_store: where runs and requests to drain are.
         drain: whether the job can be drained.
         drain_poll_ms: milliseconds between two looks for a request to drain.
+        drain_timer_repeats: how many generations of timers fire in a drain.
         drain_element_limit_ms: milliseconds for what a slot was sent, in a round of a drain.
         drain_watermark_limit_ms: milliseconds for what a slot fires, in a round of a drain.
         drain_limit_ms: milliseconds for a drain. Of all limits, 0 means unlimited.
         drain_limit_policy: what happens when a limit is exceeded.
-        drain_timer_repeats: how many generations of timers may be set by timers in a drain.
         spark_conf: Spark properties in the order given; a later one wins.
         progress: how progress is shown.
         spark_master_url: the Spark master to connect to if no session is active, or None: what
@@ -89,11 +89,11 @@ class Settings:
     metadata_store: Address = Address("memory", "")  # noqa: RUF009 - frozen
     drain: bool = True
     drain_poll_ms: int = 1000
+    drain_timer_repeats: int = 10
     drain_element_limit_ms: int = 0
     drain_watermark_limit_ms: int = 0
     drain_limit_ms: int = 0
     drain_limit_policy: LimitPolicy = "fail"
-    drain_timer_repeats: int = 10
     spark_conf: tuple[tuple[str, str], ...] = ()
     progress: Progress = "auto"
     spark_master_url: str | None = DEFAULT_MASTER

@@ -41,6 +41,10 @@ class Left:
         """Whether nothing is inside and nothing can come."""
         return not self.things and self.drained == self.inputs
 
+    def emptied(self) -> Left:
+        """The same stage when nothing is left."""
+        return Left(self.stage, self.inputs, self.inputs)
+
     def plus(self, other: Left) -> Left:
         """Both together, of the same stage in different slots."""
         return Left(

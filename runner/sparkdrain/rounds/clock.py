@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from sparkdrain.types import CancelToken
+
+class Interrupt(Protocol):
+    """Ends a wait; a ``CancelToken`` is one."""
+
+    def is_cancelled(self) -> bool:
+        """Whether waiting is to end."""
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until waiting is to end, or for that long; answers ``is_cancelled``."""
 
 
 class Clock(Protocol):
@@ -15,8 +22,8 @@ class Clock(Protocol):
     def now(self) -> int:
         """Microseconds since 1970; never less than it said before."""
 
-    def wait_until(self, then: int | None, cancel: CancelToken) -> None:
-        """Return when it is ``then`` (None: never), or somebody has cancelled the job."""
+    def wait_until(self, then: int | None, interrupt: Interrupt) -> None:
+        """Return when it is ``then`` (None: never), or ``interrupt`` ends the wait."""
 
 
 class WallClock:
@@ -30,9 +37,9 @@ class WallClock:
         self._last = max(self._last, time.time_ns() // 1000)
         return self._last
 
-    def wait_until(self, then: int | None, cancel: CancelToken) -> None:
+    def wait_until(self, then: int | None, interrupt: Interrupt) -> None:
         """See ``Clock``."""
         if then is None:
-            cancel.wait()
-        while then is not None and (left := then - self.now()) > 0 and not cancel.is_cancelled():
-            cancel.wait(min(left / 1e6, 1.0))
+            interrupt.wait()
+        while then is not None and (left := then - self.now()) > 0 and not interrupt.is_cancelled():
+            interrupt.wait(min(left / 1e6, 1.0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from sparkdrain.graph.translate import translate
 from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.checkpointing import Checkpointing, NoCheckpoints
 from sparkdrain.rounds.clock import WallClock
+from sparkdrain.rounds.drain_watch import DrainWatch
 from sparkdrain.rounds.durable import DurableJob, go_on, is_over
 from sparkdrain.rounds.levels import SparkLevels
 from sparkdrain.rounds.loop import RoundLoop
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.types import Artifact, CancelToken
 
-_LOGGER = logging.getLogger(__name__)
 _WARNING: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
 _RUNS = itertools.count(1)
 # What ends a life of a job, and not the job, if its state is durable.
@@ -78,7 +77,6 @@ def execute(
         Cancelled: ``cancel`` was called.
         BadSetup: Spark could not be used.
     """
-    del drain  # until rounds know how to
     plan = translate(pipeline, streaming=True)
     context, preparation = job_context(
         spark_context(settings), pipeline_options, artifacts, streaming=True
@@ -97,7 +95,17 @@ def execute(
         )
         durable.check(resume=settings.resume)
     job = _StreamingJob(
-        plan, settings, context, preparation, slots, run_id, job_name, observer, cancel, durable
+        plan,
+        settings,
+        context,
+        preparation,
+        slots,
+        run_id,
+        job_name,
+        observer,
+        cancel,
+        drain,
+        durable,
     )
     return job.run()
 
@@ -115,6 +123,7 @@ class _StreamingJob:
     job_name: str
     observer: Observer
     cancel: CancelToken
+    drain: DrainSignal
     durable: DurableJob | None
     _newest: int = 0
 
@@ -131,7 +140,6 @@ class _StreamingJob:
                     raise
                 left -= 1
                 start = f"checkpoint {self._newest}" if self._newest else "the beginning"
-                _LOGGER.warning("The job goes on from %s: %s", start, error)
                 self.observer.message(_WARNING, f"The job goes on from {start}: {error}")
 
     def _live(self, taken: Manifest | None) -> Outcome:
@@ -156,6 +164,9 @@ class _StreamingJob:
                 self.settings.round_attempts,
                 teller.tell,
                 self._checkpoints(),
+                self.drain,
+                self.settings.drain_timer_repeats,
+                DrainWatch(self.drain, self.observer.draining),
             ).run()
         finally:
             levels.close()
@@ -203,4 +214,4 @@ def _counted(schedule: Schedule) -> Outcome:
         for report in schedule.reports()
         for info in report.metrics
     )
-    return Outcome(infos, infos)
+    return Outcome(infos, infos, drained=schedule.is_drained())

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
+from sparkdrain.rounds.attention import Attention
 from sparkdrain.rounds.checkpointing import NoCheckpoints
 from sparkdrain.rounds.messages import DrainOrder
 from sparkdrain.rounds.tell import shown
 from sparkdrain.shuffle.complete import agree
-from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.rounds.checkpointing import Checkpoints
     from sparkdrain.rounds.clock import Clock
+    from sparkdrain.rounds.drain_watch import DrainWatch
     from sparkdrain.rounds.messages import Feed, Orders, RoundHeader, RoundReport
     from sparkdrain.rounds.pace import Pace
     from sparkdrain.rounds.schedule import Schedule
+    from sparkdrain.types import CancelToken
 
 
 class Levels(Protocol):
@@ -108,6 +110,7 @@ class RoundLoop:
         checkpoints: make the job's state durable.
         drain: has the job drained: from the next round on, sources give nothing more.
         timer_repeats: see ``messages.DrainOrder.repeats``.
+        watch: tells how far a drain has come.
     """
 
     schedule: Schedule
@@ -121,6 +124,7 @@ class RoundLoop:
     checkpoints: Checkpoints = field(default_factory=NoCheckpoints)
     drain: DrainSignal | None = None
     timer_repeats: int = 0
+    watch: DrainWatch | None = None
     _order: DrainOrder | None = field(default=None, init=False)
 
     def run(self) -> None:
@@ -131,37 +135,34 @@ class RoundLoop:
             SparkDrainError: a round failed for good.
             DrainStuck: something is left that a drain cannot get out.
         """
-        attention = self._attention()
+        attention = Attention(self.cancel, self.drain)
         while not self._is_over():
             self._listen()
             wake = self.schedule.wake()
             quiet = wake is None or wake > self.clock.now()
             feeds = self.play.next(quiet=quiet)
-            if quiet and not feeds and not self._is_new_order():
+            if quiet and not feeds and not self._is_new_order() and not self._is_asked():
                 if wake is None and self._order is not None:
                     raise DrainStuck(_stuck(self.schedule))
                 wait = _earliest(wake, self.checkpoints.wake())
-                self.clock.wait_until(wait, attention if self._order is None else self.cancel)
+                self.clock.wait_until(wait, attention)
+                attention.clear()
                 self._listen()
             self._round(feeds)
         self.checkpoints.finish()
         while (wake := self.checkpoints.wake()) is not None:
             self.clock.wait_until(wake, self.cancel)
             self._round({})
+        if self.watch is not None:
+            self.watch.over(self.clock.now())
 
     def _is_over(self) -> bool:
         if not (self.schedule.is_over() and self.play.is_over):
             return False
         return self._order is None or self.schedule.is_drained()
 
-    def _attention(self) -> CancelToken:
-        """What interrupts waiting: that the job is cancelled, or is to be drained."""
-        if self.drain is None:
-            return self.cancel
-        attention = CancelToken()
-        self.cancel.on_cancel(attention.cancel)
-        self.drain.on_request(attention.cancel)
-        return attention
+    def _is_asked(self) -> bool:
+        return self.watch is not None and self.watch.is_asked()
 
     def _listen(self) -> None:
         """Find out whether the job is to be drained."""
@@ -175,7 +176,8 @@ class RoundLoop:
 
     def _round(self, feeds: Mapping[str, Feed]) -> None:
         orders = self.checkpoints.orders(self.schedule, self.play.place, self.clock.now())
-        orders = replace(orders, drain=self._order)
+        survey = self.watch is not None and self.watch.wants(self.clock.now())
+        orders = replace(orders, drain=self._order, survey=survey)
         for attempt in range(1, self.attempts + 1):
             if self.cancel.is_cancelled():
                 message = "the job was cancelled"
@@ -196,6 +198,8 @@ class RoundLoop:
             behind = wake is not None and wake <= self.clock.now()
             self.pace.took(time.monotonic() - started, reports, behind=behind)
             self.tell(self.schedule, reports)
+            if self.watch is not None:
+                self.watch.committed(self.schedule, self.clock.now())
             return
 
     def _try(self, feeds: Mapping[str, Feed], orders: Orders) -> list[RoundReport]:

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sparkdrain.graph.plan import Plan, PlayedSource
-    from sparkdrain.rounds.clock import Clock
+    from sparkdrain.rounds.clock import Clock, Interrupt
     from sparkdrain.rounds.loop import Play
-    from sparkdrain.types import CancelToken
 
 _LOGGER = logging.getLogger(__name__)
 # Scripts are in milliseconds; what services send, like all else, is in microseconds.
@@ -66,13 +65,13 @@ class ScriptClock:
         """The script moves time on."""
         self._now += micros
 
-    def wait_until(self, then: int | None, cancel: CancelToken) -> None:
+    def wait_until(self, then: int | None, interrupt: Interrupt) -> None:
         """See ``Clock``; while the script goes on, it is what one waits for.
 
         Raises:
             SparkDrainError: nothing can happen any more, and yet the job is not over.
         """
-        del cancel
+        del interrupt
         if not self.is_over:
             return
         if then is None:

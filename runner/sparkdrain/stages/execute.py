@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _RUNS = itertools.count(1)
+_NOTHING_TO_CUT = (
+    "A batch job has nothing to cut: drained, it reads all of its input, and nothing fires early."
+)
 _BASIC = beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC
 _WARNING = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
 
@@ -80,7 +83,7 @@ def execute(
         Cancelled: ``cancel`` was called.
         BadSetup: Spark could not be used.
     """
-    del drain
+    drain.inquiry.decline(_NOTHING_TO_CUT)
     plan = translate(pipeline)
     context, preparation = job_context(spark_context(settings), pipeline_options, artifacts)
     progress = Progress(job_id, steps_of(plan), time.monotonic)

@@ -1,0 +1,37 @@
+"""What ends the waiting of a job that has nothing to do."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparkdrain.drain.signal import DrainSignal
+    from sparkdrain.types import CancelToken
+
+
+class Attention:
+    """Somebody wants something of the job: its end, its drain, an answer. For one who waits.
+
+    Nothing is missed: who waits looks for what is wanted after ``clear``, and before it waits
+    again.
+    """
+
+    def __init__(self, cancel: CancelToken, drain: DrainSignal | None = None) -> None:
+        self._wanted = threading.Event()
+        cancel.on_cancel(self._wanted.set)
+        if drain is not None:
+            drain.on_request(self._wanted.set)
+            drain.inquiry.on_ask(self._wanted.set)
+
+    def is_cancelled(self) -> bool:
+        """Whether waiting is to end."""
+        return self._wanted.is_set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until somebody wants something, or for that long; answers ``is_cancelled``."""
+        return self._wanted.wait(seconds)
+
+    def clear(self) -> None:
+        """What was wanted up to now is looked for next."""
+        self._wanted.clear()

@@ -1,0 +1,71 @@
+"""Tells how far a drain has come, and answers what one would find."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.drain.progress import DrainProgress, advanced, began
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.drain.signal import DrainSignal
+    from sparkdrain.rounds.schedule import Schedule
+
+_EVERY: Final = 2_000_000
+"""Microseconds between two surveys of a drain: in a survey every slot counts what it has."""
+
+
+class DrainWatch:
+    """Has slots count what is left inside, when somebody wants to know; tells the sums.
+
+    Args:
+        drain: of the job.
+        tell: takes the progress of a drain.
+    """
+
+    def __init__(self, drain: DrainSignal, tell: Callable[[DrainProgress], object]) -> None:
+        self._drain = drain
+        self._tell = tell
+        self._progress: DrainProgress | None = None
+        self._question = 0
+        self._survey = False
+
+    def is_asked(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return self._drain.inquiry.wanted() > 0
+
+    def wants(self, now: int) -> bool:
+        """Whether the next round is to be a survey.
+
+        Args:
+            now: processing time, microseconds since 1970.
+        """
+        self._question = self._drain.inquiry.wanted()
+        requested = self._drain.requested()
+        if requested is not None and self._progress is None:
+            self._progress = began(requested.run_id, now)
+            self._survey = True
+        elif self._progress is not None:
+            self._survey = now - self._progress.now >= _EVERY
+        return self._survey or self._question > 0
+
+    def committed(self, schedule: Schedule, now: int) -> None:
+        """The round was committed."""
+        if not (self._survey or self._question):
+            return
+        reports = sorted(schedule.reports(), key=lambda report: (report.level, report.slot))
+        left = [left for report in reports for left in report.left]
+        if self._question:
+            found = advanced(began("", now), now, left, schedule.holds())
+            self._drain.inquiry.answer(self._question, found)
+        if self._survey and self._progress is not None:
+            self._progress = advanced(self._progress, now, left, schedule.holds())
+            self._tell(self._progress)
+
+    def over(self, now: int) -> None:
+        """The job is over, so nothing is left."""
+        self._drain.inquiry.decline("The job is over: there is nothing inside.")
+        if self._progress is not None:
+            left = [left.emptied() for left in self._progress.stages]
+            self._tell(advanced(self._progress, now, left, []))
