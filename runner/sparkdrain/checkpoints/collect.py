@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sparkdrain.checkpoints.decide import garbage_files, garbage_manifests, stamps
 from sparkdrain.checkpoints.paths import epoch_of_claim
 from sparkdrain.checkpoints.publish import read_manifest
-from sparkdrain.errors import CheckpointDamaged
+from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
 
 if TYPE_CHECKING:
     from sparkdrain.checkpoints.lease import Lease
@@ -29,9 +29,8 @@ def collect(lease: Lease, newest: Stamp, kept: int) -> list[str]:
 
     Raises:
         Fenced: the job is not ours any more.
-        CheckpointDamaged: a checkpoint that is kept cannot be read, so what it needs is unknown;
-            nothing was removed.
-        CheckpointFailed: the storage refuses.
+        CheckpointFailed: the storage refuses; or a checkpoint that is kept cannot be read, so what
+            it needs is unknown, and nothing was removed.
     """
     storage, paths = lease.storage, lease.paths
     # Listed before the manifests are: a file that appears later is none of ours.
@@ -40,9 +39,10 @@ def collect(lease: Lease, newest: Stamp, kept: int) -> list[str]:
     keep = [stamp for stamp in stamps(listed) if stamp <= newest][: max(kept, 1)]
     try:
         needed = {path for stamp in keep for path in read_manifest(storage, paths, stamp).entries()}
-    except CheckpointDamaged:
+    except CheckpointDamaged as error:
         lease.check()  # perhaps somebody else has removed it
-        raise
+        message = f"nothing is removed as long as a checkpoint is kept that is damaged: {error}"
+        raise CheckpointFailed(message) from error
     manifests = [f"{paths.manifests}/{name}" for name in garbage_manifests(listed, keep, newest)]
     orphans = [paths.file(name) for name in garbage_files(files, needed, newest)]
     claims = [

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, file_chunks
 from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+# What file systems say that have no hard links.
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 class LocalStorage:
@@ -111,6 +115,10 @@ def _link(part: str, path: str, data: bytes) -> None:
         if Path(path).read_bytes() != data:
             message = f"{path} is there already, with other content: another driver wrote it"
             raise AlreadyThere(message) from error
+    except OSError as error:
+        if error.errno not in _NO_LINKS or Path(path).exists():
+            raise
+        os.replace(part, path)  # whose path is of one driver only, see ``lease``
 
 
 def _sync_folder(path: str) -> None:

@@ -116,7 +116,7 @@ def decode(data: bytes, path: str) -> Manifest:
     """
     title, _, rest = data.partition(b"\n")
     number = title.removeprefix(_TITLE.encode())
-    if number == title or not number.isdigit():
+    if number == title or not number.isdigit() or not int(number):
         message = f"{path} is no manifest of a checkpoint, or is damaged: it begins {title[:40]!r}"
         raise CheckpointDamaged(message)
     if int(number) > FORMAT:

@@ -30,14 +30,13 @@ def restore(storage: Storage, paths: Paths, shard: ShardState, directory: Path) 
     """
     try:
         directory.mkdir(parents=True)
-        with ThreadPoolExecutor(_THREADS) as threads:
-            # The largest first, so that no thread is left alone with it at the end.
-            files = sorted(shard.files, key=lambda file: -file.size)
-            list(threads.map(lambda file: _fetch(storage, paths, file, directory), files))
+    except OSError as error:
+        raise _refused(directory, error) from error
+    try:
+        _fetch_all(storage, paths, shard, directory)
     except OSError as error:
         shutil.rmtree(directory, ignore_errors=True)
-        message = f"the checkpoint cannot be restored into {directory}: {error}"
-        raise CheckpointFailed(message) from error
+        raise _refused(directory, error) from error
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
@@ -51,6 +50,21 @@ def check(storage: Storage, paths: Paths, file: FileEntry) -> None:
     """
     for _ in _checked(storage, paths, file):
         pass
+
+
+def _refused(directory: Path, error: OSError) -> CheckpointFailed:
+    return CheckpointFailed(f"the checkpoint cannot be restored into {directory}: {error}")
+
+
+def _fetch_all(storage: Storage, paths: Paths, shard: ShardState, directory: Path) -> None:
+    # The largest first, so that no thread is left alone with it at the end.
+    files = sorted(shard.files, key=lambda file: -file.size)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        try:
+            list(threads.map(lambda file: _fetch(storage, paths, file, directory), files))
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _fetch(storage: Storage, paths: Paths, file: FileEntry, directory: Path) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-CHUNK: Final = 1 << 20
+CHUNK: Final = 1 << 18
 """How much of a file is in memory at a time, bytes."""
 
 

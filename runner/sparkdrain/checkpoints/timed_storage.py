@@ -1,0 +1,78 @@
+"""A storage that answers within a time, or is said not to."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from sparkdrain.errors import CheckpointFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from sparkdrain.checkpoints.storage import Storage
+
+T = TypeVar("T")
+ANSWER_SECONDS: Final = 60.0
+"""How long a driver waits for one answer of the storage."""
+
+
+class TimedStorage:
+    """A ``Storage`` for drivers, whose files are small: every call ends in time.
+
+    A call that was given up may still take effect later, as with any storage that is far away.
+    While one hangs, others fail at once, so there is one thread at most.
+
+    Args:
+        storage: what keeps the files.
+        seconds: how long a call may take.
+    """
+
+    def __init__(self, storage: Storage, seconds: float = ANSWER_SECONDS) -> None:
+        self._storage = storage
+        self._seconds = seconds
+        self._hung: threading.Thread | None = None
+
+    def list(self, folder: str) -> dict[str, int]:
+        """See ``Storage``."""
+        return self._in_time(folder, lambda: self._storage.list(folder))
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """See ``Storage``; all in memory."""
+        yield from self._in_time(path, lambda: tuple(self._storage.chunks(path)))
+
+    def write(self, path: str, chunks: Iterable[bytes]) -> None:
+        """See ``Storage``; all in memory."""
+        data = tuple(chunks)
+        self._in_time(path, lambda: self._storage.write(path, data))
+
+    def publish(self, path: str, data: bytes) -> None:
+        """See ``Storage``."""
+        self._in_time(path, lambda: self._storage.publish(path, data))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """See ``Storage``."""
+        self._in_time(paths[0], lambda: self._storage.delete(paths))
+
+    def _in_time(self, path: str, call: Callable[[], T]) -> T:
+        if self._hung is not None and self._hung.is_alive():
+            message = f"the storage of {path} does not answer"
+            raise CheckpointFailed(message)
+        answers: list[T] = []
+        errors: list[Exception] = []
+
+        def run() -> None:
+            try:
+                answers.append(call())
+            except Exception as error:  # noqa: BLE001 (raised by who waits)
+                errors.append(error)
+
+        thread = self._hung = threading.Thread(target=run, name="checkpoints", daemon=True)
+        thread.start()
+        thread.join(self._seconds)
+        if errors:
+            raise errors[0]
+        if not answers:
+            message = f"the storage of {path} has not answered for {self._seconds:g} s"
+            raise CheckpointFailed(message)
+        return answers[0]

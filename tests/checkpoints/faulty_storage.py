@@ -1,0 +1,91 @@
+"""A storage in memory that somebody watches: before each call it asks what is to go wrong."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing
+from sparkdrain.errors import CheckpointFailed
+
+
+class Fault(Enum):
+    """What goes wrong with one call."""
+
+    NONE = auto()
+    REFUSED = auto()  # nothing happens, and the caller is told so
+    UNCLEAR = auto()  # it happens, and the caller is told that it failed
+    PARTIAL = auto()  # half of what is written is there; the caller is told that it failed
+    DIES_BEFORE = auto()  # the caller's process ends, nothing has happened
+    DIES_HALFWAY = auto()  # the caller's process ends, half of what is written is there
+    DIES_AFTER = auto()  # the caller's process ends, all has happened
+
+
+class Died(BaseException):
+    """The process of the caller is no more."""
+
+
+_DEATHS = (Fault.DIES_BEFORE, Fault.DIES_HALFWAY, Fault.DIES_AFTER)
+_HALVES = (Fault.PARTIAL, Fault.DIES_HALFWAY)
+
+
+class FaultyStorage:
+    """See ``Storage``. ``files`` is what several of them share; ``ask`` says what goes wrong."""
+
+    def __init__(self, files, ask):
+        self.files = files
+        self._ask = ask
+
+    def list(self, folder):
+        return self._call(
+            f"list {folder}",
+            lambda: {
+                path.removeprefix(f"{folder}/"): len(data)
+                for path, data in self.files.items()
+                if path.startswith(f"{folder}/")
+            },
+        )
+
+    def chunks(self, path):
+        def content():
+            if path not in self.files:
+                message = f"{path} is missing"
+                raise FileMissing(message)
+            return self.files[path]
+
+        data = self._call(f"read {path}", content)
+        yield data[: len(data) // 2]
+        yield data[len(data) // 2 :]
+
+    def write(self, path, chunks):
+        data = b"".join(chunks)
+        self._write(f"write {path}", path, data)
+
+    def publish(self, path, data):
+        if path in self.files and self.files[path] != data:
+            message = f"{path} is there"
+            raise AlreadyThere(message)
+        # As a disk or an object store does: as a whole or not at all.
+        self._call(f"publish {path}", lambda: self.files.__setitem__(path, data))
+
+    def delete(self, paths):
+        for path in paths:
+            self._call(f"delete {path}", lambda path=path: self.files.pop(path, None))
+
+    def _write(self, what, path, data):
+        def halfway():
+            self.files[path] = data[: len(data) // 2]
+
+        self._call(what, lambda: self.files.__setitem__(path, data), halfway)
+
+    def _call(self, what, effect, halfway=lambda: None):
+        fault = self._ask(what)
+        if fault in _HALVES:
+            halfway()
+        elif fault not in (Fault.REFUSED, Fault.DIES_BEFORE):
+            answer = effect()
+        if fault in _DEATHS:
+            raise Died(what)
+        if fault is not Fault.NONE:
+            message = f"no luck: {what}"
+            raise CheckpointFailed(message)
+        return answer

@@ -1,0 +1,107 @@
+"""A manifest is read as it was written, or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.checkpoints.manifest import FileEntry, Manifest, ShardState, decode, encode
+from sparkdrain.checkpoints.paths import (
+    Paths,
+    Stamp,
+    epoch_of_claim,
+    file_name,
+    job_of_manifest,
+    stamp_of,
+    stamp_of_manifest,
+)
+from sparkdrain.errors import CheckpointDamaged, CheckpointTooNew
+
+NUMBERS = st.integers(0, 2**40)
+FILES = st.builds(FileEntry, st.text(), NUMBERS, st.text(), st.text())
+SHARDS = st.builds(
+    ShardState, NUMBERS, NUMBERS, st.lists(FILES, max_size=3).map(tuple), st.binary()
+)
+MANIFESTS = st.builds(
+    Manifest,
+    job_name=st.text(),
+    run_id=st.text(),
+    epoch=NUMBERS,
+    number=NUMBERS,
+    round=NUMBERS,
+    created=NUMBERS,
+    fingerprint=st.dictionaries(st.text(), st.text(), max_size=3),
+    slots=NUMBERS,
+    shards=st.lists(SHARDS, max_size=3).map(tuple),
+    driver=st.binary(),
+)
+ONE = Manifest("job", "run", 1, 2, 3, 4, {"a": "b"}, 1, (ShardState(0, 0, (), b"r"),), b"d")
+
+
+@given(MANIFESTS)
+def test_what_was_written_is_read(manifest):
+    assert decode(encode(manifest), "path") == manifest
+
+
+def test_a_manifest_that_lost_its_end_is_damaged():
+    data = encode(ONE)
+    for length in range(len(data)):
+        with pytest.raises((CheckpointDamaged, CheckpointTooNew), match="the/path"):
+            decode(data[:length], "the/path")
+
+
+@given(st.integers(0, len(encode(ONE)) - 1), st.integers(1, 255))
+def test_a_manifest_with_another_byte_is_damaged(at, flip):
+    data = bytearray(encode(ONE))
+    data[at] ^= flip
+    with pytest.raises((CheckpointDamaged, CheckpointTooNew), match="the/path"):
+        decode(bytes(data), "the/path")
+
+
+@given(st.binary())
+def test_what_is_no_manifest_says_so(data):
+    with pytest.raises(CheckpointDamaged, match="the/path is no manifest"):
+        decode(data, "the/path")
+
+
+def test_a_newer_manifest_is_refused_whatever_it_holds():
+    with pytest.raises(CheckpointTooNew, match=r"the/path has format 2; .* up to 1.*release"):
+        decode(b"sparkdrain checkpoint, format 2\n\xff\x00", "the/path")
+
+
+def test_what_a_manifest_cannot_hold_is_not_written():
+    with pytest.raises(TypeError, match="set cannot be kept"):
+        encode(dataclasses.replace(ONE, fingerprint={"a": {1}}))
+
+
+# --- names ------------------------------------------------------------------------------------
+
+STAMPS = st.builds(Stamp, st.integers(0, 10**8), st.integers(0, 10**11))
+
+
+@given(STAMPS, st.text(min_size=1))
+def test_names_tell_what_they_are_of(stamp, job):
+    paths = Paths("root/", job)
+    manifest = paths.manifest(stamp)
+    assert stamp_of_manifest(manifest.rpartition("/")[2]) == stamp
+    assert job_of_manifest(manifest.removeprefix("root/")) == job
+    assert job_of_manifest(manifest.removeprefix(f"{paths.folder}/")) == ""
+    assert stamp_of(file_name(stamp, 3, 4, "abc" * 20)) == stamp
+    assert stamp_of(f"{stamp}.manifest.1234.part") == stamp
+    assert epoch_of_claim(paths.claim(stamp.epoch, "token").rpartition("/")[2]) == stamp.epoch
+
+
+@given(st.text())
+def test_other_names_are_of_nothing(name):
+    assert stamp_of_manifest(name) is None
+    assert epoch_of_claim(name) is None
+    assert job_of_manifest(name) is None
+
+
+@given(STAMPS, STAMPS)
+def test_jobs_do_not_share_a_folder_nor_checkpoints_a_name(one, other):
+    assert (str(one) == str(other)) == (one == other)
+    assert Paths("r", "a/b").folder != Paths("r", "a%2Fb").folder

@@ -1,0 +1,145 @@
+"""What is restored is what was uploaded, byte for byte, or an error that names the file."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from snapshots import change, rows_in, wait_for
+
+from sparkdrain.checkpoints import restore as restoring
+from sparkdrain.checkpoints.manifest import ShardState
+from sparkdrain.checkpoints.restore import restore
+from sparkdrain.checkpoints.storage import FileMissing
+from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
+from timers_state import open_store
+
+
+@pytest.fixture
+def shard(storage, paths, tmp_path):
+    """The state of a slot, in storage."""
+    store = open_store(tmp_path / "live")
+    change(store, range(2000))
+    store.snapshot(tmp_path / "snapshot")
+    store.abandon()
+    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader.begin(1, tmp_path / "snapshot")
+    return ShardState(0, 0, wait_for(uploader).files)
+
+
+def largest(paths, shard):
+    return Path(paths.file(max(shard.files, key=lambda file: file.size).path))
+
+
+def damage(path, how):
+    data = bytearray(path.read_bytes())
+    match how:
+        case "truncated":
+            del data[-1]
+        case "longer":
+            data += b"x"
+        case "another byte":
+            data[len(data) // 2] ^= 1
+        case "empty":
+            data.clear()
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["truncated", "longer", "another byte", "empty"])
+def test_a_file_that_is_damaged_is_named_and_nothing_is_left(storage, paths, shard, tmp_path, how):
+    path = largest(paths, shard)
+    damage(path, how)
+    with pytest.raises(CheckpointDamaged, match=f"{path} is damaged"):
+        restore(storage, paths, shard, tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+def test_every_file_is_checked(storage, paths, shard, tmp_path):
+    for file in shard.files:
+        if not file.path:
+            continue
+        path = Path(paths.file(file.path))
+        whole = path.read_bytes()
+        damage(path, "another byte")
+        with pytest.raises(CheckpointDamaged, match=file.path):
+            restore(storage, paths, shard, tmp_path / "back")
+        path.write_bytes(whole)
+    restore(storage, paths, shard, tmp_path / "back")
+    assert len(rows_in(tmp_path / "back")) == 2001
+
+
+def test_a_file_that_is_gone_is_named(storage, paths, shard, tmp_path):
+    path = largest(paths, shard)
+    path.unlink()
+    with pytest.raises(FileMissing, match=f"{path} is missing"):
+        restore(storage, paths, shard, tmp_path / "back")
+
+
+def test_a_folder_that_is_gone_is_named(storage, paths, shard, tmp_path):
+    shutil.rmtree(paths.folder)
+    with pytest.raises(FileMissing, match=paths.folder):
+        restore(storage, paths, shard, tmp_path / "back")
+
+
+def test_a_full_disk_is_an_error_that_names_where(storage, paths, shard, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        yield
+
+    monkeypatch.setattr(restoring, "_checked", full)
+    with pytest.raises(CheckpointFailed, match=r"restored into .*back: .*No space left"):
+        restore(storage, paths, shard, tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+def test_nothing_that_is_there_is_overwritten_or_removed(storage, paths, shard, tmp_path):
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back" / "of mine").touch()
+    with pytest.raises(CheckpointFailed, match="File exists"):
+        restore(storage, paths, shard, tmp_path / "back")
+    assert (tmp_path / "back" / "of mine").exists()
+
+
+@pytest.mark.parametrize("name", ["../outside", "/outside", "a/../../outside"])
+def test_no_manifest_makes_it_write_elsewhere(storage, paths, shard, tmp_path, name):
+    files = (*shard.files, dataclasses.replace(shard.files[0], name=name))
+    with pytest.raises(CheckpointDamaged, match="outside"):
+        restore(storage, paths, ShardState(0, 0, files), tmp_path / "back")
+    assert not list(tmp_path.rglob("outside"))
+
+
+def test_a_folder_that_was_moved_is_as_good(storage, paths, shard, tmp_path):
+    shutil.move(paths.root, tmp_path / "elsewhere")
+    moved = dataclasses.replace(paths, root=str(tmp_path / "elsewhere"))
+    restore(storage, moved, shard, tmp_path / "back")
+    assert len(rows_in(tmp_path / "back")) == 2001
+
+
+@pytest.mark.slow
+def test_restoring_a_gigabyte_takes_no_longer_than_copying_it_twice(storage, paths, tmp_path):
+    snapshot = tmp_path / "snapshot"
+    snapshot.mkdir()
+    for number in range(16):
+        (snapshot / f"{number}.sst").write_bytes(os.urandom(1 << 20) * 64)
+    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader.begin(1, snapshot)
+    shard = ShardState(0, 0, wait_for(uploader, 300).files)
+    took = {"copying": 0.0, "restoring": 0.0}
+    for _ in range(3):
+        began = time.monotonic()
+        for round_ in range(2):
+            shutil.copytree(paths.files, tmp_path / f"copy-{round_}")
+        copied = time.monotonic()
+        restore(storage, paths, shard, tmp_path / "back")
+        took["copying"] += copied - began
+        took["restoring"] += time.monotonic() - copied
+        for name in ("copy-0", "copy-1", "back"):
+            shutil.rmtree(tmp_path / name)
+    uploader.close()
+    assert took["restoring"] <= took["copying"], took

@@ -1,0 +1,220 @@
+"""One contract for everything that keeps checkpoints, and what each does when it fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+
+import memory_file_system
+import pytest
+from faulty_storage import Fault, FaultyStorage
+
+from sparkdrain.checkpoints.beam_storage import BeamStorage, storage_at
+from sparkdrain.checkpoints.local_storage import LocalStorage
+from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, read
+from sparkdrain.errors import CheckpointFailed
+
+
+@pytest.fixture
+def objects():
+    memory_file_system.FILES.clear()
+    memory_file_system.FAULTS.clear()
+    return memory_file_system
+
+
+@pytest.fixture(params=["disk", "objects", "test double"])
+def place(request, tmp_path, objects):
+    """A storage, and a folder in it."""
+    match request.param:
+        case "disk":
+            root = str(tmp_path / "ro[o]t *")
+            return storage_at(root), root
+        case "objects":
+            return storage_at("kept://bucket/root"), "kept://bucket/root"
+        case _:
+            return FaultyStorage({}, lambda what: Fault.NONE), "root"
+
+
+def test_the_path_says_what_keeps_it():
+    assert isinstance(storage_at("/a/b"), LocalStorage)
+    assert isinstance(storage_at("a/b"), LocalStorage)
+    assert isinstance(storage_at("gs://a/b"), BeamStorage)
+
+
+def test_what_was_written_is_there(place):
+    storage, root = place
+    storage.write(f"{root}/folder/file", [b"1" * CHUNK, b"2", b""])
+    assert read(storage, f"{root}/folder/file") == b"1" * CHUNK + b"2"
+    assert storage.list(f"{root}/folder") == {"file": CHUNK + 1}
+    assert storage.list(root) == {"folder/file": CHUNK + 1}
+    storage.write(f"{root}/folder/file", [b"new"])
+    assert read(storage, f"{root}/folder/file") == b"new"
+    storage.write(f"{root}/folder/empty", [])
+    assert storage.list(root) == {"folder/file": 3, "folder/empty": 0}
+
+
+def test_a_folder_is_not_what_begins_like_it(place):
+    storage, root = place
+    storage.write(f"{root}/ab/file", [b"1"])
+    assert storage.list(f"{root}/a") == {}
+
+
+def test_what_is_not_there_is_missing(place):
+    storage, root = place
+    assert storage.list(f"{root}/folder") == {}
+    with pytest.raises(FileMissing, match="folder/file"):
+        read(storage, f"{root}/folder/file")
+
+
+def test_what_was_deleted_is_gone_and_may_be_again(place):
+    storage, root = place
+    for name in "abc":
+        storage.write(f"{root}/{name}", [b"1"])
+    storage.delete([f"{root}/a", f"{root}/b", f"{root}/never there"])
+    storage.delete([f"{root}/a"])
+    assert storage.list(root) == {"c": 1}
+
+
+def test_what_is_published_is_new(place):
+    storage, root = place
+    storage.publish(f"{root}/one", b"first")
+    storage.publish(f"{root}/one", b"first")
+    with pytest.raises(AlreadyThere, match="one"):
+        storage.publish(f"{root}/one", b"second")
+    assert read(storage, f"{root}/one") == b"first"
+    assert storage.list(root) == {"one": 5}
+
+
+def breaks_off():
+    yield b"half"
+    raise KeyError
+
+
+def test_an_error_of_what_is_to_be_written_is_told_as_it_is(place):
+    storage, root = place
+    with pytest.raises(KeyError):
+        storage.write(f"{root}/file", breaks_off())
+
+
+# --- disks ------------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_on_disk_of_what_was_broken_off(storage, tmp_path):
+    storage.write(f"{tmp_path}/file", [b"old"])
+    with pytest.raises(KeyError):
+        storage.write(f"{tmp_path}/file", breaks_off())
+    assert storage.list(str(tmp_path)) == {"file": 3}
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace", "link"])
+def test_a_full_disk_is_an_error_that_names_the_file(storage, tmp_path, monkeypatch, call):
+    def full(*arguments, **named):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, full)
+    act = (
+        (lambda: storage.publish(f"{tmp_path}/file", b"data"))
+        if call == "link"
+        else (lambda: storage.write(f"{tmp_path}/file", [b"data"]))
+    )
+    with pytest.raises(CheckpointFailed, match=r"file cannot be written: .*No space left"):
+        act()
+    assert storage.list(str(tmp_path)) == {}
+
+
+def test_a_disk_without_links_will_do(storage, tmp_path, monkeypatch):
+    def unknown(*arguments):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", unknown)
+    storage.publish(f"{tmp_path}/file", b"data")
+    assert storage.list(str(tmp_path)) == {"file": 4}
+    with pytest.raises(CheckpointFailed):
+        storage.publish(f"{tmp_path}/file", b"other")
+    assert read(storage, f"{tmp_path}/file") == b"data"
+
+
+def test_a_folder_that_is_none_is_an_error(storage, tmp_path):
+    (tmp_path / "file").touch()
+    for act in (
+        lambda: storage.list(f"{tmp_path}/file"),
+        lambda: storage.write(f"{tmp_path}/file/below", [b""]),
+        lambda: storage.publish(f"{tmp_path}/file/below", b""),
+        lambda: storage.delete([str(tmp_path)]),
+        lambda: read(storage, str(tmp_path)),
+    ):
+        with pytest.raises(CheckpointFailed, match=str(tmp_path)):
+            act()
+
+
+def test_of_many_who_publish_one_is_told_that_it_did(storage, tmp_path):
+    start = threading.Barrier(8)
+    told = []
+
+    def publish(who):
+        start.wait(30)
+        try:
+            storage.publish(f"{tmp_path}/file", b"%d" % who)
+            told.append(b"%d" % who)
+        except AlreadyThere:
+            pass
+
+    threads = [threading.Thread(target=publish, args=(who,)) for who in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert told == [read(storage, f"{tmp_path}/file")]
+
+
+KILLED = """
+import os, signal, sys
+from sparkdrain.checkpoints.local_storage import LocalStorage
+def chunks():
+    yield b"x" * 1000
+    os.kill(os.getpid(), signal.SIGKILL)
+LocalStorage().write(sys.argv[1], chunks())
+"""
+
+
+def test_a_writer_that_is_killed_leaves_the_file_as_it_was(storage, tmp_path):
+    storage.write(f"{tmp_path}/000001-000000001-x", [b"old"])
+    path = os.pathsep.join(sys.path)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, f"{tmp_path}/000001-000000001-x"],
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+        timeout=100,
+    )
+    assert ended.returncode < 0
+    left = storage.list(str(tmp_path))
+    assert left.pop("000001-000000001-x") == 3
+    (part,) = left
+    assert part.startswith("000001-000000001-x.")
+    assert part.endswith(".part")
+
+
+# --- object stores ----------------------------------------------------------------------------
+
+
+def test_an_object_store_that_refuses_is_an_error_that_names_the_path(objects):
+    storage = storage_at("kept://bucket")
+    storage.write("kept://bucket/a", [b"1"])
+    objects.FAULTS.append(OSError("no route"))
+    for act in (
+        lambda: storage.list("kept://bucket"),
+        lambda: storage.write("kept://bucket/a", [b""]),
+        lambda: storage.publish("kept://bucket/a", b""),
+        lambda: storage.delete(["kept://bucket/a"]),
+        lambda: read(storage, "kept://bucket/a"),
+    ):
+        with pytest.raises(CheckpointFailed, match=r"kept://bucket.*no route"):
+            act()
+
+
+def test_a_file_system_that_beam_does_not_know_is_an_error():
+    with pytest.raises(CheckpointFailed, match="nowhere://x"):
+        storage_at("nowhere://x").list("nowhere://x")
