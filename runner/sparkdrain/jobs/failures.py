@@ -24,6 +24,11 @@ _WHAT_HAPPENED: Final = {
     "Unsupported": "it contains something that this runner cannot run",
     "BadOption": "an option cannot be used",
     "BadSetup": "the machine or the cluster lacks something",
+    "CheckpointFailed": "its state could not be made durable, or not be fetched",
+    "CheckpointDamaged": "what a checkpoint needs is missing or damaged",
+    "CheckpointTooNew": "a newer release wrote its checkpoint",
+    "CheckpointRefused": "it cannot go on from the checkpoint that there is",
+    "Fenced": "another driver has taken it over",
     "DrainLimitExceeded": "its drain took longer than an option allows",
     "Cancelled": "it was cancelled from outside, for instance in Spark's own interface",
 }

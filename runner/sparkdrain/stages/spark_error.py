@@ -36,7 +36,15 @@ _LOST_DATA = (
     "Missing an output location for shuffle",
     "Failed to get broadcast",
 )
-_LOST_WORKER = ("Python worker exited unexpectedly", "ExecutorLost", "Python worker failed")
+_LOST_WORKER = (
+    "Python worker exited unexpectedly",
+    "ExecutorLost",
+    "Python worker failed",
+    # The JVM was in the middle of talking to it.
+    "java.io.IOException: Broken pipe",
+    "java.io.EOFException",
+    "java.net.SocketException: Connection reset",
+)
 # Before the task's own code runs, which would tell it as a failure of ours.
 _MISSING = re.compile(r"ModuleNotFoundError: No module named .*")
 _GIST_LINES = 8

@@ -1,0 +1,115 @@
+"""A streaming job that loses processes or its driver, or is another one: on a real Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.userstate import CombiningValueStateSpec
+
+from sparkdrain import SparkDrainRunner
+from sparkdrain.errors import CheckpointRefused
+
+pytestmark = pytest.mark.spark
+
+SECONDS = 120
+EVERY = 0.05
+
+
+class Count(beam.DoFn):
+    """Counts its elements, in state that is as good as the last checkpoint."""
+
+    COUNT = CombiningValueStateSpec("count", VarIntCoder(), sum)
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+
+    def setup(self) -> None:
+        (self._folder / str(os.getpid())).touch()
+
+    def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+        count.add(1)
+        Metrics.counter("live", "seen").inc()
+        yield count.read()
+
+
+def count(folder: Path, impulses: int, begin: float, *more: str, name: str = "Count"):
+    pids = folder / "pids"
+    pids.mkdir(exist_ok=True)
+    options = PipelineOptions(
+        [
+            "--spark_master_url=local[2]",
+            "--progress=off",
+            f"--checkpoint_dir={folder}/checkpoints",
+            "--checkpoint_ms=300",
+            "--job_name=counting",
+            *more,
+        ]
+    )
+    pipeline = beam.Pipeline(SparkDrainRunner(), options=options)
+    _ = (
+        pipeline
+        | PeriodicImpulse(begin, begin + impulses * EVERY, EVERY)
+        | "Key" >> beam.Map(lambda now: (round((now - begin) / EVERY) % 3, now))
+        | name >> beam.ParDo(Count(str(pids)))
+        | "Most" >> beam.Map(lambda count: Metrics.distribution("live", "counts").update(count))
+    )
+    return pipeline.run()
+
+
+def wait_for(condition) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def checkpoints(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("checkpoints/counting/manifests/*.manifest"))
+
+
+def assert_counted_once(result, impulses: int) -> None:
+    seen = result.metrics().query(MetricsFilter().with_name("seen"))["counters"]
+    assert [counter.committed for counter in seen] == [impulses]
+    counts = result.metrics().query(MetricsFilter().with_name("counts"))["distributions"]
+    (distribution,) = counts
+    each = impulses // 3
+    assert distribution.committed.max == each
+    assert distribution.committed.sum == 3 * each * (each + 1) // 2
+
+
+def test_a_job_whose_host_is_killed_goes_on_from_its_newest_checkpoint(tmp_path):
+    impulses = 150
+    result = count(tmp_path, impulses, time.time())
+    wait_for(lambda: checkpoints(tmp_path))
+    os.kill(int(next((tmp_path / "pids").iterdir()).name), signal.SIGKILL)
+    result.wait_until_finish()
+    assert_counted_once(result, impulses)
+
+
+def test_a_job_that_was_stopped_goes_on_if_it_is_asked_to_and_is_the_same(tmp_path):
+    impulses, begin = 300, time.time()
+    result = count(tmp_path, impulses, begin)
+    wait_for(lambda: checkpoints(tmp_path))
+    result.cancel()
+
+    with pytest.raises(CheckpointRefused, match="Give --resume"):
+        count(tmp_path, impulses, begin).wait_until_finish()
+    with pytest.raises(CheckpointRefused, match=r"state 'count' of .*Count.* not there any more"):
+        count(tmp_path, impulses, begin, "--resume", name="Tally").wait_until_finish()
+
+    result = count(tmp_path, impulses, begin, "--resume")
+    result.wait_until_finish()
+    assert_counted_once(result, impulses)
+    # There is nothing left to do, so nothing is done.
+    result = count(tmp_path, impulses, begin, "--resume")
+    result.wait_until_finish()
+    assert_counted_once(result, impulses)
