@@ -230,10 +230,6 @@ class Draining:
         """Of each stage whether it is drained."""
         return tuple(self._drained)
 
-    def inputs_of(self, shard: RoundShard) -> tuple[int, int]:
-        """How many producers a stage has, and how many of them are drained."""
-        return self.states.count(_edges_of(shard))
-
 
 def _edges_of(shard: RoundShard) -> list[int]:
     return [edge for edge, _ in shard.inputs if edge is not None]

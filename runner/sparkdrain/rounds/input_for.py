@@ -66,7 +66,7 @@ def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inp
                 slot.options.memory_bytes,
                 lambda: slot.directory,
             )
-            return GroupInput(grouping, source)
+            return GroupInput(grouping, source, edge_state_id(edge.id))
         case EdgeKind.KEYED:
             return keyed_input_for(slot, edge, stage, source)
         case _:

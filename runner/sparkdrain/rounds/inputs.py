@@ -9,11 +9,14 @@ from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkdrain.rounds.inside import NOTHING, Inside
 from sparkdrain.shuffle.elements import read_runs
 from sparkdrain.watermarks.frontier import BEGIN, END
+from timers_state import Domain
 
 if TYPE_CHECKING:
     from sparkdrain.rounds.budget import Budget
+    from sparkdrain.rounds.inside import Count
     from sparkdrain.rounds.messages import Feed
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
@@ -81,6 +84,9 @@ class Input(Protocol):
     def commit(self) -> None:
         """What happened in the last round counts."""
 
+    def inside(self, count: Count) -> Inside:
+        """What is left, as it was committed."""
+
     def close(self) -> None:
         """Give files back."""
 
@@ -113,6 +119,11 @@ class Plain:
 
     def commit(self) -> None:
         """See ``Input``."""
+
+    def inside(self, count: Count) -> Inside:
+        """See ``Input``."""
+        del count
+        return NOTHING
 
     def close(self) -> None:
         """See ``Input``."""
@@ -180,8 +191,9 @@ class GroupInput:
 
     reason = "windows"
 
-    def __init__(self, grouping: Any, source: Source) -> None:
+    def __init__(self, grouping: Any, source: Source, state_id: int) -> None:
         self._grouping = grouping
+        self._state_id = state_id
         self._source = source
         self._dropped = 0
         self._turn: Turn | None = None
@@ -219,6 +231,11 @@ class GroupInput:
             return turn.now
         wake: int | None = self._grouping.next_wake()
         return wake
+
+    def inside(self, count: Count) -> Inside:
+        """See ``Input``; of keys that share a window, those that share a timer count once."""
+        domains = Domain.EVENT, Domain.EXPIRY
+        return Inside(windows=sum(count(self._state_id, domain) for domain in domains))
 
     def commit(self) -> None:
         """See ``Input``."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.transforms.window import WindowedValue
 
+from sparkdrain.rounds.inside import Inside
 from sparkdrain.rounds.keyed_errors import tell_key
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.bundle import StageBundle
     from sparkdrain.harness.round_state import RoundKeyedState
     from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.rounds.inside import Count
     from sparkdrain.rounds.keyed_blocks import KeyedBlocks
     from sparkdrain.rounds.keyed_sorted import SortedWait
     from sparkdrain.shuffle.coding import ElementCoding
@@ -215,6 +217,15 @@ class KeyedInput:
         if self._wait is not None:
             dropped += self._wait.take_dropped()
         return dropped
+
+    def inside(self, count: Count) -> Inside:
+        """See ``Input``."""
+        ids = [one.state_id for one in self._stateful]
+        return Inside(
+            windows=sum(count(id_, Domain.EXPIRY) for id_ in ids),
+            timers=sum(count(id_, d) for id_ in ids for d in (Domain.EVENT, Domain.PROCESSING)),
+            parked=0 if self._wait is None else self._wait.keys(count),
+        )
 
     def commit(self) -> None:
         """See ``Input``."""

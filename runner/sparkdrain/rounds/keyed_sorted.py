@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.rounds.inside import Count
     from sparkdrain.shuffle.coding import ElementCoding
     from timers_state import KeyScope, Overlay
 
@@ -104,6 +105,10 @@ class SortedWait:
         """The time of the earliest element that waits; END if there is none."""
         first = self._overlay.first_time(self._state_id, Domain.EVENT)
         return END if first is None else first
+
+    def keys(self, count: Count) -> int:
+        """How many keys have elements that wait."""
+        return count(self._state_id, Domain.EVENT)
 
     def take_dropped(self) -> int:
         """How many elements came too late since the last call."""

@@ -19,6 +19,7 @@ def record_of(report: RoundReport) -> bytes:
         "outputs": report.outputs,
         "wake": report.wake,
         "dropped": report.dropped,
+        "drained": report.drained,
         "metrics": [base64.b64encode(info).decode() for info in report.metrics],
     }
     return json.dumps(fields).encode()
@@ -43,6 +44,7 @@ def report_of(record: bytes) -> RoundReport:
             wake=fields["wake"],
             metrics=[base64.b64decode(info) for info in fields["metrics"]],
             dropped=fields["dropped"],
+            drained=tuple(fields.get("drained", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         message = f"the checkpoint's record of a slot cannot be read: {error!r}"

@@ -12,6 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain.graph import urns
 from sparkdrain.rounds.inputs import Plain
+from sparkdrain.rounds.inside import Inside
 from sparkdrain.rounds.interruption import Interruption, Watch
 from sparkdrain.rounds.residuals import Residual, ResidualStore
 from sparkdrain.rounds.truncation import TruncatedArrivals, Truncation
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.bundle import StageBundle
     from sparkdrain.rounds.budget import Budget
     from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.rounds.inside import Count
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
 
@@ -161,6 +163,11 @@ class RestrictionInput(Plain):
             if budget.is_spent():
                 break
         return not len(self._store)
+
+    def inside(self, count: Count) -> Inside:
+        """See ``Input``."""
+        del count
+        return Inside(residuals=sum(map(len, self._stores)))
 
     def hold(self) -> int:
         """See ``Input``."""

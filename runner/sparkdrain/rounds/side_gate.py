@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.rounds.inputs import ElementInput
+from sparkdrain.rounds.inside import Inside
 from sparkdrain.shuffle.elements import mixed_run
 from sparkdrain.stages.shard import Source
 from sparkdrain.watermarks.frontier import BEGIN, END
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.rounds.inputs import Input, Turn
+    from sparkdrain.rounds.inside import Count
     from sparkdrain.rounds.side_doors import Doors
     from sparkdrain.rounds.side_parking import Parking
     from sparkdrain.rounds.side_sorting import Sorter
@@ -77,6 +79,10 @@ class Gate:
         if self._now is not None and any(map(self._doors.is_open, self._parking.doors())):
             return self._now
         return self.inner.wake()
+
+    def inside(self, count: Count) -> Inside:
+        """See ``Input``."""
+        return Inside(parked=self._parking.count()) + self.inner.inside(count)
 
     def commit(self) -> None:
         """See ``Input``."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from timers_state import KeyScope, Overlay
 
-_ENTRY = struct.Struct(">QQq")
+_ENTRY = struct.Struct(">QQqQ")
 _PAGE = struct.Struct(">Q")
 _COUNT = struct.Struct(">I")
 _TIME = struct.Struct(">q")
@@ -33,6 +33,8 @@ class _Queue:
     first: int
     end: int
     earliest: int
+    count: int = 0
+    """How many elements wait."""
     room: int = 0
     """Bytes that still go to the last page."""
 
@@ -80,6 +82,10 @@ class Parking:
         """The earliest time of what waits; END if nothing does."""
         return min((queue.earliest for queue in self._queues.values()), default=END)
 
+    def count(self) -> int:
+        """How many elements wait."""
+        return sum(queue.count for queue in self._queues.values())
+
     def park(self, door: bytes, payload: bytes, count: int, earliest: int) -> None:
         """Have a block of ``count`` elements wait, of which the earliest has that time."""
         queue = self._queues.get(door)
@@ -89,13 +95,14 @@ class Parking:
             queue.end += 1
             queue.room = _PAGE_BYTES
         queue.room -= len(payload)
+        queue.count += count
         queue.earliest = min(queue.earliest, earliest)
         scope = self._overlay.scope(self._state_id, _DOOR + door)
         scope.bag(_PAGE.pack(queue.end - 1)).append(_COUNT.pack(count) + payload)
         self._save(door, queue)
 
     def _save(self, door: bytes, queue: _Queue) -> None:
-        entry = _ENTRY.pack(queue.first, queue.end, queue.earliest)
+        entry = _ENTRY.pack(queue.first, queue.end, queue.earliest, queue.count)
         self._table().map(_DOORS).put(door, entry)
 
     def take_out(self, door: bytes) -> Iterator[list[tuple[bytes, int]]]:
@@ -110,6 +117,7 @@ class Parking:
             items = list(bag.read())
             bag.clear()
             queue.first += 1
+            queue.count -= sum(_COUNT.unpack_from(item)[0] for item in items)
             if queue.first == queue.end:
                 del self._queues[door]
                 self._table().map(_DOORS).remove(door)

@@ -143,7 +143,7 @@ class TriggeredStream(SideStream):
         )
         self._encode_window = self.window_coder.get_impl().encode
         publisher: Any = self
-        self._groups = GroupInput(grouping, publisher)
+        self._groups = GroupInput(grouping, publisher, edge_state_id(edge.id))
         self.take = self._groups.take  # type: ignore[method-assign]
         self.process = self._groups.process  # type: ignore[method-assign]
         self.wake = self._groups.wake  # type: ignore[method-assign]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import random
 import time
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
 
+from sparkdrain.drain.progress import Left
 from sparkdrain.errors import HostMissing
 from sparkdrain.graph.plan import EdgeId, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
@@ -21,6 +22,7 @@ from sparkdrain.rounds.draining import Draining
 from sparkdrain.rounds.finalizers import Finalizers
 from sparkdrain.rounds.input_for import input_for, source_input_for
 from sparkdrain.rounds.inputs import Turn
+from sparkdrain.rounds.inside import NOTHING
 from sparkdrain.rounds.keyed_state import state_maker
 from sparkdrain.rounds.late import take_dropped
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
@@ -33,7 +35,7 @@ from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.edges import Codings, writer_for
 from sparkdrain.stages.shard import Source
 from sparkdrain.watermarks.frontier import BEGIN, END, advanced
-from timers_state import Overlay, RoundStore
+from timers_state import Domain, Overlay, RoundStore, inspect
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.rounds.inputs import Input
+    from sparkdrain.rounds.inside import Inside
     from sparkdrain.rounds.messages import Orders
     from sparkdrain.rounds.uploads import SlotUploads
     from sparkdrain.shuffle.outbox import Layout, Partition
@@ -178,6 +181,7 @@ class RoundSlot:
         began = self._clock()
         self._settle(header.committed)
         self._follow(header.orders)
+        inside = self._inside() if header.orders.survey else []
         self._dirty = True
         attempt = random.SystemRandom().getrandbits(63)
         self._outbox.begin(attempt, send)
@@ -206,7 +210,7 @@ class RoundSlot:
         outputs = self._outputs(header, turns)
         message = None if draining is None else draining.message(self._slot)
         self._outbox.end(self._told(outputs), message)
-        report = self._report(header, inputs, outputs)
+        report = replace(self._report(header, inputs, outputs), left=self._left(inside))
         prepared_bytes = self.overlay.prepare()
         report = replace(report, prepared_bytes=prepared_bytes, busy=self._clock() - began)
         self._prepared = attempt
@@ -358,6 +362,30 @@ class RoundSlot:
             refused=() if self._draining is None else self._refused(),
             strangers=0 if self._draining is None else self._draining.states.strangers,
         )
+
+    def _inside(self) -> list[Inside]:
+        """What is left inside of each stage, as it was committed."""
+        overlay = self.overlay
+
+        def count(state_id: int, domain: Domain) -> int:
+            return inspect.count_timers(overlay.store, state_id, domain)
+
+        return [
+            sum((input_.inside(count) for _, input_ in shard.inputs), NOTHING)
+            for shard in self._shards
+        ]
+
+    def _left(self, inside: list[Inside]) -> tuple[Left, ...]:
+        slots, draining = self._outbox.layout.slots, self._draining
+        left = []
+        for number, (shard, own) in enumerate(zip(self._shards, inside, strict=bool(inside))):
+            edges = [edge for edge, _ in shard.inputs if edge is not None]
+            inputs, drained = slots * len(edges), 0
+            if draining is not None:
+                inputs, drained = draining.states.count(edges)
+                own = NOTHING if draining.drained[number] else own  # noqa: PLW2901
+            left.append(Left(shard.stage.name, inputs, drained, *astuple(own)))
+        return tuple(left)
 
     def _refused(self) -> tuple[tuple[str, str, int], ...]:
         return tuple(refused for shard in self._shards for refused in shard.take_refused())
