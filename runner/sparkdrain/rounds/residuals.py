@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _COUNTS: Final = struct.Struct(">QQ")
 _TAG: Final = struct.Struct(">Q")
-_HEAD: Final = struct.Struct(">q??")
+_HEAD: Final = struct.Struct(">q??B")
 _FAMILY: Final = b"residual"
 _COUNTS_CELL: Final = b"counts"
 
@@ -29,12 +29,14 @@ class Residual:
         hold: no element that it makes is to be older, microseconds.
         known: whether that is what its watermark estimator has said.
         started: whether it was processed before.
+        idle: how often in a row it had nothing to give and did not say when it would have.
     """
 
     element: Any
     hold: int
     known: bool = False
     started: bool = False
+    idle: int = 0
 
 
 class ResidualStore:
@@ -73,7 +75,7 @@ class ResidualStore:
         """Keep a residual until ``resume``, processing time; of equal times, the first is first."""
         count, number = self._load()
         scope, tag = self._scope(number), _TAG.pack(number)
-        head = _HEAD.pack(residual.hold, residual.known, residual.started)
+        head = _HEAD.pack(residual.hold, residual.known, residual.started, residual.idle)
         payload = head + self._coder.encode(residual.element)
         scope.timers(Domain.PROCESSING).set(resume, _FAMILY, tag, payload=payload)
         scope.timers(Domain.HOLD).set(residual.hold, _FAMILY, tag)
@@ -86,10 +88,11 @@ class ResidualStore:
         if timer is None:
             return None
         scope.timers(Domain.HOLD).clear(_FAMILY, timer.tag)
-        hold, known, started = _HEAD.unpack_from(timer.payload)
+        hold, known, started, idle = _HEAD.unpack_from(timer.payload)
         count, numbers = self._load()
         self._save(count - 1, numbers)
-        return Residual(self._coder.decode(timer.payload[_HEAD.size :]), hold, known, started)
+        element = self._coder.decode(timer.payload[_HEAD.size :])
+        return Residual(element, hold, known, started, idle)
 
     def copy(self, residual: Residual) -> Residual:
         """The same as it would come out of the store: it shares nothing with the original."""

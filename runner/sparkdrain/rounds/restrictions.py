@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -15,6 +16,7 @@ from sparkdrain.rounds.inputs import Plain
 from sparkdrain.rounds.inside import Inside
 from sparkdrain.rounds.interruption import Interruption, Watch
 from sparkdrain.rounds.residuals import Residual, ResidualStore
+from sparkdrain.rounds.resting import MOST_IDLE, rest_of
 from sparkdrain.rounds.truncation import TruncatedArrivals, Truncation
 from sparkdrain.shuffle.elements import read_runs
 from sparkdrain.watermarks.frontier import BEGIN, END, least
@@ -266,7 +268,7 @@ class Line:
 
     def deferred(self, residual: Residual, micros: int) -> None:
         """It does not want to go on in this round, and not before so much time has passed."""
-        delay = min(max(0, micros), self._most_delay)
+        delay = min(micros if micros > 0 else rest_of(self._now, residual.idle), self._most_delay)
         self._deferred.append((residual, self._now + delay))
 
     def keep(self) -> None:
@@ -321,17 +323,27 @@ class Work:
                 least_share = least / max(budget.seconds_left(), least, 1e-9)
                 share = max(1 / (1 + len(line)), least_share)
                 watch.begin()
-                part = budget.part(share).allowance()
+                part, made = budget.part(share).allowance(), self._made()
                 left = self._interruption.process(self._process(residual), part)
-                budget.spend(self._operation.claims.claimed)
+                claimed = self._operation.claims.claimed
+                budget.spend(claimed)
                 watch.end()
+                # One claim may have been for nothing: some readers claim before they look.
+                is_idle = claimed <= 1 and self._made() == made
+                idle = min(residual.idle + 1, MOST_IDLE) if is_idle else 0
                 for rest in left:
                     line.interrupted(self._rest(residual, rest))
                 for _, rest in self._bundle.take_residuals():
                     delay = rest.deferred_timestamp
-                    line.deferred(self._rest(residual, rest), delay.micros if delay else 0)
+                    deferred = replace(self._rest(residual, rest), idle=idle)
+                    line.deferred(deferred, delay.micros if delay else 0)
                 if budget.is_spent():
                     return
+
+    def _made(self) -> int:
+        """How many elements the DoFn has made in its life."""
+        receivers = self._operation.receivers
+        return sum(receiver.opcounter.element_counter.value() for receiver in receivers)
 
     def _process(self, residual: Residual) -> Callable[[], None]:
         if residual.started:
