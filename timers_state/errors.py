@@ -43,5 +43,9 @@ class RoundPrepared(StateError):
     """An overlay whose round was prepared was used before that was committed or rolled back."""
 
 
+class Unmovable(StateError):
+    """State is where it should not be, so it cannot be told where it is to go; names the state."""
+
+
 class KindMismatch(StateError):
     """One tag was opened as two kinds of cell."""

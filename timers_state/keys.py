@@ -379,6 +379,17 @@ def key_of_time_row(row: bytes) -> tuple[int, int, bytes, bytes, bytes, bytes]:
     return time, int.from_bytes(row[_TIME.size : start], "big"), key, window, family, tag
 
 
+def state_of(row: bytes) -> int:
+    """The state id of a row in any family but META."""
+    return int(_STATE.unpack_from(row)[1])
+
+
+def group_of(row: bytes) -> int:
+    """The key group of a row in any family but META."""
+    at = _TIME.size if row[0] == Family.TIMES else _STATE.size
+    return int.from_bytes(row[at : at + _GROUP.size], "big")
+
+
 # --- decoding ---------------------------------------------------------------------------------
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timers_state import Domain, MemoryStore, Overlay, RocksStore, RoundStore, open_store
@@ -149,10 +152,14 @@ KEYS = st.sampled_from([b"a", b"b", b"c"])
 CHANGES = st.dictionaries(KEYS, st.none() | st.binary(max_size=3))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None)
 @given(st.lists(CHANGES, min_size=1, max_size=4))
-def test_every_snapshot_stays_what_it_was(tmp_path_factory, rounds):
-    directory = tmp_path_factory.mktemp("snapshots")
+def test_every_snapshot_stays_what_it_was(rounds):
+    with TemporaryDirectory() as directory:
+        check(Path(directory), rounds)
+
+
+def check(directory, rounds):
     expected = []
     with Overlay(RoundStore(directory / "live"), 1 << 20, rounds=True) as overlay:
         for number, changes in enumerate(rounds):
