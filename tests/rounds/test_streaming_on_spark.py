@@ -17,6 +17,7 @@ from apache_beam.transforms.window import FixedWindows
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import HostMissing, UserCodeError, WorkerLost
+from tests.support.restrictions import Ranges
 
 pytestmark = pytest.mark.spark
 
@@ -79,6 +80,30 @@ def test_metrics_can_be_asked_for_while_it_runs_and_cancelling_tears_everything_
         result.wait_until_finish()
     assert result.state == PipelineState.CANCELLED
     assert list(tmp_path.iterdir()) == []
+
+
+class Hangs(beam.DoFn):
+    """Never comes back, and claims nothing."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+
+    @beam.DoFn.unbounded_per_element()
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Ranges())):
+        (self._folder / str(os.getpid())).touch()
+        while True:
+            time.sleep(0.05)
+        yield element
+
+
+def test_a_restriction_that_never_ends_its_bundle_can_be_cancelled(tmp_path):
+    result = start(lambda p: p | beam.Create([(0, 1)]) | beam.ParDo(Hangs(str(tmp_path))))
+    wait_for(lambda: list(tmp_path.iterdir()))
+    (pid,) = (int(path.name) for path in tmp_path.iterdir())
+    result.cancel()
+    with pytest.raises(RuntimeError, match="CANCELLED"):
+        result.wait_until_finish()
+    wait_for(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_a_host_that_is_lost_fails_the_job_and_is_named(tmp_path):

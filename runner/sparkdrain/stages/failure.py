@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.errors import TooLarge
+from sparkdrain.errors import TooLarge, UnreadableState
 
 if TYPE_CHECKING:
     import logging
@@ -23,6 +23,8 @@ _MARK = "sparkdrain-failure:"
 _PATTERN = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
 # Spark repeats the text several times, and it crosses the network as one exception message.
 _LONGEST = 64 << 10
+# Wherever they are raised: neither a size nor what state was written with is a fault of the code.
+_NOT_OF_CODE = (TooLarge, UnreadableState)
 # Frames that are on the way to every user function; a user learns nothing from them. The
 # user functions of Beam's own tests are among them.
 _RUNNER_FRAMES = re.compile(
@@ -92,8 +94,7 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
         type(error).__name__,
         _shortened(message),
         _shortened(_trace(_cause(error))),
-        # Wherever it was raised, a size is not a fault of the code.
-        not isinstance(error, TooLarge) and bool(tagged or step or _raised_outside(error)),
+        not isinstance(error, _NOT_OF_CODE) and bool(tagged or step or _raised_outside(error)),
         level,
         slot,
         host,

@@ -14,6 +14,7 @@ from sparkdrain.errors import (
     SparkDrainError,
     TooLarge,
     TruncatedInput,
+    UnreadableState,
     Unsupported,
     UserCodeError,
     WorkerLost,
@@ -22,7 +23,15 @@ from sparkdrain.stages.failure import Failure, failure_in
 
 _OURS = {
     kind.__name__: kind
-    for kind in (TruncatedInput, TooLarge, Unsupported, BadSetup, HostMissing, WorkerLost)
+    for kind in (
+        TruncatedInput,
+        TooLarge,
+        UnreadableState,
+        Unsupported,
+        BadSetup,
+        HostMissing,
+        WorkerLost,
+    )
 }
 _MODULES_REMEDY = (
     "The workers lack this module. Send it with --extra_package, --setup_file or "
