@@ -13,10 +13,13 @@ import time
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing import test_stream
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.rounds import open_slot
 from sparkdrain.rounds.durable import DurableJob
 from tests.support.in_memory import run_in_memory
@@ -65,28 +68,66 @@ class Fuse:
                 raise Crash
 
 
-def live(plan, folder, slots, steps):
-    """One life of the job; what it has made at its end, or None if it died."""
-    fuse = Fuse(steps)
-    durable = DurableJob.at(folder, "job", "run", {}, slots, 2)
-    publish = durable.publish
+class Job:
+    """A job with many lives. Whoever wants it drained says so again and again.
 
-    class Burning(DurableJob):
-        def publish(self, cut) -> None:
-            fuse.burn()
-            publish(cut)
-            fuse.burn()
+    Args:
+        plan: of the job.
+        folder: where checkpoints go.
+        slots: per level.
+        drain_after: after how many rounds of all lives together it is to be drained, if it is.
+    """
 
-    burning = Burning(durable.storage, durable.paths, "run", {}, slots, 2)
-    rounds = InMemoryRounds(plan, slots, fail=fuse.burn, durable=burning)
-    durable._lease = burning._lease
-    try:
-        rounds.run_to_end()
-    except Crash:
-        return None
-    finally:
-        rounds.close()
-    return results(rounds.schedule.reports())
+    def __init__(self, plan, folder, slots, drain_after=None) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.slots = slots
+        self.rounds_to_drain = drain_after
+        self.cut = None
+        """How much of the script was played when sources were cut."""
+
+    def live(self, steps):
+        """One life of the job; what it has made at its end, or None if it died."""
+        fuse = Fuse(steps)
+        job = self
+
+        class Burning(DurableJob):
+            def publish(self, cut) -> None:
+                fuse.burn()
+                super().publish(cut)
+                if job.cut is None and cut.drain is not None:
+                    job.cut = cut.play
+                fuse.burn()
+
+        durable = DurableJob.at(self.folder, "job", "run", {}, self.slots, 2)
+        burning = Burning(durable.storage, durable.paths, "run", {}, self.slots, 2)
+        rounds = InMemoryRounds(self.plan, self.slots, fail=fuse.burn, durable=burning)
+        rounds.loop.drain = DrainSignal()
+        rounds.loop.timer_repeats = 10
+        tell = rounds.loop.tell
+
+        def count(schedule, reports) -> None:
+            tell(schedule, reports)
+            self.step(rounds)
+
+        rounds.loop.tell = count
+        self.step(rounds, of=0)
+        try:
+            rounds.run_to_end()
+        except Crash:
+            return None
+        finally:
+            rounds.close()
+        return results(rounds.schedule.reports())
+
+    def step(self, rounds, of=1) -> None:
+        if self.rounds_to_drain is None:
+            return
+        self.rounds_to_drain -= of
+        if self.rounds_to_drain <= 0:
+            if not rounds.schedule.number:
+                self.cut = 0  # there is nothing to make durable
+            rounds.loop.drain.request(DrainNotification.create("run", 0))
 
 
 @settings(
@@ -116,12 +157,55 @@ def test_a_job_that_dies_and_goes_on_makes_everything_once(
     streaming = beam.Pipeline(options=PipelineOptions([]))
     build(streaming, streamed(script), windowing, each, grouped)
     plan = plan_of(streaming)
+    assert made_in(lives, plan, slots)[0] == expected
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+)
+@given(
+    streams(),
+    st.sampled_from(sorted(WINDOWS)),
+    st.lists(st.sampled_from(sorted(EACH)), max_size=1),
+    st.lists(st.sampled_from(sorted(GROUPED)), min_size=1, max_size=2),
+    st.integers(1, 2),
+    st.integers(0, 12),
+    st.lists(st.integers(0, 60), max_size=4),
+)
+def test_a_job_that_dies_while_it_is_drained_makes_all_of_what_it_had_read_once(
+    stream, windowing, each, grouped, slots, drain_after, lives
+) -> None:
+    _, script = stream
+    each, grouped = sound(windowing, each, grouped)
+    streaming = beam.Pipeline(options=PipelineOptions([]))
+    build(streaming, streamed(script), windowing, each, grouped)
+    made, cut = made_in(lives, plan_of(streaming), slots, drain_after)
+
+    batch = beam.Pipeline(options=PipelineOptions([]))
+    build(batch, created(read(script, cut)), windowing, each, grouped)
+    assert made == results(run_in_memory(batch, 2))
+
+
+def made_in(lives, plan, slots, drain_after=None):
+    """What a job has made that dies after so many steps, again and again; and where it was cut."""
     folder = tempfile.mkdtemp(prefix="checkpoints-")
+    job = Job(plan, folder, slots, drain_after)
     try:
-        for steps in [*lives, None]:
-            made = live(plan, folder, slots, steps)
-            if made is not None:
-                break
-        assert made == expected
+        made = next(made for steps in [*lives, None] if (made := job.live(steps)) is not None)
     finally:
         shutil.rmtree(folder)
+    return made, job.cut
+
+
+def read(script, events):
+    """The elements in so many events of a script; None: in all."""
+    return [
+        (*element.value, int(element.timestamp))
+        for event in script._events[:events]
+        if isinstance(event, test_stream.ElementEvent)
+        for element in event.timestamped_values
+    ]

@@ -95,12 +95,11 @@ class InMemoryRounds:
         script, script_clock = play_for(plan, clock or WallClock())
         checkpoints: Any = NoCheckpoints()
         if durable is not None:
-            taken = durable.take()
+            taken = durable.take(resume=True)
             if taken is not None:
                 go_on(taken, self.schedule, play or script)
             self._place = CheckpointPlace(durable.paths, durable.epoch)
-            number = 0 if taken is None else taken.number
-            checkpoints = Checkpointing(interval, durable.publish, number=number)
+            checkpoints = Checkpointing(interval, durable.publish, number=durable.number)
         else:
             self._slots = {
                 (level, slot): RoundSlot(plan, level, slot, self.layout, options, self._home(slot))

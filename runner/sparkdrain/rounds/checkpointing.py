@@ -39,6 +39,7 @@ class Cut:
         number: counts checkpoints, from one.
         round: the last round that it covers.
         play: the place of the sources that the driver plays.
+        drain: the request to drain the job, if there is one: its sources are cut here, or were.
         is_over: nothing was left to do.
         reports: what each slot reported last.
         files: where the state of each slot is.
@@ -48,6 +49,7 @@ class Cut:
     round: int
     play: int
     is_over: bool
+    drain: bytes | None
     reports: Mapping[Shard, RoundReport]
     files: Mapping[Shard, Uploaded]
 
@@ -64,12 +66,21 @@ class Checkpoints(Protocol):
     def committed(self, reports: Sequence[RoundReport], now: int) -> None:
         """The round that had the last orders was committed."""
 
+    def cut(self, drain: bytes) -> None:
+        """The job is to be drained: a checkpoint is wanted, at once, that says so."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there is one."""
+
     def finish(self) -> None:
         """Nothing is left to do: a last checkpoint is wanted, at once."""
 
 
 class NoCheckpoints:
     """A job whose state is not made durable."""
+
+    is_cut = True
 
     def wake(self) -> int | None:
         """See ``Checkpoints``."""
@@ -80,6 +91,9 @@ class NoCheckpoints:
         return Orders()
 
     def committed(self, reports: Sequence[RoundReport], now: int) -> None:
+        """See ``Checkpoints``."""
+
+    def cut(self, drain: bytes) -> None:
         """See ``Checkpoints``."""
 
     def finish(self) -> None:
@@ -127,6 +141,10 @@ class Checkpointing:
         # Whether something has happened that no checkpoint covers, on its way or there.
         self._dirty = False
         self._finishing = False
+        self._drain: bytes | None = None
+        self._urgent = False
+        # The number of the checkpoint that says so first.
+        self._cut: int | None = None
         # The newest checkpoint that all slots were told of, and that the running round tells.
         self._told = self._telling = number
         self._asking: int | None = None
@@ -143,7 +161,7 @@ class Checkpointing:
         return self._next() if self._dirty else None
 
     def _next(self) -> int:
-        if self._finishing or self._began is None:
+        if self._finishing or self._urgent or self._began is None:
             return BEGIN
         return self._began + self._interval
 
@@ -154,7 +172,7 @@ class Checkpointing:
             self._began = now
         self._dirty |= play != self._place
         self._place = play
-        if self._flight is None and self._dirty and self._next() <= now:
+        if self._flight is None and self._dirty and schedule.number and self._next() <= now:
             self._begin(schedule, play, now)
         every = frozenset(range(len(schedule.plan.levels)))
         levels = frozenset[int]()
@@ -172,10 +190,22 @@ class Checkpointing:
     def _begin(self, schedule: Schedule, play: int, now: int) -> None:
         self._number += 1
         self._began = now
-        self._dirty = False
+        self._dirty = self._urgent = False
+        if self._drain is not None and self._cut is None:
+            self._cut = self._number
         reports = {(report.level, report.slot): report for report in schedule.reports()}
-        cut = Cut(self._number, schedule.number, play, self._finishing, reports, {})
+        cut = Cut(self._number, schedule.number, play, self._finishing, self._drain, reports, {})
         self._flight = _Flight(cut, now, set(reports))
+
+    def cut(self, drain: bytes) -> None:
+        """See ``Checkpoints``."""
+        self._drain = drain
+        self._urgent = self._dirty = True
+
+    @property
+    def is_cut(self) -> bool:
+        """See ``Checkpoints``."""
+        return self._cut is not None and self._cut <= self.published
 
     def finish(self) -> None:
         """See ``Checkpoints``."""
@@ -222,6 +252,8 @@ class Checkpointing:
     def _failed(self, flight: _Flight, error: CheckpointFailed) -> None:
         self._flight = None
         self._dirty = True
+        if self._cut == flight.cut.number:
+            self._cut, self._urgent = None, True
         self._failures += 1
         message = (
             f"checkpoint {flight.cut.number} failed, the {self._failures}. in a row of "

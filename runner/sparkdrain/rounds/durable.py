@@ -16,6 +16,7 @@ from sparkdrain.checkpoints.lease import Lease, claim
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest, publish
+from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointFailed, CheckpointRefused
 from sparkdrain.rounds.record import record_of, report_of
 
@@ -43,6 +44,7 @@ class DurableJob:
         slots: per level.
         kept: how many checkpoints stay.
         clock: microseconds since 1970.
+        number: of the newest checkpoint when the job was taken.
     """
 
     storage: Storage
@@ -52,6 +54,7 @@ class DurableJob:
     slots: int
     kept: int
     clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1000)
+    number: int = 0
     _lease: Lease | None = None
 
     @staticmethod
@@ -75,7 +78,7 @@ class DurableJob:
             CheckpointFailed: the storage refuses.
         """
         found = newest(self.storage, self.paths)
-        if found is None:
+        if found is None or (is_over(found) and not resume):
             return
         if not resume:
             message = (
@@ -98,13 +101,18 @@ class DurableJob:
             )
             raise CheckpointRefused(message)
 
-    def take(self) -> Manifest | None:
-        """Take the job from whichever driver had it; what to go on from, if there is anything."""
+    def take(self, *, resume: bool) -> Manifest | None:
+        """Take the job from whichever driver had it; what to go on from, if there is anything.
+
+        A run that came to its end is gone on from only if ``resume``: then nothing is left to do.
+        """
         token = secrets.token_hex(8)
         self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n")
         found = newest(self.storage, self.paths)
-        if found is not None:
-            self._check_same(found)
+        self.number = 0 if found is None else found.number
+        if found is None or (is_over(found) and found.run_id != self.run_id and not resume):
+            return None
+        self._check_same(found)
         return found
 
     def publish(self, cut: Cut) -> None:
@@ -119,7 +127,8 @@ class DurableJob:
             ShardState(level, slot, cut.files[level, slot].files, record_of(report))
             for (level, slot), report in sorted(cut.reports.items())
         )
-        driver = {"play": cut.play, "over": cut.is_over}
+        drain = None if cut.drain is None else cut.drain.decode()
+        driver = {"play": cut.play, "over": cut.is_over, "drain": drain}
         manifest = Manifest(
             self.paths.job_name,
             self.run_id,
@@ -149,6 +158,12 @@ def go_on(manifest: Manifest, schedule: Schedule, play: Play) -> None:
     reports = {(s.level, s.slot): report_of(s.report) for s in manifest.shards}
     schedule.restore(manifest.round, reports, {(s.level, s.slot): s for s in manifest.shards})
     play.go_to(int(json.loads(manifest.driver)["play"]))
+
+
+def drain_of(manifest: Manifest) -> DrainNotification | None:
+    """The request to drain the job, if it was drained already."""
+    record = json.loads(manifest.driver)["drain"]
+    return None if record is None else DrainNotification.decode(record.encode())
 
 
 def is_over(manifest: Manifest) -> bool:

@@ -15,7 +15,7 @@ from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.checkpointing import Checkpointing, NoCheckpoints
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.drain_watch import DrainWatch
-from sparkdrain.rounds.durable import DurableJob, go_on, is_over
+from sparkdrain.rounds.durable import DurableJob, drain_of, go_on, is_over
 from sparkdrain.rounds.levels import SparkLevels
 from sparkdrain.rounds.loop import RoundLoop
 from sparkdrain.rounds.open_slot import CheckpointPlace
@@ -129,18 +129,30 @@ class _StreamingJob:
 
     def run(self) -> Outcome:
         left = self.settings.recoveries
+        lost: Exception | None = None
         while True:
-            taken = None if self.durable is None else self.durable.take()
-            before = 0 if taken is None else taken.number
+            taken = self._take()
+            if lost is not None:
+                start = "the beginning" if taken is None else f"checkpoint {taken.number}"
+                self.observer.message(_WARNING, f"The job goes on from {start}: {lost}")
+            before = self._newest
             try:
                 return self._live(taken)
             except _LOSSES as error:
                 left = self.settings.recoveries if self._newest > before else left
                 if self.durable is None or not left or not is_usable(self.context):
                     raise
-                left -= 1
-                start = f"checkpoint {self._newest}" if self._newest else "the beginning"
-                self.observer.message(_WARNING, f"The job goes on from {start}: {error}")
+                left, lost = left - 1, error
+
+    def _take(self) -> Manifest | None:
+        if self.durable is None:
+            return None
+        taken = self.durable.take(resume=self.settings.resume)
+        self._newest = self.durable.number
+        drain = None if taken is None else drain_of(taken)
+        if drain is not None:
+            self.drain.request(drain)
+        return taken
 
     def _live(self, taken: Manifest | None) -> Outcome:
         """From a checkpoint, or the beginning, to the end of the job."""
@@ -148,7 +160,6 @@ class _StreamingJob:
         play, clock = play_for(self.plan, WallClock())
         if taken is not None:
             go_on(taken, schedule, play)
-            self._newest = taken.number
         if taken is not None and is_over(taken):
             return _counted(schedule)
         teller = Teller(self.settings.progress, lambda: self.observer.counted(_counted(schedule)))

@@ -34,6 +34,7 @@ class Turn:
         now: processing time, microseconds.
         budget: how much may be made.
         feed: what the driver gives to a source that it plays itself.
+        held: sources give nothing.
         draining: the job is drained.
         of_drain: what is fed and fired in this turn is there because of that.
         complete: up to where all elements are there, if that is more than ``after``.
@@ -45,6 +46,7 @@ class Turn:
     now: int
     budget: Budget
     feed: Feed | None = None
+    held: bool = False
     draining: bool = False
     of_drain: bool = False
     complete: int | None = None

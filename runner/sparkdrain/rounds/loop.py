@@ -126,6 +126,7 @@ class RoundLoop:
     timer_repeats: int = 0
     watch: DrainWatch | None = None
     _order: DrainOrder | None = field(default=None, init=False)
+    _is_cutting: bool = field(default=False, init=False)
 
     def run(self) -> None:
         """Run until nothing is left to do.
@@ -140,7 +141,7 @@ class RoundLoop:
             self._listen()
             wake = self.schedule.wake()
             quiet = wake is None or wake > self.clock.now()
-            feeds = self.play.next(quiet=quiet)
+            feeds = {} if self._is_cutting else self.play.next(quiet=quiet)
             if quiet and not feeds and not self._is_new_order() and not self._is_asked():
                 if wake is None and self._order is not None:
                     raise DrainStuck(_stuck(self.schedule))
@@ -167,7 +168,14 @@ class RoundLoop:
     def _listen(self) -> None:
         """Find out whether the job is to be drained."""
         notification = None if self.drain is None else self.drain.requested()
-        if self._order is None and notification is not None:
+        if self._order is not None or notification is None:
+            return
+        if not self._is_cutting:
+            # Before anybody hears of the drain, it is to be durable where sources were cut: whoever
+            # takes the job up again must not read on from there.
+            self.checkpoints.cut(notification.encode())
+        self._is_cutting = self.schedule.number > 0 and not self.checkpoints.is_cut
+        if not self._is_cutting:
             self._order = DrainOrder(notification.run_id, self.timer_repeats)
             self.play.cut()
 
@@ -177,7 +185,7 @@ class RoundLoop:
     def _round(self, feeds: Mapping[str, Feed]) -> None:
         orders = self.checkpoints.orders(self.schedule, self.play.place, self.clock.now())
         survey = self.watch is not None and self.watch.wants(self.clock.now())
-        orders = replace(orders, drain=self._order, survey=survey)
+        orders = replace(orders, held=self._is_cutting, drain=self._order, survey=survey)
         for attempt in range(1, self.attempts + 1):
             if self.cancel.is_cancelled():
                 message = "the job was cancelled"

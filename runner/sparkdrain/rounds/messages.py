@@ -52,6 +52,7 @@ class Orders:
         checkpoint: the checkpoint to begin with the version before the round, if one is to be.
         published: the newest checkpoint that is durable; 0 if none is.
         levels: those that are to run even if they have nothing to do.
+        held: sources give nothing in this round: where they are is about to be made durable.
         drain: from now on, the job is drained.
         survey: tell how much is left inside.
     """
@@ -59,6 +60,7 @@ class Orders:
     checkpoint: int | None = None
     published: int = 0
     levels: frozenset[int] = frozenset()
+    held: bool = False
     drain: DrainOrder | None = None
     survey: bool = False
 

@@ -113,6 +113,8 @@ class RestrictionInput(Plain):
 
     def is_due(self, turn: Turn) -> bool:
         """Whether there is a restriction to process."""
+        if turn.held:
+            return False
         if turn.draining and not turn.of_drain and len(self._store):
             return True
         wake = self._source_of(turn).wake()
@@ -127,21 +129,32 @@ class RestrictionInput(Plain):
     def advance(self, turn: Turn) -> None:
         """Process what is due, and keep what is left."""
         if not self.is_due(turn):
+            if self._arrivals:
+                self._put_off(turn)
             return
         peers = self._peers()
         behind = peers[peers.index(self) + 1 :]
         sharing = 1 + sum(peer.is_due(turn) for peer in behind) + self._others
+        work = self._open()
+        budget = turn.budget.part(1 / sharing)
+        if turn.draining:
+            self._drain(turn, work, budget)
+            return
+        waiting = Line(self._store, self._arrivals, turn.now)
+        work.run(waiting, budget)
+        waiting.keep()
+
+    def _open(self) -> Work:
         bundle = self._source.shard.open()
         if self._work is None:
             self._work = Work(bundle, self._transform, self._source)
         self._arrivals.by_window = self._work.by_window
-        budget = turn.budget.part(1 / sharing)
-        if turn.draining:
-            self._drain(turn, self._work, budget)
-            return
-        waiting = Line(self._store, self._arrivals, turn.now)
-        self._work.run(waiting, budget)
-        waiting.keep()
+        return self._work
+
+    def _put_off(self, turn: Turn) -> None:
+        """Keep what has come, without a look at it."""
+        self._open()
+        Line(self._store, self._arrivals, turn.now).keep()
 
     def _drain(self, turn: Turn, work: Work, budget: Budget) -> None:
         arrivals = TruncatedArrivals(self._arrivals, work.truncation)

@@ -60,9 +60,7 @@ class SlotService:
     def _open(self, header: RoundHeader) -> RoundSlot:
         if self._plan is None:
             self._plan = pickle.loads(self.plan)  # noqa: S301 - written by our own driver
-        return open_slot(
-            self._plan, header, self.layout, self.options, self.directory, self.place
-        )
+        return open_slot(self._plan, header, self.layout, self.options, self.directory, self.place)
 
     def close(self) -> None:
         """Tear all DoFns down."""

@@ -302,12 +302,12 @@ class RoundSlot:
             if edge is not None:
                 turns.append(self._turn(header, edge, frontiers, budget))
                 continue
-            if transform in header.feeds:
-                feed = header.feeds[transform]
+            feed = header.feeds.get(transform)
+            if feed is not None:
                 before, after = feed.before, feed.frontier
             else:
                 before, after = (BEGIN if header.begin else END), END
-            turns.append(Turn(before, after, header.now, budget, header.feeds.get(transform)))
+            turns.append(Turn(before, after, header.now, budget, feed, header.orders.held))
         return turns
 
     def _turn(
@@ -315,7 +315,7 @@ class RoundSlot:
     ) -> Turn:
         before = header.inputs[edge]
         after = advanced(before, frontiers.get(edge, before), f"edge {edge}")
-        return Turn(before, after, header.now, budget)
+        return Turn(before, after, header.now, budget, held=header.orders.held)
 
     def _outputs(self, header: RoundHeader, turns: list[list[Turn]]) -> tuple[int, ...]:
         before = header.outputs or (BEGIN,) * len(self._shards)
