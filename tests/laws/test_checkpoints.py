@@ -12,8 +12,10 @@ import time
 
 import apache_beam as beam
 import pytest
+from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
+from apache_beam.utils.timestamp import Duration
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -29,12 +31,14 @@ from tests.support.random_pipelines import (
     GROUPED,
     WINDOWS,
     build,
+    count,
     created,
     results,
     sound,
     streamed,
     streams,
 )
+from tests.support.restrictions import LeapingClock, Ranges
 
 
 class Crash(Exception):
@@ -76,15 +80,18 @@ class Job:
         folder: where checkpoints go.
         slots: per level.
         drain_after: after how many rounds of all lives together it is to be drained, if it is.
+        clock: processing time; that of the script if not given.
     """
 
-    def __init__(self, plan, folder, slots, drain_after=None) -> None:
+    def __init__(self, plan, folder, slots, drain_after=None, clock=None) -> None:
         self.plan = plan
         self.folder = folder
         self.slots = slots
+        self.clock = clock
         self.rounds_to_drain = drain_after
         self.cut = None
         """How much of the script was played when sources were cut."""
+        self.made_at_cut = None
 
     def live(self, steps):
         """One life of the job; what it has made at its end, or None if it died."""
@@ -97,11 +104,14 @@ class Job:
                 super().publish(cut)
                 if job.cut is None and cut.drain is not None:
                     job.cut = cut.play
+                    job.made_at_cut = results(cut.reports.values())
                 fuse.burn()
 
         durable = DurableJob.at(self.folder, "job", "run", {}, self.slots, 2)
         burning = Burning(durable.storage, durable.paths, "run", {}, self.slots, 2)
-        rounds = InMemoryRounds(self.plan, self.slots, fail=fuse.burn, durable=burning)
+        rounds = InMemoryRounds(
+            self.plan, self.slots, fail=fuse.burn, durable=burning, clock=self.clock
+        )
         rounds.loop.drain = DrainSignal()
         rounds.loop.timer_repeats = 10
         tell = rounds.loop.tell
@@ -199,6 +209,47 @@ def made_in(lives, plan, slots, drain_after=None):
     finally:
         shutil.rmtree(folder)
     return made, job.cut
+
+
+class Endless(Ranges):
+    """The numbers from the first on; nobody knows where they end."""
+
+    def create_tracker(self, restriction):
+        return Unbounded(restriction)
+
+
+class Unbounded(OffsetRestrictionTracker):
+    def is_bounded(self):
+        return False
+
+
+class Read(beam.DoFn):
+    @beam.DoFn.unbounded_per_element()
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Endless())):
+        position = tracker.current_restriction().start
+        for _ in range(3):
+            if not tracker.try_claim(position):
+                return
+            yield position
+            position += 1
+        tracker.defer_remainder(Duration(1))
+
+
+@settings(max_examples=10, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(st.integers(1, 9), st.lists(st.integers(0, 40), max_size=4))
+def test_a_source_that_was_cut_is_never_read_on(drain_after, lives) -> None:
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    numbers = pipeline | beam.Create([(0, 10**9)]) | beam.ParDo(Read())
+    shuffled = numbers | beam.Reshuffle() | beam.Map(lambda number: (number,))
+    _ = shuffled | "Count" >> beam.Map(count)
+    folder = tempfile.mkdtemp(prefix="checkpoints-")
+    job = Job(plan_of(pipeline), folder, 2, drain_after, LeapingClock())
+    try:
+        made = next(made for steps in [*lives, None] if (made := job.live(steps)) is not None)
+    finally:
+        shutil.rmtree(folder)
+    assert made == (job.made_at_cut or {})
+    assert set(made.values()) <= {1}
 
 
 def read(script, events):
