@@ -63,6 +63,9 @@ SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
+    # Tests write records of any time, such as 1970.
+    "log.retention.ms": "-1",
+    "log.message.timestamp.before.max.ms": "9223372036854775807",
     # A broker that was killed can come back only when its session has ended: 9 s by default.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "400",

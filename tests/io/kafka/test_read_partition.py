@@ -186,7 +186,8 @@ def test_records_that_were_deleted_before_they_were_read_are_an_error(kafka, dof
     with pytest.raises(KafkaDataLost) as lost:
         process(dofn(), FIRST, OffsetRange(2, NO_END))
     assert str(lost.value).startswith(
-        "t[0]: offset 2 is to be read next, but there are only those from 6 to 8."
+        "t[0]: offset 2 is to be read next, but the first one that there is, is 6, and the next "
+        "one will be 9."
     )
     assert "on_lost='skip'" in str(lost.value)
 

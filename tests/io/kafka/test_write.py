@@ -117,7 +117,7 @@ def test_a_bundle_fails_if_brokers_do_not_take_its_records(kafka):
     bundle(dofn, (b"k", b"2"))
     assert kafka.values("out") == [b"2"]
     dofn.teardown()
-    assert kafka.opened == kafka.closed == 1
+    assert kafka.opened == kafka.closed == 2
 
 
 def test_what_a_bundle_has_sent_that_was_given_up_is_not_part_of_the_next_one(kafka):

@@ -158,7 +158,7 @@ class Sink(Protocol):
             Where the records are that were sent since the last call, if the sink was opened so.
 
         Raises:
-            KafkaWriteFailed: some are not.
+            KafkaWriteFailed: some are not. The sink is of no use then, but to be closed.
         """
 
     def forget(self) -> None:

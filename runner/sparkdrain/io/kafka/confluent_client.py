@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import Counter
 from itertools import groupby
 from operator import methodcaller
@@ -26,6 +28,7 @@ from sparkdrain.io.kafka.errors import (
     KafkaUnreachable,
     KafkaWriteFailed,
 )
+from sparkdrain.io.kafka.quiet_log import OncePerMinute
 from sparkdrain.io.kafka.settings import Settings, for_rdkafka
 from sparkdrain.io.kafka.topics import matching
 
@@ -34,12 +37,15 @@ if TYPE_CHECKING:
 
 # How long a question may take; a broker that restarts is back by then. Seconds.
 _PATIENCE: Final = 60.0
-_ANSWER: Final = 10.0
+_ANSWER: Final = 5.0
 # It insists on a group, even where none is used.
 _NO_GROUP: Final = "sparkdrain-without-a-group"
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 _MOST_QUEUED: Final = 500_000
+
+LOGGER: Final = logging.getLogger("sparkdrain.io.kafka.librdkafka")
+LOGGER.addFilter(OncePerMinute(time.monotonic))
 
 _REFUSALS: Final = frozenset(
     {
@@ -111,7 +117,7 @@ class ConfluentCatalog:
     def __init__(self, servers: str, config: Mapping[str, Any]) -> None:
         self._servers = servers
         self._problems = Problems()
-        self._consumer = ck.Consumer({**config, "error_cb": self._problems})
+        self._consumer = ck.Consumer({**config, "error_cb": self._problems}, logger=LOGGER)
 
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
         """See ``Catalog``."""
@@ -173,6 +179,7 @@ class ConfluentCatalog:
                 return question()
             except KafkaException as raised:
                 error = raised.args[0]
+                self._consumer.poll(0)  # which is when it tells why
                 refused = self._problems.refusal or error
                 if refused.code() in _REFUSALS or not may_pass(error):
                     raise failure(self._servers, refused) from raised
@@ -205,7 +212,7 @@ class ConfluentRecords:
     def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
         self._servers = servers
         self._problems = Problems()
-        self._consumer = ck.Consumer({**config, "error_cb": self._problems})
+        self._consumer = ck.Consumer({**config, "error_cb": self._problems}, logger=LOGGER)
         self._headers = headers
         self._followed: set[Partition] = set()
 
@@ -306,7 +313,8 @@ class ConfluentSink:
         self._servers = servers
         self._problems = Problems()
         only_errors = {"delivery.report.only.error": not tell}
-        self._producer = ck.Producer({**config, **only_errors, "error_cb": self._problems})
+        config = {**config, **only_errors, "error_cb": self._problems}
+        self._producer = ck.Producer(config, logger=LOGGER)
         self._failures: Counter[tuple[str, str]] = Counter()
         self._arrived: dict[Partition, Sent] = {}
         self._partitions: dict[str, int] = {}

@@ -134,10 +134,10 @@ class PartitionReader(beam.DoFn):
                 self._lost.inc(earliest - offset)
                 return self._shared.intake.take(partition, earliest, wait)
             msg = (
-                f"{partition}: offset {offset} is to be read next, but there are only those from "
-                f"{earliest} to {latest - 1}. Records were deleted before they were read, or the "
-                "topic was made anew. Keep records longer (retention.ms), or pass on_lost='skip' "
-                "to go on with the first one that there is."
+                f"{partition}: offset {offset} is to be read next, but the first one that there "
+                f"is, is {earliest}, and the next one will be {latest}. Records were deleted "
+                "before they were read, or the topic was made anew. Keep records longer "
+                "(retention.ms), or pass on_lost='skip' to go on with the first one that there is."
             )
             raise KafkaDataLost(msg) from error
 

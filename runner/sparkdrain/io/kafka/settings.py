@@ -107,7 +107,10 @@ def settings(
 
 def for_kafka_python(config: Mapping[str, Any]) -> dict[str, Any]:
     """The same settings under kafka-python's names."""
-    return {_TO_PYTHON.get(name, name.replace(".", "_")): value for name, value in config.items()}
+    found = {_TO_PYTHON.get(name, name.replace(".", "_")): value for name, value in config.items()}
+    if found.get("compression_type") == "none":
+        found["compression_type"] = None
+    return found
 
 
 def for_rdkafka(config: Mapping[str, Any]) -> dict[str, Any]:

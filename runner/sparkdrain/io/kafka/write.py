@@ -10,7 +10,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.errors import BadOption
 from sparkdrain.io.kafka import choose
-from sparkdrain.io.kafka.errors import KafkaWriteFailed
+from sparkdrain.io.kafka.errors import KafkaFailed, KafkaWriteFailed
 from sparkdrain.io.kafka.records import ProducerRecord, Written
 from sparkdrain.io.kafka.settings import settings
 
@@ -191,7 +191,11 @@ class Send(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """See Beam's."""
         assert self._sink is not None
-        arrived = self._sink.flush()
+        try:
+            arrived = self._sink.flush()
+        except KafkaFailed:
+            self.teardown()
+            raise
         self._written.inc(self._sent)
         self._sent = 0
         for sent in arrived:
