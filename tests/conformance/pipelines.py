@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import time
+import uuid
+from typing import Final, Literal
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkdrain import SparkDrainRunner
+from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.stores import STORES
+from sparkdrain.drain import records
+from sparkdrain.drain.notification import DrainNotification
 
 Switch = Literal["on", "off"]
+_STORE: Final = "memory:conformance"
 
 
 def flags(compiled: Switch) -> list[str]:
@@ -31,7 +38,16 @@ class OnSparkDrain:
         return PipelineOptions(flags(self.compiled))
 
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
+        options = self.create_options()
         if is_drain:
-            msg = "pipelines cannot be drained yet"
-            raise NotImplementedError(msg)
-        return beam.Pipeline(SparkDrainRunner(), self.create_options())
+            options = PipelineOptions([*flags(self.compiled), *drained_from_the_start()])
+        return beam.Pipeline(SparkDrainRunner(), options)
+
+
+def drained_from_the_start() -> list[str]:
+    """Options of a pipeline that somebody has asked to drain before it begins."""
+    run_id = str(uuid.uuid4())
+    store = STORES.open(parse(_STORE))
+    records.write(store, DrainNotification.create(run_id, time.time_ns() // 1000))
+    store.close()
+    return ["--streaming", f"--run_id={run_id}", f"--metadata_store={_STORE}"]

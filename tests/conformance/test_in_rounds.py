@@ -9,6 +9,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 from in_rounds import use
 from pipelines import OnSparkDrain
+from splits import obey_split_managers
 
 from sparkdrain.jobs.server import JobServer
 from tests.support.rounds_engine import RoundsEngine
@@ -79,6 +80,25 @@ class _FnApiRunnerSuite(OnSparkDrain, fn_runner_test.FnApiRunnerTest):
 
 FnApiRunnerSuiteInRounds = _in_rounds(_FnApiRunnerSuite, "FnApiRunnerSuiteInRounds")
 FnApiRunnerSuiteInRounds.__test__ = True
+
+
+class FnApiRunnerSplitSuiteInRounds(OnSparkDrain, fn_runner_test.FnApiRunnerSplitTest):
+    """Of Beam's tests of splits, those about restrictions: in one slot, as one bundle."""
+
+    # Elements that are no restrictions are never split here: rounds are short.
+    test_checkpoint = test_split_half = test_split_crazy = test_time_based_split_manager = None
+    test_nosplit = None
+
+    @pytest.fixture(autouse=True)
+    def _splits(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        obey_split_managers(monkeypatch)
+        server = JobServer(RoundsEngine(slots=1), "")
+        server.start()
+        use(server, monkeypatch)
+        yield
+        server.stop()
+
+
 for _module, _names in _SUITES.items():
     for _name in _names:
         _suite = getattr(importlib.import_module(f"apache_beam.{_module}"), _name)

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PortableOptions
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from apache_beam.runners.portability import portable_runner, portable_runner_test
-from pipelines import OnSparkDrain
+from apache_beam.runners.portability.fn_api_runner.fn_runner_test import FnApiRunnerTest
+from pipelines import OnSparkDrain, drained_from_the_start, flags
 
 from sparkdrain.jobs.local import local_server
+
+_Beams = FnApiRunnerTest
+del FnApiRunnerTest  # else pytest would collect it
 
 
 class PortableRunnerSuite(OnSparkDrain, portable_runner_test.PortableRunnerTest):
     """With compiled stages."""
+
+    # Beam skips these, since "portable runners don't support drain yet".
+    test_draining_sdf_with_sdf_initiated_checkpointing = (
+        _Beams.test_draining_sdf_with_sdf_initiated_checkpointing
+    )
+    test_sdf_default_truncate_when_bounded = _Beams.test_sdf_default_truncate_when_bounded
+    test_sdf_default_truncate_when_unbounded = _Beams.test_sdf_default_truncate_when_unbounded
+    test_sdf_with_truncate = _Beams.test_sdf_with_truncate
 
 
 @pytest.mark.slow
@@ -28,6 +40,8 @@ class BeamsClientSuite(PortableRunnerSuite):
 
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
         options = self.create_options()
+        if is_drain:
+            options = PipelineOptions([*flags(self.compiled), *drained_from_the_start()])
         portable = options.view_as(PortableOptions)
         portable.job_endpoint = local_server().endpoint
         portable.environment_type = "beam:env:embedded_python:v1"

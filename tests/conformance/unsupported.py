@@ -8,7 +8,6 @@ from __future__ import annotations
 # Ends of suites' names that say how they are run.
 HOW = ("Compiled", "Not", "InRounds", "OnSpark")
 
-_DRAIN = "needs drain"
 _LAST_PANES = "what no trigger took comes with the last pane, see docs/decisions/0011-last-panes.md"
 _NO_PROTO = "Beam's model, as it is sent to runners, does not have this timestamp combiner"
 _MILLIS = "it expects a time in microseconds of a GroupByKey, where encoded times are milliseconds"
@@ -16,11 +15,6 @@ _COMPATIBLE = "a Reshuffle keeps pane information, whatever version of Beam it i
 _DIRECT = "PairWithTiming has no URN: only the runner that is built into Beam can carry it out"
 
 UNSUPPORTED: dict[str, str] = {
-    # The portable suite skips these by itself.
-    "FnApiRunnerSuite.test_draining_sdf_with_sdf_initiated_checkpointing": _DRAIN,
-    "FnApiRunnerSuite.test_sdf_default_truncate_when_bounded": _DRAIN,
-    "FnApiRunnerSuite.test_sdf_default_truncate_when_unbounded": _DRAIN,
-    "FnApiRunnerSuite.test_sdf_with_truncate": _DRAIN,
     "LeaderBoardTest.test_leader_board_users": _LAST_PANES,
     "TriggerPipelineTest.test_after_count": _LAST_PANES,
     "TestStreamTranscriptTest.test_timestamp_combiner_custom_timestamping_earliest_1": _NO_PROTO,

@@ -15,6 +15,7 @@ from sparkdrain.stages.spark_error import of_failure
 from tests.support.in_memory_rounds import InMemoryRounds
 
 if TYPE_CHECKING:
+    from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.types import CancelToken
 
 
@@ -31,11 +32,18 @@ class RoundsEngine:
         check(pipeline, streaming=True)
 
     def execute(
-        self, pipeline: Any, settings: Any, *, cancel: CancelToken, **others: Any
+        self,
+        pipeline: Any,
+        settings: Any,
+        *,
+        cancel: CancelToken,
+        drain: DrainSignal,
+        **others: Any,
     ) -> Outcome:
         del settings, others
         rounds = InMemoryRounds(translate(pipeline, streaming=True), **self._how)
         rounds.loop.cancel = cancel
+        rounds.loop.drain = drain
         try:
             try:
                 rounds.run_to_end()
@@ -48,4 +56,4 @@ class RoundsEngine:
             for report in rounds.schedule.reports()
             for info in report.metrics
         )
-        return Outcome(infos, infos)
+        return Outcome(infos, infos, drained=rounds.schedule.is_drained())
