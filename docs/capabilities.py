@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2 as runner_api
 
 from sparkdrain.environment import default_environment
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph.check import check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
@@ -60,13 +61,22 @@ class Group:
 
 
 def _row(name: str, *tests: str) -> Capability:
-    """A row; each text lists tests of Beam's, or of the file that it begins with."""
+    """A row; each text lists tests of Beam's, or of the file that it begins with.
+
+    Tests of Beam's that are not in its suites for portable runners are listed with their suite.
+    """
     found: list[str] = []
     for text in tests:
         path, colon, listed = text.partition(": ")
-        names = listed.split() if colon else text.split()
-        found += [f"{path}.py::test_{test}" if colon else f"test_{test}" for test in names]
+        if colon:
+            found += [f"{path}.py::test_{test}" for test in listed.split()]
+        else:
+            found += [".".join((*suite, f"test_{test}")) for *suite, test in _split(text)]
     return Capability(name, tuple(found))
+
+
+def _split(text: str) -> Iterator[list[str]]:
+    return (test.split(".") for test in text.split())
 
 
 _TRANSFORMS = (
@@ -124,6 +134,12 @@ _TRANSFORMS = (
         "Reshuffle and Redistribute, as one exchange",
         "reshuffle reshuffle_preserves_timestamps reshuffle_after_custom_window",
         f"{FEATURES}transforms: exchanges",
+    ),
+    _row(
+        "Reshuffle with the pane information, or the times, of Beam's direct runner",
+        "ReshuffleTest.reshuffle_default_window_preserves_metadata_1 "
+        "ReshuffleTest.reshuffle_custom_window_preserves_metadata_0 "
+        "ReshuffleTest.reshuffle_custom_window_preserves_metadata_1",
     ),
     _row("Wait.on", f"{FEATURES}transforms: wait_on_holds_elements_back_until_the_other_is_done"),
     _row(
@@ -193,10 +209,21 @@ _WINDOWS = (
     ),
     _row(
         "Every trigger, pane and lateness of unbounded input, as Beam's own transcripts have it",
+        "TriggerPipelineTest.after_processing_time TriggerPipelineTest.after_count_streaming "
+        "TestStreamTranscriptTest.fixed_default_late_data",
         f"{PANES}transcripts: a_transcript_comes_out_as_beam_wrote_it",
         f"{PANES}against_beam: panes_of_windows_are_those_of_beams_driver "
         "panes_of_sessions_are_those_of_beams_driver",
         f"{PANES}processing_time: a_pane_comes_so_long_after_its_first_element",
+    ),
+    _row(
+        "Losing what no trigger took when its window ends, as Beam's runners in Python do",
+        "TriggerPipelineTest.after_count LeaderBoardTest.leader_board_users "
+        "ReshuffleTest.reshuffle_window_fn_preserved ReshuffleTest.reshuffle_windows_unchanged",
+    ),
+    _row(
+        "The timestamp combiner that Beam keeps from runners (OUTPUT_AT_EARLIEST_TRANSFORMED)",
+        "TestStreamTranscriptTest.timestamp_combiner_custom_timestamping_earliest_1",
     ),
     _row(
         "Streaming results are those of batch, whatever fails",
@@ -205,8 +232,20 @@ _WINDOWS = (
     ),
     _row(
         "TestStream",
-        "multi_triggered_gbk_side_input deduplication_in_different_windows "
-        "combiner_earliest combiner_latest",
+        "multi_triggered_gbk_side_input combiner_earliest combiner_latest "
+        "DeduplicateTest.deduplication_in_different_windows TestStreamTest.multiple_outputs "
+        "TestStreamTest.basic_execution_sideinputs_fixed_windows "
+        "TestStreamTest.basic_execution_with_service",
+    ),
+    _row(
+        "A stream written down as a TestStream (ReverseTestStream)",
+        "ReverseTestStreamTest.basic_execution ReverseTestStreamTest.windowing "
+        "ReverseTestStreamTest.basic_execution_in_records_format",
+    ),
+    _row(
+        "Elements dropped as late are counted and shown",
+        f"{ROUNDS}late: every_step_counts_what_it_dropped_once",
+        f"{ROUNDS}tell: says_how_much_came_too_late",
     ),
 )
 
@@ -221,6 +260,8 @@ _SOURCES = (
     _row(
         "Beam's UnboundedSource, PeriodicImpulse",
         "unbounded_source_read",
+        "EndToEndTest.eof_lets_event_time_window_fire "
+        "PeriodicSequenceTest.periodicsequence_outputs_valid_sequence",
         f"{ROUNDS}restrictions_of_beam: an_unbounded_source_is_read_once_and_to_its_end "
         "periodic_impulse_is_on_time_and_ends",
     ),
@@ -234,6 +275,10 @@ _SOURCES = (
         "A source whose watermark goes back is held, and named",
         f"{ROUNDS}restrictions: a_source_whose_watermark_goes_back_is_held_and_named_once "
         "a_restriction_that_claims_nothing_for_long_is_named",
+    ),
+    _row(
+        "A source that has nothing to give costs next to nothing",
+        f"{ROUNDS}resting: who_has_nothing_is_asked_five_times_a_second_and_gives_what_comes_then",
     ),
 )
 
@@ -395,19 +440,25 @@ GROUPS = (
 
 
 def unsupported() -> dict[str, str]:
-    """Each test of Beam's that does not pass, without its suite, and the reason."""
+    """Each test of Beam's that does not pass, and the reason.
+
+    Without its suite if that is the one that all portable runners share.
+    """
     listed = runpy.run_path(str(ROOT / "tests/conformance/unsupported.py"))["UNSUPPORTED"]
-    return {test.rpartition(".")[2]: reason for test, reason in listed.items()}
+    return {test.removeprefix("FnApiRunnerSuite."): reason for test, reason in listed.items()}
 
 
 def refusals() -> dict[str, str]:
     """What is refused before anything runs: pipelines, each with the words that come back."""
-    return {name: _refusal(build()) for name, build in _REFUSED.items()}
+    refused = {name: _refusal(build()) for name, build in _REFUSED.items()}
+    return refused | {
+        name: _refusal(build(), streaming=True) for name, build in _REFUSED_IN_STREAMING.items()
+    }
 
 
-def _refusal(pipeline: beam_runner_api_pb2.Pipeline) -> str:
+def _refusal(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False) -> str:
     try:
-        check(pipeline)
+        check(pipeline, streaming=streaming)
     except Unsupported as refusal:
         return str(refusal)
     msg = "this pipeline is not refused any more: take it out of docs/capabilities.py"
@@ -429,6 +480,16 @@ def _with_urn(urn: str) -> beam_runner_api_pb2.Pipeline:
     return pipeline
 
 
+def _with_stable_input() -> beam_runner_api_pb2.Pipeline:
+    pipeline = _proto("Pay" >> beam.Create([1], reshuffle=False))
+    for transform in pipeline.components.transforms.values():
+        if transform.spec.urn == common_urns.primitives.PAR_DO.urn:
+            payload = runner_api.ParDoPayload.FromString(transform.spec.payload)
+            payload.requires_stable_input = True
+            transform.spec.payload = payload.SerializeToString()
+    return pipeline
+
+
 def _requiring(urn: str) -> beam_runner_api_pb2.Pipeline:
     pipeline = _proto(beam.Impulse())
     pipeline.requirements.append(urn)
@@ -444,4 +505,7 @@ _REFUSED: dict[str, Callable[[], Any]] = {
     "Requirements that Beam may add": lambda: _requiring(
         common_urns.requirements.REQUIRES_ON_WINDOW_EXPIRATION.urn
     ),
+}
+_REFUSED_IN_STREAMING: dict[str, Callable[[], Any]] = {
+    "Stable input in streaming": _with_stable_input,
 }

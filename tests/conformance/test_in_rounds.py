@@ -19,19 +19,21 @@ if TYPE_CHECKING:
 
 # Triggers, panes, TestStream, state and timers, sources that poll, side inputs: module -> suites.
 _SUITES: Final = {
-    "examples.complete.game.leader_board_test": ("LeaderBoardTest",),
-    "examples.cookbook.ordered_window_elements.streaming_test": ("OrderedWindowElementsTest_0",),
-    "io.unbounded_source_test": ("EndToEndTest",),
-    "io.watch_test": ("WatchEndToEndTest",),
-    "runners.direct.sdf_direct_runner_test": ("SDFDirectRunnerTest",),
-    "testing.test_stream_test": ("TestStreamTest", "ReverseTestStreamTest"),
-    "transforms.deduplicate_test": ("DeduplicateTest",),
-    "transforms.periodicsequence_test": ("PeriodicSequenceTest", "PeriodicImpulseTest"),
-    "transforms.sideinputs_test": ("SideInputsTest",),
-    "transforms.trigger_test": ("TriggerPipelineTest", "TestStreamTranscriptTest"),
-    "transforms.userstate_test": ("StatefulDoFnOnDirectRunnerTest",),
-    "transforms.util_test": ("ReshuffleTest",),
-    "transforms.window_test": ("WindowTest",),
+    "apache_beam.examples.complete.game.leader_board_test": ("LeaderBoardTest",),
+    "apache_beam.examples.cookbook.ordered_window_elements.streaming_test": (
+        "OrderedWindowElementsTest_0",
+    ),
+    "apache_beam.io.unbounded_source_test": ("EndToEndTest",),
+    "apache_beam.io.watch_test": ("WatchEndToEndTest",),
+    "apache_beam.runners.direct.sdf_direct_runner_test": ("SDFDirectRunnerTest",),
+    "apache_beam.testing.test_stream_test": ("TestStreamTest", "ReverseTestStreamTest"),
+    "apache_beam.transforms.deduplicate_test": ("DeduplicateTest",),
+    "apache_beam.transforms.periodicsequence_test": ("PeriodicSequenceTest", "PeriodicImpulseTest"),
+    "apache_beam.transforms.sideinputs_test": ("SideInputsTest",),
+    "apache_beam.transforms.trigger_test": ("TriggerPipelineTest", "TestStreamTranscriptTest"),
+    "apache_beam.transforms.userstate_test": ("StatefulDoFnOnDirectRunnerTest",),
+    "apache_beam.transforms.util_test": ("ReshuffleTest",),
+    "apache_beam.transforms.window_test": ("WindowTest",),
 }
 
 
@@ -101,6 +103,6 @@ class FnApiRunnerSplitSuiteInRounds(OnSparkDrain, fn_runner_test.FnApiRunnerSpli
 
 for _module, _names in _SUITES.items():
     for _name in _names:
-        _suite = getattr(importlib.import_module(f"apache_beam.{_module}"), _name)
+        _suite = getattr(importlib.import_module(_module), _name)
         globals()[f"{_name}InRounds"] = _in_rounds(_suite, f"{_name}InRounds")
 del _suite

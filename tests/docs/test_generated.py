@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,16 +37,26 @@ def test_a_test_of_ours_that_shows_a_capability_is_there(test):
 
 
 def test_tests_of_beams_that_show_a_capability_are_run_by_the_conformance_suites():
-    assert {test for test in TESTS if "::" not in test} <= set(beams_tests_that_are_run())
+    # A test with parameters has their number in its name.
+    listed = {re.sub(r"_\d$", "", test) for test in TESTS if "::" not in test}
+    assert listed <= {*beams_tests_that_are_run(), *beams_transcripts()}
 
 
 def beams_tests_that_are_run():
+    """Their names, and those with their suites."""
     suites = "\n".join(path.read_text() for path in (ROOT / "tests/conformance").glob("test_*.py"))
     for module in {*re.findall(r'"(apache_beam\.\S+_test)"', suites), *SUITES}:
         source = Path(find_spec(module).origin).read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.FunctionDef) and not any(map(skips, node.decorator_list)):
-                yield node.name
+        for suite in ast.walk(ast.parse(source)):
+            for node in suite.body if isinstance(suite, ast.ClassDef) else ():
+                if isinstance(node, ast.FunctionDef) and not any(map(skips, node.decorator_list)):
+                    yield from (node.name, f"{suite.name}.{node.name}")
+
+
+def beams_transcripts():
+    text = (files("apache_beam") / "testing/data/trigger_transcripts.yaml").read_text()
+    for name in re.findall(r"^name: (\w+)", text, re.MULTILINE):
+        yield f"TestStreamTranscriptTest.test_{name}"
 
 
 def skips(decorator):
