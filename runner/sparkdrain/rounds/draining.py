@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.graph.plan import Edge
-    from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.rounds.inputs import Input, Turn
     from sparkdrain.rounds.messages import DrainOrder, RoundHeader
     from sparkdrain.rounds.shard import RoundShard
     from sparkdrain.shuffle.blocks import Block
@@ -181,6 +181,8 @@ class Draining:
             if edge is None:
                 continue  # what the driver gives is given once
             blocks = self._blocks.pop(edge, None)
+            if blocks is None and turn.budget.is_spent() and _is_behind(input_, turn.now):
+                continue  # what would have happened anyway comes first
             for payload in () if blocks is None else blocks.drain():
                 input_.take(memoryview(payload))
             seconds.append(
@@ -229,6 +231,11 @@ class Draining:
     def drained(self) -> tuple[bool, ...]:
         """Of each stage whether it is drained."""
         return tuple(self._drained)
+
+
+def _is_behind(input_: Input, now: int) -> bool:
+    wake = input_.wake()
+    return wake is not None and wake <= now
 
 
 def _edges_of(shard: RoundShard) -> list[int]:
