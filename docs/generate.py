@@ -55,8 +55,8 @@ _CAPABILITY_HEAD = f"""{_NOTE}
 # What this runner can do
 
 In batch and in streaming. Each row rests on the tests named in it. Those without a path are Beam's
-own, run against this runner by `tests/conformance`, as batch jobs and in rounds; one that is expected
-to fail and passes fails the suite, so the table cannot stay behind.
+own, run against this runner by `tests/conformance`, as batch jobs and in rounds; one that is
+expected to fail and passes fails the suite, so the table cannot stay behind.
 """
 
 _REFUSED_HEAD = """
