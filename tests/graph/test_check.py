@@ -88,9 +88,10 @@ def _stable(proto):
     return proto
 
 
-def test_stable_input_is_offered_in_batch_and_refused_in_streaming():
+def test_stable_input_is_offered_in_batch_and_with_checkpoints():
     proto = _stable(_proto(_numbers))
     check(proto)
     names = r"^'Map\(.*beam:transform:pardo:v1.*beam:requirement:pardo:stable_input:v1.*batch"
     with pytest.raises(Unsupported, match=names):
         check(proto, streaming=True)
+    check(proto, streaming=True, durable=True)

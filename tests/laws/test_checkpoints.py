@@ -6,9 +6,12 @@ counts once.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import time
+from random import SystemRandom
+from typing import ClassVar
 
 import apache_beam as beam
 import pytest
@@ -22,6 +25,7 @@ from hypothesis import strategies as st
 from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
+from sparkdrain.io.stable import StableParDo
 from sparkdrain.rounds import open_slot
 from sparkdrain.rounds.durable import DurableJob
 from tests.support.in_memory import run_in_memory
@@ -198,6 +202,56 @@ def test_a_job_that_dies_while_it_is_drained_makes_all_of_what_it_had_read_once(
     batch = beam.Pipeline(options=PipelineOptions([]))
     build(batch, created(read(script, cut)), windowing, each, grouped)
     assert made == results(run_in_memory(batch, 2))
+
+
+class Effects(beam.DoFn):
+    """Has effects outside of the job: all that it sees, and in which life."""
+
+    SEEN: ClassVar[list] = []
+
+    def process(self, element):
+        Effects.SEEN.append(element)
+        yield element
+
+
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+)
+@given(
+    streams(),
+    st.sampled_from(["fixed", "global"]),
+    st.lists(st.sampled_from(["sum per key", "state"]), max_size=1),
+    st.integers(1, 2),
+    st.none() | st.integers(0, 12),
+    st.lists(st.integers(0, 60), max_size=4),
+)
+def test_what_requires_stable_input_never_sees_what_did_not_come_to_be(
+    stream, windowing, grouped, slots, drain_after, lives
+) -> None:
+    _, script = stream
+
+    def unstable(element):
+        # Another one each time, as what a service outside answers.
+        return element[0], (element[1], SystemRandom().random())
+
+    def pipe(collection):
+        made = collection | "Unstable" >> beam.Map(unstable)
+        seen = made | StableParDo(Effects()) | "Plain" >> beam.MapTuple(lambda k, v: (k, v[0]))
+        _ = made | "Kept" >> beam.Map(count)
+        return seen
+
+    streaming = beam.Pipeline(options=PipelineOptions([]))
+    build(streaming, lambda p: pipe(streamed(script)(p)), windowing, [], grouped)
+    Effects.SEEN.clear()
+    made, _ = made_in(lives, plan_of(streaming), slots, drain_after)
+    # What came to be is what checkpoints have: the metrics.
+    rows = map(json.loads, made)
+    kept = {(key, *value) for key, value, _ in rows if isinstance(value, list)}
+    assert {(key, *value) for key, value in Effects.SEEN} == kept
 
 
 def made_in(lives, plan, slots, drain_after=None):

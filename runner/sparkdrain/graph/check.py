@@ -37,12 +37,15 @@ _ENVIRONMENTS = frozenset(
 _UNBOUNDED = beam_runner_api_pb2.IsBounded.UNBOUNDED
 
 
-def check(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False) -> None:
+def check(
+    pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False, durable: bool = False
+) -> None:
     """Raise ``Unsupported``, naming transform, URN and alternative, if the job cannot run.
 
     Args:
         pipeline: as it was submitted.
         streaming: whether it would run in rounds, see ``mode.is_streaming``.
+        durable: whether it would make checkpoints.
     """
     for requirement in pipeline.requirements:
         if requirement not in _REQUIREMENTS:
@@ -50,7 +53,7 @@ def check(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False) ->
             raise Unsupported(msg)
     leaves = list(_leaves(pipeline))
     for transform in leaves:
-        _check_transform(transform, pipeline.components, streaming=streaming)
+        _check_transform(transform, pipeline.components, streaming=streaming, durable=durable)
     for transform in () if streaming else leaves:
         _check_bounded(transform, pipeline.components)
 
@@ -75,6 +78,7 @@ def _check_transform(
     components: beam_runner_api_pb2.Components,
     *,
     streaming: bool,
+    durable: bool,
 ) -> None:
     name, urn = transform.unique_name, transform.spec.urn
     if urn == urns.TEST_STREAM:
@@ -89,7 +93,7 @@ def _check_transform(
     if transform.environment_id:
         _check_environment(name, components.environments[transform.environment_id])
     if urn == urns.PAR_DO:
-        _check_par_do(name, transform, streaming=streaming)
+        _check_par_do(name, transform, streaming=streaming, durable=durable)
 
 
 def _check_test_stream(name: str, *, streaming: bool) -> None:
@@ -127,16 +131,30 @@ def _check_bounded(
         raise Unsupported(msg)
 
 
-def _check_par_do(name: str, transform: beam_runner_api_pb2.PTransform, *, streaming: bool) -> None:
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    if payload.requires_stable_input and streaming:
+def _check_stable_input(
+    name: str, payload: beam_runner_api_pb2.ParDoPayload, *, durable: bool
+) -> None:
+    if payload.restriction_coder_id:
         msg = (
-            f"{name!r} ({urns.PAR_DO}) requires stable input ({_STABLE_INPUT}), which a streaming "
-            "job does not give: a round that is run again may bring other elements. Have it do "
-            "the same if it sees an element again, and leave the requirement out, or run the job "
-            "as a batch"
+            f"{name!r} ({urns.PAR_DO}) is splittable and requires stable input ({_STABLE_INPUT}), "
+            "which do not go together here: put what requires it into a ParDo behind this one"
         )
         raise Unsupported(msg)
+    if not durable:
+        msg = (
+            f"{name!r} ({urns.PAR_DO}) requires stable input ({_STABLE_INPUT}), which a streaming "
+            "job gives with checkpoints: its elements wait until one has them. Give "
+            "--checkpoint_dir, or run the job as a batch"
+        )
+        raise Unsupported(msg)
+
+
+def _check_par_do(
+    name: str, transform: beam_runner_api_pb2.PTransform, *, streaming: bool, durable: bool
+) -> None:
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    if payload.requires_stable_input and streaming:
+        _check_stable_input(name, payload, durable=durable)
     domains = beam_runner_api_pb2.TimeDomain
     for tag, timer in payload.timer_family_specs.items():
         if timer.time_domain not in (domains.EVENT_TIME, domains.PROCESSING_TIME):

@@ -42,6 +42,8 @@ class Edge:
     """SIDE and BROADCAST only: the consumers look values up by key."""
     time_sorted: bool = False
     """KEYED only: the elements of a key are handed out in time order."""
+    stable: bool = False
+    """Streaming: elements wait until a checkpoint has them."""
     step: str = ""
     """Where what comes too late is dropped: the GroupByKey, or who reads the edge."""
 

@@ -12,6 +12,7 @@ _SIDES = 1 << 30
 _PARKED = _EDGES | _SIDES
 _TRUNCATED = _EDGES | 1 << 29
 _OF_DRAIN = _TRUNCATED | 1 << 28
+_STABLE = _PARKED | 1 << 29
 DRAIN_STATE_ID = _SIDES | 1 << 29
 """For what a slot remembers of a drain."""
 
@@ -29,6 +30,11 @@ def side_state_id(edge: EdgeId) -> int:
 def parked_state_id(edge: EdgeId) -> int:
     """For elements that came on an edge and wait for side inputs."""
     return _PARKED | edge
+
+
+def stable_state_id(edge: EdgeId) -> int:
+    """For elements that came on an edge and wait for a checkpoint."""
+    return _STABLE | edge
 
 
 def truncated_state_ids(edge: EdgeId) -> tuple[int, int]:

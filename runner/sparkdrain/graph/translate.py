@@ -53,17 +53,19 @@ class Transform:
     """Streaming: takes restrictions, which the runner keeps between rounds."""
     gated: bool = False
     """Streaming: elements may have to wait for side inputs."""
+    stable: bool = False
+    """Streaming: elements wait for a checkpoint."""
     level: int = 0
 
     @property
     def cut(self) -> bool:
         """Whether its main input never comes from a transform of the same stage."""
-        return self.keyed or self.restrictions or self.gated
+        return self.keyed or self.restrictions or self.gated or self.stable
 
     @property
     def own_edge(self) -> str:
         """Set if no other transform may read the edge of its main input."""
-        return self.id if self.restrictions or self.gated else ""
+        return self.id if self.restrictions or self.gated or self.stable else ""
 
     @property
     def inputs(self) -> list[tuple[str, PCollectionId]]:
@@ -99,9 +101,18 @@ def translate(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False
         for transform in transforms:
             transform.restrictions = transform.proto.spec.urn == urns.PROCESS_RESTRICTIONS
             transform.gated = bool(transform.side_tags)
+            transform.stable = requires_stable_input(transform.proto)
     ordered = _topological(transforms)
     _place(ordered)
     return _Planner(components, ordered).plan()
+
+
+def requires_stable_input(proto: beam_runner_api_pb2.PTransform) -> bool:
+    """Whether a transform must never see other elements when it is run again."""
+    if proto.spec.urn not in urns.PAR_DO_LIKE:
+        return False
+    payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    return bool(payload.requires_stable_input)
 
 
 def optimize(
@@ -370,6 +381,7 @@ class _Planner:
             LevelIndex(consumer.level),
             multimap,
             time_sorted,
+            consumer.stable and tag not in consumer.side_tags,
             source.id if kind is EdgeKind.GROUP else consumer.id,
         )
         self._edge_ids[key] = edge.id

@@ -94,7 +94,8 @@ class SparkEngine:
         from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
-        check(pipeline, streaming=is_streaming(pipeline, settings))
+        durable = bool(settings.checkpoint_dir)
+        check(pipeline, streaming=is_streaming(pipeline, settings), durable=durable)
 
     def execute(
         self,

@@ -66,6 +66,9 @@ class Checkpoints(Protocol):
     def committed(self, reports: Sequence[RoundReport], now: int) -> None:
         """The round that had the last orders was committed."""
 
+    def hurry(self) -> None:
+        """The job waits for the next one."""
+
     def cut(self, drain: bytes) -> None:
         """The job is to be drained: a checkpoint is wanted, at once, that says so."""
 
@@ -91,6 +94,9 @@ class NoCheckpoints:
         return Orders()
 
     def committed(self, reports: Sequence[RoundReport], now: int) -> None:
+        """See ``Checkpoints``."""
+
+    def hurry(self) -> None:
         """See ``Checkpoints``."""
 
     def cut(self, drain: bytes) -> None:
@@ -196,6 +202,11 @@ class Checkpointing:
         reports = {(report.level, report.slot): report for report in schedule.reports()}
         cut = Cut(self._number, schedule.number, play, self._finishing, self._drain, reports, {})
         self._flight = _Flight(cut, now, set(reports))
+
+    def hurry(self) -> None:
+        """See ``Checkpoints``."""
+        if self._flight is None:
+            self._urgent = self._dirty = True
 
     def cut(self, drain: bytes) -> None:
         """See ``Checkpoints``."""

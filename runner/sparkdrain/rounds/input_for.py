@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparkdrain.graph.plan import EdgeKind
-from sparkdrain.graph.state_ids import edge_state_id, truncated_state_ids
+from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
 from sparkdrain.panes.grouping import grouping_for
 from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, ImpulseInput
 from sparkdrain.rounds.keyed_state import keyed_input_for
 from sparkdrain.rounds.residuals import ResidualStore
 from sparkdrain.rounds.restrictions import RestrictionInput, processed_by
 from sparkdrain.rounds.side_gate import Gate
+from sparkdrain.rounds.stable import StableInput
 
 if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, Stage, TransformId
@@ -33,7 +34,10 @@ def source_input_for(
 
 def input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:
     """The input that ``edge`` is for ``stage``, through ``source``."""
-    return slot.sides.gated(edge, stage, source, lambda into: _input_for(slot, edge, stage, into))
+    input_ = slot.sides.gated(edge, stage, source, lambda into: _input_for(slot, edge, stage, into))
+    if not edge.stable:
+        return input_
+    return StableInput(input_, slot.overlay, stable_state_id(edge.id), slot.coverage)
 
 
 def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:

@@ -143,7 +143,10 @@ class RoundLoop:
             quiet = wake is None or wake > self.clock.now()
             feeds = {} if self._is_cutting else self.play.next(quiet=quiet)
             if quiet and not feeds and not self._is_new_order() and not self._is_asked():
-                if wake is None and self._order is not None:
+                waits = self.schedule.waits()
+                if wake is None and waits:
+                    self.checkpoints.hurry()
+                elif wake is None and self._order is not None:
                     raise DrainStuck(_stuck(self.schedule))
                 wait = _earliest(wake, self.checkpoints.wake())
                 self.clock.wait_until(wait, attention)

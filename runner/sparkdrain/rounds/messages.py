@@ -126,6 +126,7 @@ class RoundReport(ControlMessage):
         holds: what keeps the output frontier back: (stage, reason, time).
         prepared_bytes: size of the prepared version.
         busy: seconds that the slot was at work.
+        waits: something waits for a checkpoint that is still to be begun.
         uploaded: how the last upload of the slot's state has ended, if it has.
         drained: of each stage, by number, whether it is drained; empty in a job that is not.
         left: what was left inside of each stage when the round began, if that was asked for.
@@ -147,6 +148,7 @@ class RoundReport(ControlMessage):
     holds: tuple[tuple[str, str, int], ...] = ()
     prepared_bytes: int = 0
     busy: float = 0.0
+    waits: bool = False
     uploaded: Uploaded | None = None
     drained: tuple[bool, ...] = ()
     left: tuple[Left, ...] = ()

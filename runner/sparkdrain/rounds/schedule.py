@@ -66,6 +66,10 @@ class Schedule:
         wakes = [report.wake for report in self._last.values() if report.wake is not None]
         return min(wakes, default=None)
 
+    def waits(self) -> bool:
+        """Whether something waits for a checkpoint."""
+        return any(report.waits for report in self._last.values())
+
     def is_over(self) -> bool:
         """Whether nothing is left to do, and nothing can come."""
         return self.wake() is None and self.frontier() == END

@@ -28,6 +28,7 @@ from sparkdrain.rounds.late import take_dropped
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.shard import RoundShard
 from sparkdrain.rounds.sides import Sides
+from sparkdrain.rounds.stable import Coverage, StableInput
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness
 from sparkdrain.shuffle.outbox import Outbox
@@ -86,6 +87,7 @@ class RoundSlot:
         self._committed = None if restored is None else restored.attempt
         self._dirty = False
         self._uploads = uploads
+        self.coverage = Coverage(restored=restored is not None)
         self._finalizers = Finalizers(durable=uploads is not None)
         components = beam_runner_api_pb2.Components()
         components.ParseFromString(plan.components)
@@ -252,11 +254,17 @@ class RoundSlot:
     def _follow(self, orders: Orders) -> None:
         """What is committed is to be kept, or is safe; between rounds."""
         self._finalizers.published(orders.published)
+        self.coverage.published(orders.published)
         if self._uploads is None:
             return
         if orders.checkpoint is not None:
             self._finalizers.covered(orders.checkpoint)
+            ends = {input_.state_id: input_.end for input_ in self._stable_inputs()}
+            self.coverage.begun(orders.checkpoint, ends)
             self._uploads.begin(orders.checkpoint, self._snapshot)
+
+    def _stable_inputs(self) -> list[StableInput]:
+        return [input_ for input_ in self.inputs() if isinstance(input_, StableInput)]
 
     def _snapshot(self, directory: Path) -> None:
         # Inputs may have looked at their state since the last round, which opens it.
@@ -358,6 +366,7 @@ class RoundSlot:
             self._dropped_before + self._dropped,
             tuple(hold for shard in self._shards for hold in shard.holds() if hold[2] < END),
             uploaded=None if self._uploads is None else self._uploads.ended(),
+            waits=any(input_.waits for input_ in self._stable_inputs()),
             drained=() if self._draining is None else self._draining.drained,
             refused=() if self._draining is None else self._refused(),
             strangers=0 if self._draining is None else self._draining.states.strangers,

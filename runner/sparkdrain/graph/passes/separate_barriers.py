@@ -49,7 +49,8 @@ def _barrier_tags(transform: beam_runner_api_pb2.PTransform) -> list[str]:
         return []
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
     keyed = payload.state_specs or payload.timer_family_specs or payload.requires_time_sorted_input
-    return [tag for tag in sorted(transform.inputs) if keyed or tag in payload.side_inputs]
+    whole = keyed or payload.requires_stable_input
+    return [tag for tag in sorted(transform.inputs) if whole or tag in payload.side_inputs]
 
 
 def _identity(source: str, copy: str, consumer: Any, context: Any) -> Any:

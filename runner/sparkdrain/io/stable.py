@@ -1,0 +1,29 @@
+"""A ParDo whose DoFn has effects outside of the job, and must never see other elements again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+from apache_beam.portability import common_urns
+
+if TYPE_CHECKING:
+    from apache_beam.runners.pipeline_context import PipelineContext
+
+_REQUIREMENT = common_urns.requirements.REQUIRES_STABLE_INPUT.urn
+
+
+class StableParDo(beam.ParDo):
+    """``beam.ParDo``, with stable input (``beam:requirement:pardo:stable_input:v1``).
+
+    In a streaming job of SparkDrainRunner an element waits until a checkpoint has it. It may still
+    come more than once: after a loss, the same elements come again, in the same order for each
+    key. The Python SDK has no way of its own to ask for this.
+    """
+
+    def to_runner_api_parameter(self, context: PipelineContext, **extra: Any) -> tuple[str, Any]:
+        """See ``beam.PTransform``."""
+        urn, payload = super().to_runner_api_parameter(context, **extra)
+        payload.requires_stable_input = True
+        context.add_requirement(_REQUIREMENT)
+        return urn, payload

@@ -1,0 +1,168 @@
+"""Stable input: elements wait until a checkpoint has them, so they never come in another way.
+
+A DoFn whose effects leave the job asks for it (``beam:requirement:pardo:stable_input:v1``). Blocks
+are parked as they came, in the slot's state. When a checkpoint that has them is published, they go
+on, in the same order; should the job be taken up from there, they go on again, the same ones in the
+same order. Time stands still for whoever waits: what is parked holds the frontier.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.rounds.inside import Inside
+from sparkdrain.watermarks.frontier import BEGIN, least
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparkdrain.rounds.inputs import Input, Turn
+    from sparkdrain.rounds.inside import Count
+    from timers_state import KeyScope, Overlay
+
+_NUMBER: Final = struct.Struct(">Q")
+_BATCH: Final = struct.Struct(">q?")
+_BATCHES, _NEXT = b"b", b"n"
+
+
+class Coverage:
+    """What of the parked batches checkpoints have, in the life of one slot; not part of its state.
+
+    Batches of an input are numbered. What a slot was restored with is in the checkpoint.
+    """
+
+    def __init__(self, *, restored: bool) -> None:
+        self._restored = restored
+        self._begun: deque[tuple[int, dict[int, int]]] = deque()
+        self._safe: dict[int, int] = {}
+
+    def first_seen(self, state_id: int, end: int) -> None:
+        """An input is there for the first time, with batches up to ``end``."""
+        self._safe.setdefault(state_id, end if self._restored else 0)
+
+    def begun(self, checkpoint: int, ends: dict[int, int]) -> None:
+        """A checkpoint has been begun: if it succeeds, it has the batches up to these."""
+        self._begun.append((checkpoint, ends))
+
+    def published(self, checkpoint: int) -> None:
+        """A checkpoint is there."""
+        while self._begun and self._begun[0][0] <= checkpoint:
+            number, ends = self._begun.popleft()
+            if number == checkpoint:
+                self._safe.update(ends)
+
+    def safe(self, state_id: int) -> int:
+        """The number of the first batch that may still be lost."""
+        return self._safe[state_id]
+
+
+class StableInput:
+    """Parks what comes for another input until it is safe; an ``Input``.
+
+    Args:
+        inner: the other input.
+        overlay: the slot's state.
+        state_id: nothing else uses it there.
+        coverage: of the slot.
+    """
+
+    def __init__(self, inner: Input, overlay: Overlay, state_id: int, coverage: Coverage) -> None:
+        self.inner = inner
+        self.state_id = state_id
+        self._overlay = overlay
+        self._coverage = coverage
+        batches = self._scope().map(_BATCHES)
+        self._parked = {
+            _NUMBER.unpack(number)[0]: _BATCH.unpack(batch) for number, batch in batches.items()
+        }
+        kept = self._scope().value(_NEXT).get()
+        self.end: int = 0 if kept is None else _NUMBER.unpack(kept)[0]
+        """The number of the batch that comes next."""
+        self._taken = False
+        coverage.first_seen(state_id, self.end)
+
+    def _scope(self) -> KeyScope:
+        return self._overlay.scope(self.state_id, b"")
+
+    @property
+    def reason(self) -> str:
+        """See ``Input``."""
+        return "checkpoint" if self._held() < self.inner.hold() else self.inner.reason
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is something that no checkpoint has."""
+        return any(number >= self._coverage.safe(self.state_id) for number in self._parked)
+
+    def take(self, payload: memoryview) -> None:
+        """Park a block."""
+        self._scope().bag(_NUMBER.pack(self.end)).append(bytes(payload))
+        self._taken = True
+
+    def process(self, turn: Turn) -> None:
+        """Hand on what is safe."""
+        before = min(turn.before, self._held())
+        if self._taken:
+            self._park(turn)
+        for payload in self._released(turn):
+            self.inner.take(memoryview(payload))
+        self.inner.process(self._behind(turn, before))
+
+    def _park(self, turn: Turn) -> None:
+        # Nothing that came in this round is older than what was said before it.
+        batch = (turn.before, turn.of_drain)
+        self._parked[self.end] = batch
+        self._scope().map(_BATCHES).put(_NUMBER.pack(self.end), _BATCH.pack(*batch))
+        self.end += 1
+        self._scope().value(_NEXT).set(_NUMBER.pack(self.end))
+        self._taken = False
+
+    def _released(self, turn: Turn) -> Iterator[bytes]:
+        safe = self._coverage.safe(self.state_id)
+        for number, (_, of_drain) in sorted(self._parked.items()):
+            if number >= safe or of_drain != turn.of_drain or turn.budget.is_spent():
+                continue
+            bag = self._scope().bag(_NUMBER.pack(number))
+            yield from bag.read()
+            bag.clear()
+            self._scope().map(_BATCHES).remove(_NUMBER.pack(number))
+            del self._parked[number]
+
+    def _behind(self, turn: Turn, before: int) -> Turn:
+        return replace(turn, before=before, after=max(before, min(turn.after, self._held())))
+
+    def advance(self, turn: Turn) -> None:
+        """See ``Input``."""
+        self.inner.advance(self._behind(turn, min(turn.before, self._held())))
+
+    def _held(self) -> int:
+        return least(time for time, _ in self._parked.values())
+
+    def hold(self) -> int:
+        """See ``Input``."""
+        return min(self._held(), self.inner.hold())
+
+    def wake(self) -> int | None:
+        """See ``Input``."""
+        if any(number < self._coverage.safe(self.state_id) for number in self._parked):
+            return BEGIN
+        return self.inner.wake()
+
+    def take_dropped(self) -> int:
+        """See ``Input``."""
+        return self.inner.take_dropped()
+
+    def commit(self) -> None:
+        """See ``Input``."""
+        self.inner.commit()
+
+    def inside(self, count: Count) -> Inside:
+        """See ``Input``."""
+        return Inside(parked=len(self._parked)) + self.inner.inside(count)
+
+    def close(self) -> None:
+        """See ``Input``."""
+        self.inner.close()
