@@ -17,7 +17,7 @@ from tests.support.recorded import emitted, emitted_in_batch
 from tests.support.scripts import Mark, pairs_in_rounds
 
 
-class Mark_(beam.DoFn):  # noqa: N801 - see scripts.Mark
+class Mark_(beam.DoFn):
     """Adds whether what it sees is there because of the drain."""
 
     def process(self, element):
