@@ -38,7 +38,7 @@ def check_java(environ: Mapping[str, str], run: Callable[[Sequence[str]], str]) 
     Raises:
         BadSetup: there is no Java, it does not start, or it is too old.
     """
-    java = _java(environ)
+    java = java_of(environ)
     try:
         printed = run([java, "-version"])
     except OSError as error:
@@ -117,7 +117,12 @@ def check_temporary_directory(directory: str | None = None) -> str:
     return f"{place} ({free / 2**30:.1f} GiB free)"
 
 
-def _java(environ: Mapping[str, str]) -> str:
+def java_of(environ: Mapping[str, str]) -> str:
+    """The Java that Spark will start.
+
+    Raises:
+        BadSetup: there is none.
+    """
     home = environ.get("JAVA_HOME")
     if home:
         java = os.path.join(home, "bin", "java")

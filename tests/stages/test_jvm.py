@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparkdrain.stages.cluster import spark_defaults
 from sparkdrain.stages.code_archive import code_archive
-from sparkdrain.stages.jvm import Pump, quiet, start_jvm
+from sparkdrain.stages.jvm import Pump, _Start, quiet, start_jvm
 
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 
@@ -77,6 +78,14 @@ def test_the_environment_of_the_program_stays_as_it_is():
     environ = {"SPARK_SUBMIT_OPTS": "-Xss4m", "HOME": "/home/me"}
     assert quiet(environ)["HOME"] == "/home/me"
     assert environ == {"SPARK_SUBMIT_OPTS": "-Xss4m", "HOME": "/home/me"}
+
+
+def test_sparks_scripts_are_told_where_spark_is_unless_the_user_says_so():
+    start = _Start()
+    start["env"] = {}
+    assert Path(start["env"]["SPARK_HOME"], "bin", "spark-submit").is_file()
+    start["env"] = {"SPARK_HOME": "/my/spark"}
+    assert start["env"]["SPARK_HOME"] == "/my/spark"
 
 
 @pytest.fixture

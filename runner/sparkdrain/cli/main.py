@@ -25,6 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program.add_argument("-m", dest="module", nargs=rest, help="a module and its arguments")
     program.add_argument("script", nargs=rest, help="a script and its arguments")
     commands.add_parser("doctor", help="check that this machine has what the runner needs")
+    commands.add_parser(
+        "prepare",
+        help="have Spark start faster from now on (takes half a minute, and 90 MB)",
+        description="Write Spark's classes to a file in this Python environment that Java maps.",
+    )
     kept = commands.add_parser(
         "checkpoints",
         help="list, verify or inspect the checkpoints of streaming jobs",
@@ -52,6 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from sparkdrain.cli.doctor import doctor  # noqa: PLC0415 (works without Beam)
 
         return doctor()
+    if parsed.command == "prepare":
+        from sparkdrain.cli.prepare import prepare  # noqa: PLC0415 (imports Spark)
+
+        return prepare()
     if not (parsed.module or parsed.script):
         program.error("name a script, or -m and a module")
     from sparkdrain.cli.run import run  # noqa: PLC0415 (imports Beam)

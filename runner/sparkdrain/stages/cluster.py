@@ -17,6 +17,7 @@ from pyspark import SparkConf, SparkContext
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.setup_check import check_java
+from sparkdrain.stages.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.jvm import Launched, launch, start_jvm
 
 if TYPE_CHECKING:
@@ -47,9 +48,6 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
 }
 _DRIVER_MEMORY = ("spark.driver.memory", "2g")
-# The JVM schedules and moves bytes: compiling that further costs a short job as much again as it
-# takes to start, and gives a long one nothing (measured).
-_DRIVER_JAVA = ("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
 # Properties that a JVM must know when it starts; the others are told to each session.
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.files", "spark.archives")
 # They print what the user will be told anyway, with the user's own exception first.
@@ -190,8 +188,8 @@ def _jvm_properties(
     names = {name for name, _ in given} | spark_defaults(environ)
     if _DRIVER_MEMORY[0] not in names and "SPARK_DRIVER_MEMORY" not in environ:
         yield _DRIVER_MEMORY
-    if _DRIVER_JAVA[0] not in names:
-        yield _DRIVER_JAVA
+    if JAVA_OPTIONS not in names:
+        yield JAVA_OPTIONS, using_class_data(environ)
     for name, value in given:
         if name.startswith(_OF_THE_JVM):
             yield name, value

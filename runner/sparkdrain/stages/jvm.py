@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class _Start(dict[str, Any]):
 
     def __setitem__(self, key: str, value: Any) -> None:
         if key == "env":
-            value = quiet(value)
+            # Spark's script would start a Python to find the same.
+            value = {"SPARK_HOME": _find_spark_home(), **quiet(value)}
         if key != "preexec_fn":
             super().__setitem__(key, value)
 

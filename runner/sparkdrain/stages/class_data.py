@@ -1,0 +1,81 @@
+"""Class data: Spark's classes as one file that a JVM maps, instead of reading and checking them.
+
+Made once for a Java and a Spark (``sparkdrain prepare``). Without it everything works; with it
+Spark starts faster.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyspark.find_spark_home import _find_spark_home
+
+from sparkdrain.errors import BadSetup
+from sparkdrain.setup_check import java_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+"""The property with the options of the driver's JVM: the runner's, unless the user sets it."""
+
+# The JVM schedules and moves bytes: compiling that further costs a short job as much again as it
+# takes to start, and gives a long one nothing (measured).
+_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
+# Whatever is wrong with the file: Java then does without it.
+_SILENTLY: Final = "-Xshare:auto -Xlog:cds*=off"
+# Java takes a colon for a list of files, Spark a space for the next option.
+_NOT_IN_PATHS: Final = frozenset(" :,'\"\\\t\n")
+
+
+def using_class_data(environ: Mapping[str, str], directory: Path | None = None) -> str:
+    """The options of the driver's JVM, with class data if there are any.
+
+    Args:
+        environ: the environment in which Spark's scripts will look for Java.
+        directory: see ``class_data_file``.
+    """
+    try:
+        file = class_data_file(environ, directory)
+        there = file.is_file()
+    except (BadSetup, OSError):
+        return _OPTIONS
+    return f"{_OPTIONS} {_SILENTLY} -XX:SharedArchiveFile={file}" if there else _OPTIONS
+
+
+def writing_class_data(file: Path) -> str:
+    """The options of a driver's JVM that leaves class data in ``file`` when it ends."""
+    return f"{_OPTIONS} {_SILENTLY} -XX:ArchiveClassesAtExit={file}"
+
+
+def class_data_file(environ: Mapping[str, str], directory: Path | None = None) -> Path:
+    """Where the class data are for the Java and the Spark that will be started, if there are any.
+
+    Java checks again that they fit it and the class path. The name only keeps apart what is used
+    in turns.
+
+    Args:
+        environ: the environment.
+        directory: for class data; if not given, one that goes with this Python environment.
+
+    Raises:
+        BadSetup: there is no Java, or Java or Spark would misread the path.
+        OSError: it cannot be looked at.
+    """
+    java = os.path.realpath(java_of(environ))
+    about = os.stat(java)
+    spark = os.path.realpath(environ.get("SPARK_HOME") or _find_spark_home())
+    known = f"{java} {about.st_size} {about.st_mtime_ns} {spark}"
+    name = f"spark-{hashlib.sha256(known.encode()).hexdigest()[:16]}.jsa"
+    file = (directory or Path(sys.prefix, "share", "sparkdrain")) / name
+    if not _NOT_IN_PATHS.isdisjoint(str(file)):
+        message = (
+            f"Java cannot be told of class data in {file.parent}: for it, a space, a comma, a "
+        )
+        message += "colon or a quote ends the path. Use a Python environment in another place."
+        raise BadSetup(message)
+    return file
