@@ -6,14 +6,16 @@ import dataclasses
 import errno
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 
 import pytest
+from faulty_storage import Fault, FaultyStorage
 from snapshots import change, rows_in, wait_for
 
 from sparkdrain.checkpoints import restore as restoring
-from sparkdrain.checkpoints.manifest import ShardState
+from sparkdrain.checkpoints.manifest import FileEntry, ShardState
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.storage import FileMissing
 from sparkdrain.checkpoints.upload import Uploader
@@ -85,6 +87,24 @@ def test_a_folder_that_is_gone_is_named(storage, paths, shard, tmp_path):
     shutil.rmtree(paths.folder)
     with pytest.raises(FileMissing, match=paths.folder):
         restore(storage, paths, shard, tmp_path / "back")
+
+
+def test_a_storage_that_hangs_is_told_in_time(paths, tmp_path):
+    go_on = threading.Event()
+    clock = iter([0.0] + [61.0] * 100)
+
+    def hang(what):
+        assert go_on.wait(60)
+        return Fault.NONE
+
+    storage = FaultyStorage({paths.file("path"): b"data"}, hang)
+    shard = ShardState(0, 0, (FileEntry("name", 4, "digest", "path"),))
+    with pytest.raises(CheckpointFailed, match=f"{paths.root} has not moved for 61 s"):
+        restore(
+            storage, paths, shard, tmp_path / "back", stall_seconds=0.1, clock=lambda: next(clock)
+        )
+    go_on.set()
+    assert not (tmp_path / "back").exists()
 
 
 def test_a_full_disk_is_an_error_that_names_where(storage, paths, shard, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from sparkdrain.checkpoints import bring
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.storage import CHUNK, file_chunks
-from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.checkpoints.upload import Uploaded, Uploader
 from timers_state import open_store
 
 
@@ -118,6 +118,17 @@ def test_a_snapshot_that_is_gone_is_an_error_not_an_empty_state(paths, tmp_path)
     assert wait_for(uploader).error == f"the snapshot {tmp_path / 'gone'} is gone"
 
 
+def test_a_snapshot_that_could_not_be_made_is_told_like_an_upload_that_failed(paths, snapshot):
+    uploader = Uploader(Watched(), paths, 1, 0, 0)
+    uploader.begin(1, snapshot("one", a=b"1"))
+    wait_for(uploader)
+    uploader.fail(2, "No space left")
+    assert uploader.poll() == Uploaded(2, error="No space left")
+    uploader.begin(3, snapshot("three", a=b"1", b=b"2"))
+    ended = wait_for(uploader)
+    assert (ended.number, ended.uploaded_bytes) == (3, 1)
+
+
 def test_a_disk_that_cannot_be_read_is_an_error(paths, snapshot, monkeypatch):
     def broken(path):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
@@ -186,6 +197,20 @@ def test_closing_gives_up_and_leaves_nothing(paths, snapshot, tmp_path):
 def test_a_file_is_in_memory_piece_by_piece(tmp_path):
     (tmp_path / "file").write_bytes(bytes(2 * CHUNK + 1))
     assert [len(chunk) for chunk in file_chunks(tmp_path / "file")] == [CHUNK, CHUNK, 1]
+
+
+def test_state_that_did_not_change_uploads_nothing(storage, paths, tmp_path):
+    store = open_store(tmp_path / "live")
+    change(store, range(1000))
+    uploader = Uploader(storage, paths, 1, 0, 0)
+    sent = []
+    for number in range(3):
+        store.snapshot(tmp_path / str(number))
+        uploader.begin(number, tmp_path / str(number))
+        sent.append(wait_for(uploader).uploaded_bytes)
+    assert sent[0] > 0
+    assert sent[1:] == [0, 0]
+    store.abandon()
 
 
 def test_tables_that_are_known_are_not_read_again(storage, paths, tmp_path, monkeypatch):

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from sparkdrain.checkpoints.paths import Stamp
 
 
-def collect(lease: Lease, newest: Stamp, kept: int) -> list[str]:
+def collect(
+    lease: Lease, newest: Stamp, kept: int, known: dict[Stamp, frozenset[str]] | None = None
+) -> list[str]:
     """Remove checkpoints older than the newest ``kept``, and files that none of those needs.
 
     Manifests go first: what is left if this is interrupted is found again the next time.
@@ -23,6 +25,7 @@ def collect(lease: Lease, newest: Stamp, kept: int) -> list[str]:
         lease: of the driver that asks.
         newest: the checkpoint that it published last.
         kept: how many checkpoints stay, at least 1.
+        known: what checkpoints need, which is remembered here from one call to the next.
 
     Returns:
         The paths that were removed.
@@ -38,11 +41,15 @@ def collect(lease: Lease, newest: Stamp, kept: int) -> list[str]:
     listed = storage.list(paths.manifests)
     keep = [stamp for stamp in stamps(listed) if stamp <= newest][: max(kept, 1)]
     try:
-        needed = {path for stamp in keep for path in read_manifest(storage, paths, stamp).entries()}
+        needs = {stamp: _needed(lease, stamp, known or {}) for stamp in keep}
     except CheckpointDamaged as error:
         lease.check()  # perhaps somebody else has removed it
         message = f"nothing is removed as long as a checkpoint is kept that is damaged: {error}"
         raise CheckpointFailed(message) from error
+    if known is not None:
+        known.clear()
+        known.update(needs)
+    needed = frozenset[str]().union(*needs.values())
     manifests = [f"{paths.manifests}/{name}" for name in garbage_manifests(listed, keep, newest)]
     orphans = [paths.file(name) for name in garbage_files(files, needed, newest)]
     claims = [
@@ -55,3 +62,10 @@ def collect(lease: Lease, newest: Stamp, kept: int) -> list[str]:
         if doomed:
             storage.delete(doomed)
     return manifests + orphans + claims
+
+
+def _needed(lease: Lease, stamp: Stamp, known: dict[Stamp, frozenset[str]]) -> frozenset[str]:
+    needed = known.get(stamp)
+    if needed is None:
+        needed = frozenset(read_manifest(lease.storage, lease.paths, stamp).entries())
+    return needed

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
 from pathlib import PurePosixPath
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from sparkdrain.checkpoints.manifest import FileEntry, ShardState
@@ -19,21 +21,40 @@ if TYPE_CHECKING:
     from sparkdrain.checkpoints.storage import Storage
 
 _THREADS: Final = 4
+STALL_SECONDS: Final = 120.0
+"""How long the storage may not move at all, before a restore fails."""
 
 
-def restore(storage: Storage, paths: Paths, shard: ShardState, directory: Path) -> None:
+def restore(
+    storage: Storage,
+    paths: Paths,
+    shard: ShardState,
+    directory: Path,
+    *,
+    stall_seconds: float = STALL_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
     """Make ``directory``, which must not be there, the store that a slot had.
+
+    Args:
+        storage: where the state is.
+        paths: of the job.
+        shard: the state.
+        directory: of the store.
+        stall_seconds: how long the storage may not move.
+        clock: seconds.
 
     Raises:
         CheckpointDamaged: a file is missing in storage, or is not what was written; names it.
-        CheckpointFailed: storage or disk refuse. Either way, nothing is left.
+        CheckpointFailed: storage or disk refuse, or the storage hangs. In any case, nothing is
+            left, but for what a storage that hangs may bring later.
     """
     try:
         directory.mkdir(parents=True)
     except OSError as error:
         raise _refused(directory, error) from error
     try:
-        _fetch_all(storage, paths, shard, directory)
+        _Fetching(storage, paths, shard, directory, clock).run(stall_seconds)
     except OSError as error:
         shutil.rmtree(directory, ignore_errors=True)
         raise _refused(directory, error) from error
@@ -52,31 +73,84 @@ def check(storage: Storage, paths: Paths, file: FileEntry) -> None:
         pass
 
 
+class _Fetching:
+    """Some threads that fetch files, until there are none left or one has failed."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        paths: Paths,
+        shard: ShardState,
+        directory: Path,
+        clock: Callable[[], float],
+    ) -> None:
+        self._storage = storage
+        self._paths = paths
+        self._directory = directory
+        self._clock = clock
+        self._files: SimpleQueue[FileEntry] = SimpleQueue()
+        # The largest first, so that no thread is left alone with it at the end.
+        for file in sorted(shard.files, key=lambda file: -file.size):
+            self._files.put(file)
+        self._ends: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._moved = clock()
+        self._stopped = False
+
+    def run(self, stall_seconds: float) -> None:
+        # Daemons: no process waits for a storage that hangs.
+        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(_THREADS)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in threads:
+                error = self._end(stall_seconds)
+                if error is not None:
+                    raise error
+        finally:
+            self._stopped = True
+            for thread in threads:  # so that what is removed stays removed
+                thread.join(min(stall_seconds, 5.0))
+
+    def _end(self, stall_seconds: float) -> BaseException | None:
+        """Waits for the end of a thread, as long as any of them gets on."""
+        while True:
+            try:
+                return self._ends.get(timeout=min(stall_seconds, 1.0))
+            except Empty:
+                still = self._clock() - self._moved
+                if still >= stall_seconds:
+                    message = f"the storage {self._paths.root} has not moved for {still:.0f} s"
+                    return CheckpointFailed(message)
+
+    def _work(self) -> None:
+        try:
+            while not self._stopped:
+                self._fetch(self._files.get_nowait())
+            self._ends.put(None)
+        except Empty:
+            self._ends.put(None)
+        except BaseException as error:  # noqa: BLE001 (raised by who waits)
+            self._ends.put(error)
+
+    def _fetch(self, file: FileEntry) -> None:
+        name = PurePosixPath(file.name)
+        if name.is_absolute() or ".." in name.parts:
+            message = (
+                f"a manifest names the file {file.name!r}, which is not in a store's directory"
+            )
+            raise CheckpointDamaged(message)
+        path = self._directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as target:
+            for chunk in _checked(self._storage, self._paths, file):
+                if self._stopped:
+                    return
+                target.write(chunk)
+                self._moved = self._clock()
+
+
 def _refused(directory: Path, error: OSError) -> CheckpointFailed:
     return CheckpointFailed(f"the checkpoint cannot be restored into {directory}: {error}")
-
-
-def _fetch_all(storage: Storage, paths: Paths, shard: ShardState, directory: Path) -> None:
-    # The largest first, so that no thread is left alone with it at the end.
-    files = sorted(shard.files, key=lambda file: -file.size)
-    with ThreadPoolExecutor(_THREADS) as threads:
-        try:
-            list(threads.map(lambda file: _fetch(storage, paths, file, directory), files))
-        except BaseException:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _fetch(storage: Storage, paths: Paths, file: FileEntry, directory: Path) -> None:
-    name = PurePosixPath(file.name)
-    if name.is_absolute() or ".." in name.parts:
-        message = f"a manifest names the file {file.name!r}, which is not in a store's directory"
-        raise CheckpointDamaged(message)
-    path = directory / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as target:
-        for chunk in _checked(storage, paths, file):
-            target.write(chunk)
 
 
 def _checked(storage: Storage, paths: Paths, file: FileEntry) -> Iterator[bytes]:

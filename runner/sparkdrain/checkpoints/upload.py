@@ -97,6 +97,7 @@ class Uploader:
         self._running: _Upload | None = None
         self._current: _Upload | None = None
         self._ended: Uploaded | None = None
+        self._closed = False
 
     def begin(self, number: int, snapshot: Path) -> None:
         """Upload a snapshot, which is the uploader's from now on, as checkpoint ``number``.
@@ -115,6 +116,13 @@ class Uploader:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
                 self._thread.start()
+
+    def fail(self, number: int, error: str) -> None:
+        """There is no snapshot for checkpoint ``number``: ``poll`` tells that as its end."""
+        with self._lock:
+            self._stop()
+            self._current = None
+            self._ended = Uploaded(number, error=error)
 
     def poll(self) -> Uploaded | None:
         """How the upload that was begun last has ended, again and again; None if it has not.
@@ -136,6 +144,7 @@ class Uploader:
         with self._lock:
             self._stop()
             self._current = self._ended = None
+            self._closed = True
             if self._thread is None:
                 self._bringer.drop()
 
@@ -163,7 +172,7 @@ class Uploader:
                 upload.moved = self._clock()
                 return upload
             self._thread = None
-            if self._current is None:
+            if self._closed:
                 self._bringer.drop()
             return None
 

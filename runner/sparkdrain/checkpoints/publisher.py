@@ -1,0 +1,90 @@
+"""Publishes checkpoints while the driver goes on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkdrain.checkpoints.collect import collect
+from sparkdrain.checkpoints.publish import publish
+from sparkdrain.errors import CheckpointFailed, Fenced
+
+if TYPE_CHECKING:
+    from sparkdrain.checkpoints.lease import Lease
+    from sparkdrain.checkpoints.manifest import Manifest
+    from sparkdrain.checkpoints.paths import Stamp
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How publishing a checkpoint has ended.
+
+    Attributes:
+        number: of the checkpoint.
+        error: why it is not known to be the newest one; None if it is. ``Fenced`` if the job is not
+            ours any more.
+    """
+
+    number: int
+    error: Exception | None = None
+
+
+class Publisher:
+    """Publishes one checkpoint at a time in a thread, and removes old ones after it.
+
+    Its storage should answer in time, see ``TimedStorage``: then so does this.
+
+    Args:
+        lease: of the driver.
+        kept: how many checkpoints stay.
+    """
+
+    def __init__(self, lease: Lease, kept: int) -> None:
+        self._lease = lease
+        self._kept = kept
+        self._needed: dict[Stamp, frozenset[str]] = {}
+        self._begun: int | None = None
+        self._ended: Published | None = None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, manifest: Manifest) -> None:
+        """Publish a checkpoint, as soon as what the last one left to be removed is.
+
+        Raises:
+            ValueError: the last one has not ended yet.
+        """
+        if self._begun is not None and self._ended is None:
+            message = f"checkpoint {self._begun} is still being published"
+            raise ValueError(message)
+        self._begun, self._ended = manifest.number, None
+        self._thread = threading.Thread(
+            target=self._work, args=(manifest, self._thread), name="publish", daemon=True
+        )
+        self._thread.start()
+
+    def poll(self) -> Published | None:
+        """How the last one has ended, again and again; None if it has not. Never blocks."""
+        return self._ended
+
+    def wait(self, seconds: float) -> None:
+        """Wait until nothing is left to be published or removed, but no longer than that."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _work(self, manifest: Manifest, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
+        try:
+            publish(self._lease, manifest)
+        except Exception as error:  # noqa: BLE001 (told by poll)
+            self._ended = Published(manifest.number, error)
+            return
+        self._ended = Published(manifest.number)
+        try:
+            collect(self._lease, manifest.stamp, self._kept, self._needed)
+        except (CheckpointFailed, Fenced) as error:
+            _LOGGER.warning("old checkpoints could not be removed: %s", error)
