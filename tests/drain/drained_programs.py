@@ -76,17 +76,21 @@ def lines(folder: Path, kind: str) -> list[str]:
     return sorted(line for text in texts for line in text.split("\n")[:-1])
 
 
-def stream(pipeline: beam.Pipeline, folder: str) -> None:
+def numbers(pipeline: beam.Pipeline, folder: str) -> beam.PCollection:
     """Windows of an hour, so that next to none of them ends by itself; two shuffles."""
-    _ = (
+    return (
         pipeline
         | beam.Create(["a", "b", "c"])
         | beam.ParDo(Numbers(folder))
         | beam.Reshuffle()
         | beam.WindowInto(FixedWindows(HOUR))
         | beam.GroupByKey()
-        | beam.ParDo(Write(folder))
     )
+
+
+def stream(pipeline: beam.Pipeline, folder: str) -> None:
+    """Writes down what comes out of the windows."""
+    _ = numbers(pipeline, folder) | beam.ParDo(Write(folder))
 
 
 def main(arguments: list[str]) -> int:

@@ -16,12 +16,13 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.runner import PipelineState
-from drained_programs import lines, stream
+from drained_programs import lines, numbers, stream
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
+from sparkdrain.errors import DrainLimitExceeded
 from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.jobs.server import JobServer
 from sparkdrain.jobs.states import name
@@ -205,6 +206,23 @@ def test_a_drain_can_be_given_up_by_cancelling(folder, store, address):
             raise RuntimeError(message)
     if result.state == PipelineState.CANCELLED:
         assert [each.run_id for each in records.read(store, pytest.fail)] == ["mine"]
+
+
+def test_a_dofn_that_hangs_in_a_drain_fails_the_job_at_its_limit_and_is_named(folder):
+    def hang(element):
+        time.sleep(3600)
+
+    pipeline = beam.Pipeline(
+        SparkDrainRunner(),
+        options=PipelineOptions([*SPARK, "--drain_watermark_limit_ms=300"]),
+    )
+    _ = numbers(pipeline, str(folder)) | "Hang" >> beam.Map(hang)
+    result = pipeline.run()
+    until_it_reads(folder)
+    result.drain()
+    with pytest.raises(DrainLimitExceeded, match=r"--drain_watermark_limit_ms.*'Hang'"):
+        result.wait_until_finish()
+    assert result.state == PipelineState.FAILED
 
 
 def test_a_batch_job_reads_everything_and_is_done(folder):

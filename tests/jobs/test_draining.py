@@ -19,7 +19,7 @@ from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.progress import Left, advanced, began
-from sparkdrain.errors import Cancelled, UserCodeError
+from sparkdrain.errors import Cancelled, DrainLimitExceeded, UserCodeError
 from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY
 from sparkdrain.jobs.messages import failure_kind
 from sparkdrain.jobs.states import name
@@ -342,6 +342,29 @@ def test_a_new_run_ignores_the_request_for_the_old_one_and_leaves_it_alone(clien
     assert records.read(store, pytest.fail) == [old]
 
 
+def test_a_drain_that_goes_on_after_its_driver_was_lost_cleans_up_under_the_old_id(
+    client, store, address
+):
+    """The engine finds the request in its checkpoint; the new job has an id of its own."""
+    old = DrainNotification.create("old", 1)
+    records.write(store, old)
+    runs.begin(store, runs.Run("old", "old", "wc", "", "DRAINING", drain=True, began=1))
+
+    def behave(call):
+        assert call.drain.requested() is None
+        call.drain.request(old)
+        return Outcome(drained=True)
+
+    jobs = client(FakeEngine(behave))
+    job = jobs.start(metadata_store=address)
+    assert jobs.path(job)[-3:] == ["RUNNING", "DRAINING", "DRAINED"]
+    assert records.read(store, pytest.fail) == []
+    assert {run.run_id: run.state for run in runs.known(store)} == {
+        "old": "DRAINED",
+        job: "DRAINED",
+    }
+
+
 def test_the_id_of_a_run_that_was_drained_is_not_taken_again(client, store, address):
     jobs = client(FakeEngine(until_drained))
     job = jobs.start(metadata_store=address, run_id="mine")
@@ -469,6 +492,21 @@ def test_with_the_policy_to_wait_a_drain_is_told_of_and_goes_on(client):
     assert next(text for text in told if "--drain_limit_ms allows 0.001 s" in text)
     behave.may_end.set()
     assert jobs.path(job)[-1] == "DRAINED"
+
+
+@pytest.mark.parametrize(("policy", "end"), [("fail", "FAILED"), ("cancel", "CANCELLED")])
+def test_what_a_slot_does_too_long_ends_the_job_as_the_policy_says(client, policy, end):
+    def behave(call):
+        until_drained(call)
+        message = "slot 1 of 'Slow' has worked for too long [while running 'Slow']"
+        raise DrainLimitExceeded(message)
+
+    jobs = client(FakeEngine(behave))
+    job = jobs.start(drain_limit_policy=policy)
+    jobs.until(job, S.RUNNING)
+    jobs.drain(job)
+    assert jobs.path(job)[-1] == end
+    assert "slot 1 of 'Slow' has worked for too long" in jobs.texts(job)
 
 
 def test_a_limit_of_the_drain_does_not_touch_a_job_that_is_not_drained(client):

@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Policy = Literal["fail", "cancel", "wait"]
+
+
+class Limiting(Protocol):
+    """The options that limit a drain."""
+
+    @property
+    def drain_element_limit_ms(self) -> int:
+        """See ``Kind.ELEMENT``."""
+
+    @property
+    def drain_watermark_limit_ms(self) -> int:
+        """See ``Kind.WATERMARK``."""
+
+    @property
+    def drain_limit_ms(self) -> int:
+        """See ``Kind.DRAIN``."""
+
+    @property
+    def drain_limit_policy(self) -> Policy:
+        """What follows if one of them is exceeded."""
 
 
 class Kind(enum.Enum):
@@ -63,6 +83,16 @@ class Limits:
     def of(cls, element_ms: int, watermark_ms: int, drain_ms: int, policy: Policy) -> Limits:
         """From options; zero and less mean: no limit."""
         return cls(_seconds(element_ms), _seconds(watermark_ms), _seconds(drain_ms), policy)
+
+    @classmethod
+    def in_options(cls, settings: Limiting) -> Limits:
+        """Those of a job."""
+        return cls.of(
+            settings.drain_element_limit_ms,
+            settings.drain_watermark_limit_ms,
+            settings.drain_limit_ms,
+            settings.drain_limit_policy,
+        )
 
     def seconds(self, kind: Kind) -> float | None:
         """The limit of this kind, and of no other."""

@@ -87,12 +87,7 @@ class JobDrain:
         self._open_store = open_store
         self._lock = threading.Lock()
         self._open: _Open | None = None
-        self._limits = Limits.of(
-            settings.drain_element_limit_ms,
-            settings.drain_watermark_limit_ms,
-            settings.drain_limit_ms,
-            settings.drain_limit_policy,
-        )
+        self._limits = Limits.in_options(settings)
         self._deadline = Deadline(self._limits, self._exceeded)
         self.signal.on_request(self._began)
 
@@ -160,11 +155,14 @@ class JobDrain:
             return
         if opened.monitor is not None:
             opened.monitor.stop()
-        with self._warning("removed from it what asked for the drain"):
-            if state in GOOD_ENDS:
-                records.clean_up(opened.store, self.run_id)
-        with self._warning(f"told it that the run ended as {state}"):
-            runs.tell(opened.store, self.run_id, state)
+        # A run that was taken up under another id was asked under the one that it had.
+        requested = self.signal.requested()
+        for run_id in {self.run_id, self.run_id if requested is None else requested.run_id}:
+            with self._warning("removed from it what asked for the drain"):
+                if state in GOOD_ENDS:
+                    records.clean_up(opened.store, run_id)
+            with self._warning(f"told it that the run ended as {state}"):
+                runs.tell(opened.store, run_id, state)
         opened.store.close()
 
     def _listener(self, store: MetadataStore) -> DrainMonitor:

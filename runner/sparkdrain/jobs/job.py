@@ -195,12 +195,18 @@ class Job:
             self.outcome = outcome = self._execute(collect())
             return _S.DRAINED if outcome.drained else _S.DONE
         except BaseException as error:  # noqa: BLE001
+            if isinstance(error, DrainLimitExceeded) and self._cancels_at_limits:
+                self.give_up(Verdict.CANCEL, str(error))
             if self._given_up is not None:
                 return self._fail(DrainLimitExceeded(self._given_up))
             if self._cancel.is_cancelled():
                 self._tell_cancelled(error)
                 return _S.CANCELLED
             return self._fail(error)
+
+    @property
+    def _cancels_at_limits(self) -> bool:
+        return self.submission.settings.drain_limit_policy == "cancel"
 
     def _fail(self, error: BaseException) -> int:
         failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")

@@ -16,14 +16,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.drain.caused import causing
+from sparkdrain.drain.limits import Kind
 from sparkdrain.drain.states import DrainMessage, DrainStates
 from sparkdrain.graph.plan import EdgeId, EdgeKind
 from sparkdrain.graph.state_ids import DRAIN_STATE_ID
 from sparkdrain.panes.round_blocks import RoundBlocks
+from sparkdrain.rounds.time_limits import limited
 from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from sparkdrain.graph.plan import Edge
@@ -97,6 +100,7 @@ class Draining:
     ) -> None:
         self._edges = {edge.id: edge for edge in edges}
         self._order = order
+        self._slot = header.slot
         self._before = header.drained
         self._memory = DrainMemory(overlay)
         self._room = memory_bytes // _SHARE
@@ -158,17 +162,20 @@ class Draining:
             )
             for (edge, _), turn in zip(shard.inputs, turns, strict=True)
         ]
-        for (_, input_), turn in zip(shard.inputs, firsts, strict=True):
-            input_.process(turn)
-        for (_, input_), turn in zip(shard.inputs, firsts, strict=True):
-            input_.advance(turn)
-        shard.finish()
+        with self._limited(Kind.ELEMENT, shard):
+            for (_, input_), turn in zip(shard.inputs, firsts, strict=True):
+                input_.process(turn)
+        with self._limited(Kind.WATERMARK, shard):
+            for (_, input_), turn in zip(shard.inputs, firsts, strict=True):
+                input_.advance(turn)
+            shard.finish()
         flush()
         with causing():
             outbox.of_drain = True
             self._second(shard, turns)
-            self._conclude(shard, turns)
-            shard.finish()
+            with self._limited(Kind.WATERMARK, shard):
+                self._conclude(shard, turns)
+                shard.finish()
             flush()
             outbox.of_drain = False
 
@@ -191,10 +198,15 @@ class Draining:
                     replace(turn, draining=True, of_drain=True, repeats=self._repeats(turn)),
                 )
             )
-        for input_, turn in seconds:
-            input_.process(turn)
-        for input_, turn in seconds:
-            input_.advance(turn)
+        with self._limited(Kind.ELEMENT, shard):
+            for input_, turn in seconds:
+                input_.process(turn)
+        with self._limited(Kind.WATERMARK, shard):
+            for input_, turn in seconds:
+                input_.advance(turn)
+
+    def _limited(self, kind: Kind, shard: RoundShard) -> AbstractContextManager[None]:
+        return limited(self._order.limits, kind, f"slot {self._slot} of {shard.stage.name!r}")
 
     def _conclude(self, shard: RoundShard, turns: Sequence[Turn]) -> None:
         """Find out whether a stage is drained, and tell its DoFns, once."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.portability.api import beam_job_api_pb2, metrics_pb2
 
+from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
 from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
@@ -178,6 +179,7 @@ class _StreamingJob:
                 self.drain,
                 self.settings.drain_timer_repeats,
                 DrainWatch(self.drain, self.observer.draining),
+                Limits.in_options(self.settings),
             ).run()
         finally:
             levels.close()

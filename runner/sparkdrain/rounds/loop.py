@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
 from sparkdrain.rounds.attention import Attention
 from sparkdrain.rounds.checkpointing import NoCheckpoints
@@ -111,6 +112,7 @@ class RoundLoop:
         drain: has the job drained: from the next round on, sources give nothing more.
         timer_repeats: see ``messages.DrainOrder.repeats``.
         watch: tells how far a drain has come.
+        limits: how long a slot may be at something while the job is drained.
     """
 
     schedule: Schedule
@@ -125,6 +127,7 @@ class RoundLoop:
     drain: DrainSignal | None = None
     timer_repeats: int = 0
     watch: DrainWatch | None = None
+    limits: Limits = field(default_factory=Limits)
     _order: DrainOrder | None = field(default=None, init=False)
     _is_cutting: bool = field(default=False, init=False)
 
@@ -179,7 +182,7 @@ class RoundLoop:
             self.checkpoints.cut(notification.encode())
         self._is_cutting = self.schedule.number > 0 and not self.checkpoints.is_cut
         if not self._is_cutting:
-            self._order = DrainOrder(notification.run_id, self.timer_repeats)
+            self._order = DrainOrder(notification.run_id, self.timer_repeats, self.limits)
             self.play.cut()
 
     def _is_new_order(self) -> bool:

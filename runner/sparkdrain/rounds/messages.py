@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sparkdrain.drain.limits import Limits
 from sparkdrain.types import ControlMessage
 from sparkdrain.watermarks.frontier import BEGIN
 
@@ -38,10 +39,12 @@ class DrainOrder:
         run_id: of the run.
         repeats: how many generations of timers may be set by timers once nothing more can come,
             see ``harness.drain_timers``.
+        limits: how long a slot may be at something.
     """
 
     run_id: str
     repeats: int
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from sparkdrain.errors import (
     BadSetup,
     Cancelled,
+    DrainLimitExceeded,
     HostMissing,
     SparkDrainError,
     TooLarge,
@@ -31,6 +32,7 @@ _OURS = {
         BadSetup,
         HostMissing,
         WorkerLost,
+        DrainLimitExceeded,
     )
 }
 _MODULES_REMEDY = (

@@ -1,0 +1,102 @@
+"""Ends what takes too long in a slot while the job is drained; user code that hangs, above all."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from sparkdrain.drain.limits import Kind, Limits, Verdict
+from sparkdrain.errors import DrainLimitExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+_LOGGER = logging.getLogger(__name__)
+
+# User code may swallow an exception; it gets another one, as often as it does.
+_AGAIN_SECONDS: Final = 1.0
+
+
+@contextlib.contextmanager
+def limited(
+    limits: Limits, kind: Kind, who: str, clock: Callable[[], float] = time.monotonic
+) -> Iterator[None]:
+    """What runs meanwhile may take as long as ``limits`` says of its kind, and no longer.
+
+    In a main thread, as that of a host is, it is interrupted wherever it is. In another one it
+    ends first, and is found to have taken too long then.
+
+    Args:
+        limits: of the job.
+        kind: of what runs.
+        who: does it, for the message.
+        clock: seconds that pass.
+
+    Raises:
+        DrainLimitExceeded: it takes too long, and the policy is not to wait.
+    """
+    due = limits.due(kind)
+    if due is None:
+        yield
+        return
+    began = clock()
+    told = _Told(limits, kind, who, lambda: clock() - began)
+    with _alarm(due, told.again):
+        yield
+    if clock() - began >= due:
+        told.again()
+
+
+class _Told:
+    """Tells, once or ever again, that something takes too long."""
+
+    def __init__(self, limits: Limits, kind: Kind, who: str, taken: Callable[[], float]) -> None:
+        self._limits = limits
+        self._kind = kind
+        self._who = who
+        self._taken = taken
+        self._times = 0
+
+    def again(self) -> float:
+        """Raise; or tell, and answer after how many seconds to come again."""
+        taken = self._taken()
+        if self._limits.verdict() is not Verdict.TELL:
+            self._refuse(taken)
+        due = self._limits.due(self._kind, self._times) or 0.0
+        if taken >= due:
+            _LOGGER.warning("%s", self._limits.told(self._kind, self._who, taken))
+            self._times += 1
+            due = self._limits.due(self._kind, self._times) or 0.0
+        return max(due - taken, 0.001)
+
+    def _refuse(self, taken: float) -> NoReturn:
+        raise DrainLimitExceeded(self._limits.told(self._kind, self._who, taken))
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float, ring: Callable[[], float]) -> Iterator[None]:
+    """Have ``ring`` called after so long, and then when it wants: in a main thread, this one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, ring())
+
+    began = time.monotonic()
+    before = signal.signal(signal.SIGALRM, handle)
+    left, every = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if left:  # somebody else's alarm, a test's for instance
+            passed = time.monotonic() - began
+            signal.setitimer(signal.ITIMER_REAL, max(left - passed, 0.001), every)
