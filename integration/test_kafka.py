@@ -171,7 +171,7 @@ class Running:
         while not condition():
             assert str(self.result.state) == "RUNNING", self.result.state
             assert time.monotonic() < end, "it did not come"
-            time.sleep(0.2)
+            time.sleep(1)
 
 
 def test_counts_go_on_while_the_broker_is_killed_and_topics_and_partitions_come(
@@ -211,19 +211,16 @@ def test_counts_go_on_while_the_broker_is_killed_and_topics_and_partitions_come(
         job.wait_for(lambda: closed(newest) <= counted().keys())
         topics.grow(source, 3)
         second = topics.make(1, prefix=source)
-        topics.write(second, [(0, None, b"\xff", (), 100 * next(clock))], library=library)
-        before = topics.client().catalog()
-        assert before.partitions((), f"{source}.*") == [
-            *(Partition(source, number) for number in range(3)),
-            Partition(second, 0),
-        ]
-        before.close()
+        # Their times have nothing to do with the clock: until they are known, they may be late.
+        for topic, partition in ((source, 2), (second, 0)):
+            topics.write(topic, [(partition, None, b"\xff", (), 100 * next(clock))])
+        bad = {f"{source} 0".encode(), f"{second} 0".encode()}
+        job.wait_for(lambda: set(topics.read(target + "-bad")) == bad)
         for _ in range(3):
             write(second, 1, 30)
             newest = write(source, 3, 50)
         write(second, 1, 1)
         job.wait_for(lambda: closed(newest) <= counted().keys())
-        job.wait_for(lambda: topics.read(target + "-bad") == [f"{second} 0".encode()])
         complete = closed(newest)
         assert {at: counted()[at] for at in complete} == {at: expected[at] for at in complete}
         assert len(complete) > 30

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sparkdrain.io.kafka.errors import KafkaRefused
+from sparkdrain.io.kafka.quiet_log import OncePerMinute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.client import Partition
 
 _LOGGER = logging.getLogger(__name__)
+_LOGGER.addFilter(OncePerMinute(time.monotonic))
 A = TypeVar("A")
 _EVERY: Final = 1.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +27,7 @@ from sparkdrain.io.kafka.errors import (
     KafkaUnreachable,
     KafkaWriteFailed,
 )
+from sparkdrain.io.kafka.quiet_log import OncePerMinute
 from sparkdrain.io.kafka.settings import Settings, for_kafka_python
 from sparkdrain.io.kafka.topics import matching
 
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 # How long a question may take; a broker that restarts is back by then. Milliseconds.
 _PATIENCE: Final = 60_000
+_PAUSE: Final = 0.2  # seconds, before a broker that was away is asked again
+for _name in ("cluster", "consumer.fetcher", "net.connection", "net.manager", "net.selector"):
+    logging.getLogger(f"kafka.{_name}").addFilter(OncePerMinute(time.monotonic))
 _FETCHED_AHEAD: Final = 1 << 20
 _REFUSALS: Final = (
     kafka_errors.AuthorizationError,
@@ -88,6 +94,16 @@ class KafkaPythonCatalog:
 
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
         """See ``Catalog``."""
+        until = time.monotonic() + _PATIENCE / 1000
+        while True:
+            try:
+                return self._partitions(topics, pattern)
+            except KafkaUnreachable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE)
+
+    def _partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
         with Failures(self._servers):
             if self._admin is None:
                 known = _known_to(KafkaAdminClient, self._config)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 60.0
 _MOST: Final = 1000
-_NUMBERS: Final = re.compile(r"\d+")
+_NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
 
 
 class OncePerMinute(logging.Filter):

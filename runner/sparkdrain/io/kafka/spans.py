@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 NO_END: Final = (1 << 63) - 1
 """The end of a partition that is read for as long as there is anything."""
-# A part of a bounded partition that is worth being read apart.
-_PART: Final = 250_000
+# A part of a bounded partition that is worth being read apart. Whoever reads two of them in turns
+# has to ask the broker anew each time.
+_PART: Final = 2_000_000
 
 Element = tuple[str, int, bool]
 """Topic, number of the partition, and whether it was found while the pipeline ran."""
