@@ -30,6 +30,7 @@ class DrainWatch:
         self._progress: DrainProgress | None = None
         self._question = 0
         self._survey = False
+        self._last: int | None = None
 
     def is_asked(self) -> bool:
         """Whether somebody waits for an answer."""
@@ -45,9 +46,8 @@ class DrainWatch:
         requested = self._drain.requested()
         if requested is not None and self._progress is None:
             self._progress = began(requested.run_id, now)
-            self._survey = True
-        elif self._progress is not None:
-            self._survey = now - self._progress.now >= _EVERY
+        if self._progress is not None:
+            self._survey = self._last is None or now - self._last >= _EVERY
         return self._survey or self._question > 0
 
     def committed(self, schedule: Schedule, now: int) -> None:
@@ -60,6 +60,7 @@ class DrainWatch:
             found = advanced(began("", now), now, left, schedule.holds())
             self._drain.inquiry.answer(self._question, found)
         if self._survey and self._progress is not None:
+            self._last = now
             self._progress = advanced(self._progress, now, left, schedule.holds())
             self._tell(self._progress)
 
