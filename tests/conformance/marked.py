@@ -5,10 +5,27 @@ from __future__ import annotations
 import importlib
 import inspect
 import unittest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# All modules with tests of a runner but one, which is about the Dataflow service.
+VALIDATES_RUNNER: Final = frozenset(
+    {
+        "apache_beam.metrics.metric_test",
+        "apache_beam.ml.inference.base_test",
+        "apache_beam.pipeline_test",
+        "apache_beam.runners.portability.fn_api_runner.translations_test",
+        "apache_beam.transforms.combinefn_lifecycle_test",
+        "apache_beam.transforms.combiners_test",
+        "apache_beam.transforms.deduplicate_test",
+        "apache_beam.transforms.dofn_lifecycle_test",
+        "apache_beam.transforms.ptransform_test",
+        "apache_beam.transforms.sideinputs_test",
+        "apache_beam.transforms.util_test",
+    }
+)
 
 
 def marked_suites(module_name: str, marker: str, home: str) -> Iterator[type]:

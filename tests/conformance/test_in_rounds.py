@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 from in_rounds import use
+from marked import VALIDATES_RUNNER, marked_suites
 from pipelines import OnSparkDrain
 from splits import obey_split_managers
 
@@ -105,4 +106,8 @@ for _module, _names in _SUITES.items():
     for _name in _names:
         _suite = getattr(importlib.import_module(_module), _name)
         globals()[f"{_name}InRounds"] = _in_rounds(_suite, f"{_name}InRounds")
+for _module in sorted(VALIDATES_RUNNER - _SUITES.keys()):
+    for _suite in marked_suites(_module, "it_validatesrunner", __name__):
+        _name = f"{_suite.__name__}InRounds"
+        globals()[_name] = _in_rounds(_suite, _name)
 del _suite

@@ -9,26 +9,11 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
-from marked import marked_suites
+from marked import VALIDATES_RUNNER, marked_suites
 from pipelines import flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-# All modules with such tests but one, which is about the Dataflow service.
-_MODULES = (
-    "apache_beam.metrics.metric_test",
-    "apache_beam.ml.inference.base_test",
-    "apache_beam.pipeline_test",
-    "apache_beam.runners.portability.fn_api_runner.translations_test",
-    "apache_beam.transforms.combinefn_lifecycle_test",
-    "apache_beam.transforms.combiners_test",
-    "apache_beam.transforms.deduplicate_test",
-    "apache_beam.transforms.dofn_lifecycle_test",
-    "apache_beam.transforms.ptransform_test",
-    "apache_beam.transforms.sideinputs_test",
-    "apache_beam.transforms.util_test",
-)
 
 
 @pytest.fixture(autouse=True)
@@ -55,4 +40,6 @@ def _suites(module: str) -> Iterator[type]:
         yield pytest.mark.slow(not_compiled)
 
 
-globals().update((suite.__name__, suite) for name in _MODULES for suite in _suites(name))
+globals().update(
+    (suite.__name__, suite) for name in sorted(VALIDATES_RUNNER) for suite in _suites(name)
+)
