@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.jobs import BATCH, JOBS, STARTUP, STREAMING, Job
+from benchmarks.jobs import BATCH, JOBS, KAFKA, STARTUP, STREAMING, Job
 from benchmarks.lane import Lane, Log
 from benchmarks.peers.fetch import BEAM_OF_JOB_SERVER, BYTEWAX
 from benchmarks.plan import ROOT, Plan, fetch_kits
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from benchmarks.rows import Row
 
 QUICK = {"scale": 0.02, "runs": 1, "limit": 120.0}
-_SETS = {"batch": (STARTUP, *BATCH), "streaming": STREAMING}
+_SETS = {"batch": (STARTUP, *BATCH), "streaming": STREAMING, "kafka": KAFKA}
 FULL = {"scale": 1.0, "runs": 3, "limit": 900.0}
 
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints; 1 where ours has no figure or any result is wrong, else 0."""
     options = _options(arguments)
     runners = tuple(runner_named(name) for name in options.runners)
-    jobs = [job for job in JOBS if job.name in options.only]
+    jobs = [job for job in (*JOBS, *KAFKA) if job.name in options.only]
     wanted = [STARTUP, *jobs] if STARTUP.name in options.only else jobs
     used = tuple(runner for runner in runners if any(runner.takes(job) for job in wanted))
     kits = fetch_kits(options.cache, used)
@@ -132,14 +132,15 @@ def _heading(plan: Plan) -> str:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    known = [STARTUP.name, *(job.name for job in JOBS)]
+    usual = [STARTUP.name, *(job.name for job in JOBS)]
+    known = [*usual, *(job.name for job in KAFKA)]
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measures SparkDrainRunner and its peers in one run on this machine.",
     )
     parser.add_argument(
         "--only",
-        default=",".join(known),
+        default=",".join(usual),
         help=f"of {', '.join([*known, *_SETS])}",
     )
     names = [runner.name for runner in RUNNERS]
@@ -154,8 +155,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, default in (QUICK if options.quick else FULL).items():
         if getattr(options, name) is None:
             setattr(options, name, default)
-    for name, jobs in _SETS.items():
-        options.only = options.only.replace(name, ",".join(job.name for job in jobs))
+    sets = {name: ",".join(job.name for job in jobs) for name, jobs in _SETS.items()}
+    options.only = ",".join(sets.get(name, name) for name in options.only.split(","))
     options.only = _chosen(parser, "--only", options.only, known)
     options.runners = _chosen(parser, "--runners", options.runners, names)
     options.cache = options.cache.absolute()

@@ -169,7 +169,7 @@ class Running:
     def wait_for(self, condition, seconds=PATIENCE_SECONDS * 2):
         end = time.monotonic() + seconds
         while not condition():
-            assert str(self.result.state) == "RUNNING", self.result.state
+            assert str(self.result.state) in ("STARTING", "RUNNING"), self.result.state
             assert time.monotonic() < end, "it did not come"
             time.sleep(1)
 

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from benchmarks.jobs.job import Bar, Goal, Job
+from benchmarks.jobs.kafka_jobs import KAFKA
 from benchmarks.jobs.streaming import STREAMING
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BATCH",
     "JOBS",
+    "KAFKA",
     "STARTUP",
     "STREAMING",
     "Bar",
@@ -106,4 +108,4 @@ STARTUP = Job(
 
 def job_named(name: str) -> Job:
     """The job of this name; KeyError where there is none."""
-    return {job.name: job for job in (STARTUP, *JOBS)}[name]
+    return {job.name: job for job in (STARTUP, *JOBS, *KAFKA)}[name]
