@@ -63,8 +63,8 @@ class DueIndex:
     """The earliest timer over all keys of one state and domain.
 
     ``_bounds`` has, per key, the time in the heap's entry that counts; ``_low`` is at or below all
-    times that were set since the last writing, and ``_start`` is at or below the first row in the
-    store that is not hidden.
+    times that are in the batch that is being made, and ``_start`` is at or below the first row in
+    the store that is not hidden.
     """
 
     __slots__ = (
@@ -97,8 +97,6 @@ class DueIndex:
             return
         self._bounds[key] = time
         heappush(self._heap, (time, (scope.group, key)))
-        if self._low is None or time < self._low:
-            self._low = time
         if len(self._heap) > 2 * len(self._bounds) + _SPARE:
             bounds = self._bounds
             self._heap = list(
@@ -107,15 +105,23 @@ class DueIndex:
             heapify(self._heap)
 
     def drop(self, key: bytes) -> None:
-        """What was set for a key since the last writing is gone."""
+        """What was set for a key is gone, or about to be in the store."""
         self._bounds.pop(key, None)
 
-    def written(self) -> None:
-        """What was in memory is about to be in the store."""
-        self._forget_memory()
+    def written(self, *, whole: bool) -> None:
+        """What was in memory is about to be in the store; all of it if ``whole``."""
+        self._rows = None
+        self._head = None
         if self._low is not None:
             self._start = min(self._start, time_bound(self._state, self._domain, self._low))
             self._low = None
+        if whole:
+            self._forget_memory()
+
+    def will_write(self, time: int) -> None:
+        """A timer at this time goes from memory to the store."""
+        if self._low is None or time < self._low:
+            self._low = time
 
     def restart(self) -> None:
         """The store went back to what it was, and nothing is in memory."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 from weakref import WeakValueDictionary
 
 from timers_state.cells.cell import REST_ROOM
 from timers_state.erase import erase_key
+from timers_state.errors import StoreFailed
 from timers_state.keys import DEFAULT_GROUPS, MAX_GROUPS, key_group
 from timers_state.round_scope import RoundScope
 from timers_state.rounds import Rounds
@@ -58,6 +59,7 @@ class Overlay:
         "_erased",
         "_free",
         "_kind",
+        "_lost",
         "_residents",
         "_rested",
         "_resting",
@@ -84,6 +86,7 @@ class Overlay:
         self._budget = budget_bytes
         self._free = budget_bytes
         self._spilling = False
+        self._lost = False
         self._rounds = Rounds() if rounds else None
         self._kind: type[KeyScope] = RoundScope if rounds else KeyScope
         self._scopes: dict[Ident, KeyScope] = {}
@@ -113,6 +116,8 @@ class Overlay:
         scope = self._scopes.pop(ident, None)
         if scope is not None:
             self._free += scope.leased
+            if isinstance(scope, RoundScope) and scope.unwritten:
+                self.keep_aside(scope)
         if self._rested:
             scope = self._resting.pop(ident, None) or scope
         if scope.stored if scope is not None else self._may_be_stored(ident):
@@ -130,13 +135,17 @@ class Overlay:
         self._check_open_round()
         self._spilling = True
         try:
-            batch = self._collect()
+            kept_aside = self._write_committed(kept_aside=True)
+            batch = Batch(self.store.sequence + 1)
+            if kept_aside is not None:
+                batch.take_back(kept_aside)
+            self._collect(batch)
             if len(batch):
                 if self._rounds is not None:
                     self._rounds.mark(self.store)
                 self.store.write(batch)
         except BaseException:
-            self._kill_all()
+            self._lose()
             raise
         finally:
             self._spilling = False
@@ -157,31 +166,33 @@ class Overlay:
         return None if first is None or first[0] > up_to else first[1]
 
     def prepare(self) -> int:
-        """Ends a round: everything that it changed becomes one batch, which is kept in memory.
+        """Ends a round: everything that it changed is kept in memory.
 
         Until ``commit`` or ``rollback``, every call that needs the overlay raises
         ``RoundPrepared``. If it raises, nothing can be used anymore.
 
         Returns:
-            The size of the batch in bytes; 0 if nothing changed since the last ``flush``.
+            What the changes take, in bytes, roughly; 0 if nothing changed since the last ``flush``.
         """
         rounds = self._in_round()
         self._spilling = True
         try:
-            batch = self._settle(rounds)
+            batch, unwritten_bytes = self._settle(rounds)
         except BaseException:
-            self._kill_all()
+            self._lose()
             raise
         finally:
             self._spilling = False
         rounds.prepared = (self.store, batch)
         self.store = SEALED
-        return batch.size
+        return batch.size + unwritten_bytes
 
     def commit(self) -> None:
-        """Writes the prepared round to the store. Scopes and cells stay usable.
+        """The prepared round stays. Scopes and cells stay usable.
 
-        If it raises, nothing can be used anymore.
+        Values and timers are written when there is no more room, or when the store has to have
+        everything: many change again before, or are gone. All else is written now. If it raises,
+        nothing can be used anymore.
 
         Raises:
             ValueError: no round was prepared.
@@ -192,31 +203,45 @@ class Overlay:
             raise ValueError(message)
         self.store, batch = rounds.prepared
         rounds.prepared = None
+        self._free += rounds.drop_images()
         try:
             if len(batch):
                 self.store.write(batch)
             rounds.unmark(self.store)
+            rounds.changed.clear()
+            if self._free < 0:
+                self._let_go(0)
         except BaseException:
-            self._kill_all()
+            self._lose()
             raise
-        if self._free < 0:
-            self._evict(0)
 
     def rollback(self) -> None:
         """Takes back everything since the last ``commit``, prepared or not. All scopes are stale.
 
-        If it raises, nothing can be used anymore.
+        What was committed is in the store then. If it raises, nothing can be used anymore.
         """
         rounds = self._rounds
         if rounds is None:
             self._in_round()
             return
+        if self._lost:
+            self._refuse_lost()
         if rounds.prepared is not None:
             self.store, _ = rounds.prepared
             rounds.prepared = None
-        self._kill_all()
-        self._erased = {}
-        rounds.undo(self.store)
+        for scope in rounds.changed:
+            scope.unwritten = False  # not what was committed
+        self._spilling = True
+        try:
+            self._write_committed(kept_aside=True)
+            self._kill_all()
+            self._erased = {}
+            rounds.undo(self.store)
+        except BaseException:
+            self._lose()
+            raise
+        finally:
+            self._spilling = False
         self._residents = set() if self.store.sequence == 0 else None
 
     def snapshot(self, directory: Path) -> None:
@@ -232,9 +257,10 @@ class Overlay:
             StateError: files cannot be made; this overlay is as it was.
         """
         rounds = self._in_round()
-        if rounds.changed or rounds.marked or self._erased:
+        if rounds.changed or rounds.images or rounds.marked or self._erased:
             message = "a round is running: a snapshot is made after commit() or rollback()"
             raise ValueError(message)
+        self._write_committed(kept_aside=False)
         self.store.snapshot(directory)
 
     def close(self) -> None:
@@ -277,6 +303,10 @@ class Overlay:
         scope.room += grant
         scope.leased += grant
         self._free -= grant
+
+    def keep_aside(self, scope: RoundScope) -> None:
+        """Keeps what was committed of a scope, which is about to change."""
+        self._free -= self._in_round().keep_aside(scope)
 
     def changed_scopes(self) -> list[RoundScope]:
         """Where scopes put themselves that become active; only with rounds."""
@@ -324,12 +354,27 @@ class Overlay:
         """Makes room; says whether that was possible without writing everything out."""
         rounds = self._rounds
         if rounds is not None and len(rounds.changed) < len(self._scopes):
-            self._evict(need + self._budget // 16)
+            self._let_go(need)
             if self._free >= need:
                 return True
         if self._scopes:
             self.flush()
         return False
+
+    def _let_go(self, need: int) -> None:
+        """Lets go of what the running round did not change, as far as needed."""
+        much = need + self._budget // 16
+        self._evict(much)
+        if self._free < need:
+            self._spilling = True
+            try:
+                self._write_committed(kept_aside=False)
+            except BaseException:
+                self._lose()
+                raise
+            finally:
+                self._spilling = False
+            self._evict(much)
 
     def _evict(self, need: int) -> None:
         """Lets go of clean scopes until ``need`` bytes are free, those not used lately first."""
@@ -337,7 +382,7 @@ class Overlay:
             for ident, scope in list(self._scopes.items()):
                 if self._free >= need:
                     return
-                if scope.active or not isinstance(scope, RoundScope):
+                if not isinstance(scope, RoundScope) or scope.active or scope.unwritten:
                     continue
                 if scope.recent and not any_will_do:
                     scope.recent = False
@@ -352,9 +397,9 @@ class Overlay:
         residents = self._residents
         return (residents is None or ident in residents) and ident not in self._erased
 
-    def _collect(self) -> Batch:
-        """Everything that is not in the store as one batch; all scopes let go of their content."""
-        batch = self._erasures()
+    def _collect(self, batch: Batch) -> None:
+        """Adds what is not in the store; all scopes let go of their content."""
+        self._erasures(batch)
         clean: dict[Ident, KeyScope] = {}
         for ident, scope in self._scopes.items():
             if not scope.active:
@@ -367,44 +412,100 @@ class Overlay:
         self._rested = True
         self._scopes = clean
         self._free = self._budget - sum(scope.leased for scope in clean.values())
-        self._written()
-        return batch
+        if self._rounds is not None:
+            self._free -= self._rounds.image_bytes
+            self._rounds.changed.clear()
+        self._written(whole=True)
 
-    def _settle(self, rounds: Rounds) -> Batch:
-        """As ``_collect``, but scopes become clean: they keep content that is worth it."""
-        batch = self._erasures()
-        # Those that were forgotten are not active.
-        for scope in sorted((s for s in rounds.changed if s.active), key=_place):
-            new = not scope.stored
-            kept = scope.settle(batch, self.store)
-            self._free += scope.leased - kept
-            scope.leased = kept
-            if not kept:
-                ident = (scope.state_id, scope.key)
-                del self._scopes[ident]
-                self._resting[ident] = scope
-                self._rested = True
-            elif new and self._residents is not None:
-                self._residents.add((scope.state_id, scope.key))
-        self._written()
-        return batch
+    def _settle(self, rounds: Rounds) -> tuple[Batch, int]:
+        """Makes all scopes rest. What has to be written goes to a batch.
 
-    def _erasures(self) -> Batch:
+        Returns:
+            The batch, and how many bytes stay unwritten.
+        """
         batch = Batch(self.store.sequence + 1)
+        self._erasures(batch)
+        unwritten_bytes = 0
+        to_write = []
+        for scope in rounds.changed:
+            if not scope.active:  # it was forgotten
+                continue
+            cost = scope.rest()
+            if cost < 0:
+                to_write.append(scope)
+                continue
+            self._keep(scope, cost)
+            if scope.unwritten:
+                unwritten_bytes += cost
+        for scope in sorted(to_write, key=_place):
+            self._settle_scope(scope, batch)
+        if len(batch):
+            self._written(whole=False)
+        return batch, unwritten_bytes
+
+    def _settle_scope(self, scope: RoundScope, batch: Batch) -> None:
+        new = not scope.stored
+        self._keep(scope, scope.settle(batch, self.store))
+        if new and scope.stored and self._residents is not None:
+            self._residents.add((scope.state_id, scope.key))
+
+    def _keep(self, scope: RoundScope, cost: int) -> None:
+        """Keeps a scope that rests, at that cost; lets go of it if there is none."""
+        self._free += scope.leased - cost
+        scope.leased = cost
+        if not cost:
+            ident = (scope.state_id, scope.key)
+            del self._scopes[ident]
+            self._resting[ident] = scope
+            self._rested = True
+
+    def _write_committed(self, *, kept_aside: bool) -> Batch | None:
+        """Writes what was committed and is not in the store; scopes become clean.
+
+        Args:
+            kept_aside: also what the running round has changed since.
+
+        Returns:
+            What was written of that.
+        """
+        rounds = self._rounds
+        if rounds is None:
+            return None
+        batch = Batch(self.store.sequence + 1)
+        scopes = [s for s in self._scopes.values() if isinstance(s, RoundScope) and s.unwritten]
+        for scope in sorted(scopes, key=_place):
+            self._settle_scope(scope, batch)
+        if len(batch):
+            self._written(whole=False)
+            self.store.write(batch)
+        if not kept_aside or not rounds.images:
+            return None
+        batch = Batch(self.store.sequence + 1)
+        for (state_id, key), image in sorted(rounds.images.items()):
+            scope = RoundScope(self, state_id, key, image.stored)
+            scope.restore(image)
+            scope.settle(batch, self.store)
+            scope.kill()
+        self._free += rounds.drop_images()
+        if len(batch):
+            self._written(whole=False)
+            self.store.write(batch)
+        return batch
+
+    def _erasures(self, batch: Batch) -> None:
         for state_id, key in self._erased:
             erase_key(self.store, batch, state_id, key_group(key, self.groups), key)
             self._free += SCOPE_BYTES + len(key)
         if self._residents is not None:
             self._residents.difference_update(self._erased)
         self._erased = {}
-        return batch
 
-    def _written(self) -> None:
-        """Everything in memory is about to be in the store."""
+    def _written(self, *, whole: bool) -> None:
+        """Something in memory is about to be in the store; everything if ``whole``."""
         if self._residents is not None and len(self._residents) > _MOST_RESIDENTS:
             self._residents = None
         if self._rounds is not None:
-            self._rounds.written()
+            self._rounds.written(whole=whole)
 
     def _in_round(self) -> Rounds:
         rounds = self._rounds
@@ -413,12 +514,16 @@ class Overlay:
             raise ValueError(message)
         if rounds.prepared is not None:
             refuse()
+        if self._lost:
+            self._refuse_lost()
         return rounds
 
     def _check_open_round(self) -> None:
         rounds = self._rounds
         if rounds is not None and rounds.prepared is not None:
             refuse()
+        if self._lost:
+            self._refuse_lost()
 
     def _kill_all(self) -> None:
         for scope in (*self._scopes.values(), *self._resting.values()):
@@ -426,3 +531,15 @@ class Overlay:
         self._scopes = {}
         self._resting = WeakValueDictionary()
         self._free = self._budget
+
+    def _lose(self) -> None:
+        """What was in memory is gone, perhaps something that was committed."""
+        self._kill_all()
+        self._lost = self._rounds is not None
+
+    def _refuse_lost(self) -> NoReturn:
+        message = (
+            "what was committed and not written is lost, since writing failed before: the last "
+            "snapshot has the state of its time"
+        )
+        raise StoreFailed(message)

@@ -6,9 +6,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from timers_state.cells import RoundBag
-from timers_state.cells.cell import GONE_MESSAGE, REST_ROOM
+from timers_state.cells import RoundBag, Value
+from timers_state.cells.cell import CELL_BYTES, GONE_MESSAGE, REST_ROOM
 from timers_state.errors import StaleScope
+from timers_state.image import IMAGE_BYTES, Image
 from timers_state.keys import (
     I64_MAX,
     I64_MIN,
@@ -36,12 +37,14 @@ if TYPE_CHECKING:
 
 
 class RoundScope(KeyScope):
-    """A scope that is *clean* after a round: at rest, with content that is also in the store.
+    """A scope that keeps its content after a round: at rest, it is *clean* or *unwritten*.
 
+    What a clean one has is also in the store; ``unwritten`` says that what was committed is not.
+    An image is kept aside of an unwritten scope before anything of it changes.
     ``_loaded`` has the timers of the key that were read and not asked for yet, by domain.
     """
 
-    __slots__ = ("_changed", "_loaded", "_many")
+    __slots__ = ("_changed", "_loaded", "_many", "unwritten")
 
     def __init__(self, overlay: Overlay, state_id: int, key: bytes, stored: bool) -> None:
         super().__init__(overlay, state_id, key, stored)
@@ -49,6 +52,7 @@ class RoundScope(KeyScope):
         self._loaded: dict[Domain, dict[bytes, dict[Ident, Known]]] | None
         self._loaded = None if stored else {}
         self._many = False
+        self.unwritten = False
 
     def bag(self, tag: bytes, window: bytes = b"") -> Bag:
         """See ``KeyScope``."""
@@ -63,6 +67,7 @@ class RoundScope(KeyScope):
                 timers = self._timers.get(domain)
             if timers is None:
                 timers = self._timers[domain] = RoundTimers(self, domain, self.stored)
+                self.room -= TIMERS_BYTES
         return timers
 
     def wake(self) -> None:
@@ -71,6 +76,83 @@ class RoundScope(KeyScope):
             super().wake()
         self.recent = True
         self._changed.append(self)
+        if self.unwritten:
+            if self._overlay is not None:
+                self._overlay.keep_aside(self)
+            self.unwritten = False
+
+    def rest(self) -> int:
+        """Ends a round without writing anything.
+
+        Returns:
+            What it costs in memory from now on; 0 if there is nothing to keep, and -1 if it has to
+            be written: then it is as it was.
+        """
+        if self.before_spill is not None:
+            return -1
+        differs = self._let_empty_rest()
+        if differs is None:
+            return -1
+        self.unwritten = differs
+        self.active = False
+        cost = self.leased - self.room
+        self.room = REST_ROOM
+        if differs or self.stored:
+            return cost
+        self._resting = [*(self._resting or ()), *map(ref, self._timers.values())]
+        self._timers = {}
+        return 0
+
+    def _let_empty_rest(self) -> bool | None:
+        """Whether something differs from the store; None if it cannot stay unwritten."""
+        differs = self._erased is not None
+        empty = None
+        for window, cells in self._windows.items():
+            for tag, cell in cells.items():
+                if cell.is_new:
+                    empty = [*(empty or ()), (window, tag)]
+                elif cell.differs:
+                    if not isinstance(cell, Value):
+                        return None
+                    differs = True
+        for timers in self._timers.values():
+            if timers.differs:
+                differs = True
+        if empty is not None:
+            self._let_rest(empty)
+            self.room += CELL_BYTES * len(empty)
+        return differs
+
+    def image(self) -> Image:
+        """What of it is unwritten."""
+        size = IMAGE_BYTES
+        values = []
+        for cells in self._windows.values():
+            for cell in cells.values():
+                if isinstance(cell, Value) and cell.differs:
+                    image = cell.image()
+                    values.append(image)
+                    size += len(image[3] or b"")
+        kept = []
+        for timers in self._timers.values():
+            if timers.differs:
+                changes, cost = timers.image()
+                kept.append(changes)
+                size += cost
+        erased = None if self._erased is None else frozenset(self._erased)
+        return Image(self.stored, erased, values, kept, size)
+
+    def restore(self, image: Image) -> None:
+        """Takes over what was kept aside; for a new scope, to be settled."""
+        self._erased = None if image.erased is None else set(image.erased)
+        for kind, window, tag, content, base in image.values:
+            cell = kind(self, tag, window, base)
+            cell.restore(content)
+            self._windows.setdefault(window, {})[tag] = cell
+        for domain, changes, stored in image.timers:
+            timers = RoundTimers(self, domain, stored)
+            timers.restore(changes)
+            self._timers[domain] = timers
 
     def settle(self, batch: Batch, store: Store) -> int:
         """Adds to ``batch`` what differs from ``store``, and becomes clean.
@@ -100,6 +182,7 @@ class RoundScope(KeyScope):
             self._let_rest(empty)
         self.stored = stored or len(batch) > count
         self.active = False
+        self.unwritten = False
         self.room = REST_ROOM
         return kept + SCOPE_BYTES if kept or self.stored else 0
 
@@ -185,10 +268,24 @@ class RoundTimers(Timers):
         """See ``Timers``."""
         if not I64_MIN <= time <= I64_MAX:
             encode_i64(time)
-        # Before the change, since that may write everything out: the index has to know then.
         scope = self._round_scope
+        if scope.room < 0:
+            scope.lease()
+        # Before the change, since that may write everything out: the index has to know then.
         self._index.note(time, scope.key, scope)
         super().set(time, family, tag, window, payload)
+
+    def clear(self, family: bytes, tag: bytes = b"", window: bytes = b"") -> None:
+        """See ``Timers``."""
+        if self._scope.room < 0:
+            self._scope.lease()
+        super().clear(family, tag, window)
+
+    def clear_window(self, window: bytes) -> None:
+        """See ``Timers``."""
+        if self._scope.room < 0:
+            self._scope.lease()
+        super().clear_window(window)
 
     def time_of(self, family: bytes, tag: bytes = b"", window: bytes = b"") -> int | None:
         """See ``Timers``."""
@@ -204,6 +301,8 @@ class RoundTimers(Timers):
 
     def pop_due(self, up_to: int) -> Timer | None:
         """See ``Timers``."""
+        if self._scope.room < 0:
+            self._scope.lease()
         timer = super().pop_due(up_to)
         self._pay()
         return timer
@@ -211,6 +310,7 @@ class RoundTimers(Timers):
     def settle(self, batch: Batch, store: Store) -> int:
         """Adds to ``batch`` what differs from ``store``; returns what it costs from now on."""
         if self._changes:
+            self._tell_index()
             self._of_store().write(batch, store, self._changes, self._stored)
             self._stored = True
             self._changes = {}
@@ -227,6 +327,7 @@ class RoundTimers(Timers):
     def spill(self, batch: Batch, store: Store) -> None:
         """See ``Timers``; does not look for what it does not know."""
         if self._changes:
+            self._tell_index()
             rows = self._rows or TimerRows(self._scope, self.domain)
             rows.write(batch, store, self._changes, self._stored)
             self._stored = True
@@ -240,6 +341,14 @@ class RoundTimers(Timers):
     def _find_stored(self) -> StoredTimers:
         known = self._round_scope.take_stored_timers(self.domain)
         return TimerRows(self._scope, self.domain) if known is None else known
+
+    def _tell_index(self) -> None:
+        index = self._index
+        index.drop(self._round_scope.key)
+        for changed in self._changes.values():
+            for change in changed.values():
+                if isinstance(change, tuple):
+                    index.will_write(change[0])
 
     def _pay(self) -> None:
         """Looking may have put timers into memory."""

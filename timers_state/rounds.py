@@ -9,6 +9,7 @@ from timers_state.keys import Domain
 
 if TYPE_CHECKING:
     from timers_state.due_index import Memory
+    from timers_state.image import Image
     from timers_state.round_scope import RoundScope
     from timers_state.store import Batch, Store
 
@@ -17,15 +18,18 @@ class Rounds:
     """The round that is running or prepared, and the timers across keys.
 
     ``prepared`` has the store and what is to be written to it, between ``prepare`` and its end;
-    ``changed`` the scopes that became active since the last writing, also those forgotten after;
+    ``changed`` the scopes that became active since it began or wrote everything, also those
+    forgotten after; ``images`` what was committed, and not written, of keys that it changed;
     ``marked`` whether the round has written to the store already.
     """
 
-    __slots__ = ("_indexes", "changed", "marked", "prepared")
+    __slots__ = ("_indexes", "changed", "image_bytes", "images", "marked", "prepared")
 
     def __init__(self) -> None:
         self.prepared: tuple[Store, Batch] | None = None
         self.changed: list[RoundScope] = []
+        self.images: dict[tuple[int, bytes], Image] = {}
+        self.image_bytes = 0
         self.marked = False
         self._indexes: dict[tuple[int, Domain], DueIndex] = {}
 
@@ -43,11 +47,23 @@ class Rounds:
             if index is not None:
                 index.drop(key)
 
-    def written(self) -> None:
-        """Everything in memory is about to be in the store."""
-        self.changed.clear()
+    def written(self, *, whole: bool) -> None:
+        """Something in memory is about to be in the store; all of it if ``whole``."""
         for index in self._indexes.values():
-            index.written()
+            index.written(whole=whole)
+
+    def keep_aside(self, scope: RoundScope) -> int:
+        """Keeps an image of a scope that is about to change; says what that costs in memory."""
+        image = scope.image()
+        self.images[scope.state_id, scope.key] = image
+        self.image_bytes += image.size
+        return image.size
+
+    def drop_images(self) -> int:
+        """Nobody needs them anymore; says what they cost."""
+        size, self.image_bytes = self.image_bytes, 0
+        self.images = {}
+        return size
 
     def mark(self, store: Store) -> None:
         """Makes sure that the store can go back to where the round began."""
@@ -64,6 +80,7 @@ class Rounds:
     def undo(self, store: Store) -> None:
         """The round never was."""
         self.changed.clear()
+        self.drop_images()
         for index in self._indexes.values():
             index.restart()
         if self.marked:

@@ -75,6 +75,17 @@ class Batch:
         parts = (self._parts, self._times, self._tags)
         return sum(sum(map(len, part[1::3])) + sum(map(len, part[2::3])) for part in parts)
 
+    def take_back(self, other: Batch) -> None:
+        """Removes every row that ``other`` sets, which was written before."""
+        for own, parts in (
+            (self._parts, other._parts),
+            (self._times, other._times),
+            (self._tags, other._tags),
+        ):
+            for change, row in zip(parts[::3], parts[1::3], strict=True):
+                if change == PUT:
+                    own.extend((DELETE, row, b""))
+
     def __len__(self) -> int:
         return (len(self._parts) + len(self._times) + len(self._tags)) // 3
 

@@ -23,6 +23,7 @@ from timers_state.timer_rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from timers_state.image import TimersImage
     from timers_state.store import Batch, Store
 
 TIMER_BYTES: Final = 320
@@ -182,6 +183,20 @@ class Timers:
         """As ``spill``, but may keep what is asked for next; returns what it costs in memory."""
         self.spill(batch, store)
         return TIMERS_BYTES
+
+    @property
+    def differs(self) -> bool:
+        """Whether something may differ from the store."""
+        return bool(self._changes)
+
+    def image(self) -> tuple[TimersImage, int]:
+        """What differs from the store, and what a copy of that costs in memory."""
+        changes = {window: dict(changed) for window, changed in self._changes.items()}
+        return (self.domain, changes, self._stored), TIMER_BYTES * sum(map(len, changes.values()))
+
+    def restore(self, changes: Changes) -> None:
+        """Takes over what was kept aside; for new timers."""
+        self._changes = changes
 
     def drop(self) -> None:
         """Lets go of everything in memory, unwritten."""

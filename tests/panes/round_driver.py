@@ -124,12 +124,14 @@ class Rounds:
         self.grouping.rollback()
 
     def reopen(self):
-        """All that was in memory is lost."""
+        """All that was in memory is lost, after it was taken back to the last round and written."""
+        self.overlay.rollback()
         self.overlay = Overlay(self.store, self.budget_bytes, rounds=True)
         self.grouping = self.new_grouping()
 
     def rows(self):
-        """What is in the store."""
+        """What is in the store, when everything is."""
+        self.overlay.flush()
         return list(inspect.entries(self.store))
 
     def round(self, elements=(), frontier=None, now=None, firings=1 << 30):

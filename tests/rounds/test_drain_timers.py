@@ -242,6 +242,7 @@ def timers_left(rounds):
     """Timers, windows and residuals in the stores of all slots."""
     for slot in rounds.slots():
         slot.overlay.commit()
+        slot.overlay.flush()
         yield from (e for e in inspect.entries(slot.overlay.store) if e.time is not None)
 
 
@@ -303,6 +304,7 @@ def test_state_of_windows_that_end_is_empty_afterwards():
     def look(rounds):
         for slot in rounds.slots():
             slot.overlay.commit()
+            slot.overlay.flush()
             left.extend(inspect.entries(slot.overlay.store))
 
     drained(Total(), ("a", 1, 1), ("b", 2, 15), windows=FixedWindows(10), watch=look)

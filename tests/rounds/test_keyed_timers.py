@@ -381,6 +381,7 @@ def rows_left(rounds) -> list[inspect.Entry]:
     for reports in rounds.schedule.reports():
         slot = rounds._slots[reports.level, reports.slot]
         slot._settle(reports.attempt)
+        slot.overlay.flush()
         found += inspect.entries(slot.overlay.store)
     return found
 

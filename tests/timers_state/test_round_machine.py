@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import consumes, invariant, rule
 from test_overlay_machine import STATES, OverlayMachine, domains, numbers, places
 
-from timers_state import MemoryStore, Overlay, RoundStore, key_group, open_store
+from timers_state import Domain, MemoryStore, Overlay, RoundStore, key_group, open_store
 from timers_state.errors import RoundPrepared, StaleScope
 from timers_state.scope import SCOPE_BYTES
 
@@ -31,6 +31,7 @@ class RoundMachine(OverlayMachine):
             Overlay(open_store(self.directory / "other"), 20_000, rounds=True),
         ]
         self.committed = deepcopy(self.model)
+        self.snapshots = 0
 
     @rule(commits=st.booleans())
     def end_a_round(self, commits):
@@ -52,6 +53,16 @@ class RoundMachine(OverlayMachine):
         for overlay in self.overlays:
             overlay.rollback()
         self.everything_is_as_it_was()
+
+    @rule()
+    def go_on_with_a_snapshot(self):
+        self.take_back_a_round_that_runs()
+        self.snapshots += 1
+        for at, take_up, budget in ((2, RoundStore.take_up, 0), (3, open_store, 20_000)):
+            directory = self.directory / f"snapshot-{at}-{self.snapshots}"
+            self.overlays[at].snapshot(directory)
+            self.overlays[at].close()
+            self.overlays[at] = Overlay(take_up(directory), budget, rounds=True)
 
     def everything_is_as_it_was(self):
         self.model = deepcopy(self.committed)
@@ -119,7 +130,8 @@ class RoundMachine(OverlayMachine):
         for overlay in self.overlays:
             leased = sum(scope.leased for scope in overlay._scopes.values())
             erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._erased)
-            assert overlay._free + leased + erased == overlay._budget
+            images = overlay._rounds.image_bytes
+            assert overlay._free + leased + erased + images == overlay._budget
 
     @invariant()
     def changed_scopes_are_active(self):
@@ -149,6 +161,35 @@ class KeptMachine(RoundMachine):
         self.model[place[0]].bags.pop(place[1:], None)
 
 
+class UnwrittenMachine(KeptMachine):
+    """Only what may stay unwritten after a commit, and the moments at which all is written."""
+
+    append_to_a_bag = clear_a_bag = None
+    add_to_an_accumulator = OverlayMachine.add_to_an_accumulator
+
+    @rule(kind=st.sampled_from(["value", "combining"]), place=places)
+    def keep_a_cell_of_one_value(self, kind, place):
+        self.kept[kind, place] = self.cells(kind, place)
+
+    @rule(new_round=st.booleans())
+    def everything_that_was_committed_is_in_a_snapshot(self, new_round):
+        if new_round:
+            self.end_a_round(True)
+        else:
+            self.take_back_a_round_that_runs()
+        for overlay in self.overlays[2:]:
+            copy = self.directory / "copy"
+            overlay.snapshot(copy)
+            with Overlay(RoundStore.take_up(copy), 5000, rounds=True) as taken:
+                for key, model in self.committed.items():
+                    for (window, tag), content in model.values.items():
+                        assert taken.scope(*key).value(b"value" + tag, window).get() == content
+                for state_id in STATES:
+                    for domain in Domain:
+                        first = self.expected_first(state_id, domain)
+                        assert taken.first_time(state_id, domain) == (first and first[0])
+
+
 TestRounds = RoundMachine.TestCase
 TestRounds.settings = settings(
     max_examples=15, stateful_step_count=60, deadline=None, report_multiple_bugs=False
@@ -156,4 +197,8 @@ TestRounds.settings = settings(
 TestKept = KeptMachine.TestCase
 TestKept.settings = settings(
     max_examples=15, stateful_step_count=60, deadline=None, report_multiple_bugs=False
+)
+TestUnwritten = UnwrittenMachine.TestCase
+TestUnwritten.settings = settings(
+    max_examples=20, stateful_step_count=60, deadline=None, report_multiple_bugs=False
 )

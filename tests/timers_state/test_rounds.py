@@ -206,9 +206,11 @@ def test_a_timer_that_is_moved_in_every_round_leaves_no_rows_behind(overlay):
         overlay.scope(1, b"k").timers(Domain.EVENT).set(time, b"t", payload=b"%d" % time)
         next_round(overlay)
         assert overlay.first_time(1, Domain.EVENT) == time
+        overlay.flush()
     assert len(list(overlay.store.iterate_rows(b"\x02", b"\x04"))) == 2
     assert overlay.scope(1, b"k").timers(Domain.EVENT).pop_due(7) == (7, b"", b"t", b"", b"7")
     next_round(overlay)
+    overlay.flush()
     assert not list(overlay.store.iterate_rows(b"\x02", b"\x04"))
 
 

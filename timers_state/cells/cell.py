@@ -127,6 +127,16 @@ class Cell:
         self.spill(batch, store)
         return CELL_BYTES if self._base else 0
 
+    @property
+    def differs(self) -> bool:
+        """Whether the content may differ from the store's."""
+        return True
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is nothing, here and in the store; False if that is not known."""
+        return False
+
     def _prefix(self) -> bytes:
         return cell_prefix(self._scope.owner(), self.window, self.tag, self.KIND)
 

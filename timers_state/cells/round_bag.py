@@ -59,6 +59,16 @@ class RoundBag(Bag):
         self._written_bytes = 0
         super().clear()
 
+    @property
+    def differs(self) -> bool:
+        """See ``Cell``."""
+        return bool(self._items) or self._erase
+
+    @property
+    def is_new(self) -> bool:
+        """See ``Cell``."""
+        return not (self._items or self._erase or self._base)
+
     def disown(self) -> None:
         """See ``Cell``."""
         super().disown()

@@ -8,13 +8,17 @@ from timers_state.cells.cell import CELL_BYTES, Account, Cell, Unread
 from timers_state.keys import Kind
 
 if TYPE_CHECKING:
+    from timers_state.image import ValueImage
     from timers_state.store import Batch, Store
 
 UNREAD: Final = Unread.UNREAD
 
 
 class Value(Cell):
-    """A cell that holds nothing or one string of bytes."""
+    """A cell that holds nothing or one string of bytes.
+
+    It asks for room before a change too: a scope that rests then keeps aside what was committed.
+    """
 
     KIND: ClassVar[Kind] = Kind.VALUE
     __slots__ = ("_changed", "_size", "_value")
@@ -35,6 +39,8 @@ class Value(Cell):
     def set(self, value: bytes) -> None:
         """Replaces the value."""
         scope = self._scope
+        if scope.room < 0:
+            scope.lease()
         size = len(value)
         scope.room -= size - self._size
         self._size = size
@@ -46,12 +52,35 @@ class Value(Cell):
     def clear(self) -> None:
         """Removes the value."""
         scope = self._scope
+        if scope.room < 0:
+            scope.lease()
         scope.room += self._size
         self._size = 0
         self._value = None
         self._changed = True
         if scope.room < 0:
             scope.lease()
+
+    @property
+    def differs(self) -> bool:
+        """See ``Cell``."""
+        return self._changed
+
+    @property
+    def is_new(self) -> bool:
+        """See ``Cell``."""
+        return self._value is None and not self._base
+
+    def image(self) -> ValueImage:
+        """The content, to be given to ``restore`` of another cell."""
+        value = self._value
+        return type(self), self.window, self.tag, None if value is UNREAD else value, self._base
+
+    def restore(self, value: bytes | None) -> None:
+        """Takes content over that is not in the store; for a new cell."""
+        self._value = value
+        self._size = 0 if value is None else len(value)
+        self._changed = True
 
     def disown(self) -> None:
         """See ``Cell``."""

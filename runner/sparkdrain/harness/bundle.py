@@ -24,6 +24,7 @@ from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.dofn import not_remembered
 from sparkdrain.harness.factory import StageFactory
 from sparkdrain.harness.operations import ProcessRestrictions
+from sparkdrain.harness.stateful import stateful_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.drain_hook import DrainHook
     from sparkdrain.harness.factory import MakeState
     from sparkdrain.harness.operations import SourceOperation, Writer
+    from sparkdrain.harness.stateful import StatefulCalls
 
 
 class StageBundle(BundleProcessor):
@@ -55,6 +57,7 @@ class StageBundle(BundleProcessor):
         self._writers = writers
         self._make_state = make_state
         self._compile = compiled
+        self._calls: dict[str, StatefulCalls | None] = {}
         self.states: dict[str, Any] = {}
         self.dofns: dict[str, Any] = {}
         self._context: Any = None
@@ -116,6 +119,17 @@ class StageBundle(BundleProcessor):
     def source(self, transform_id: TransformId) -> SourceOperation:
         """The operation that takes in the elements of a source."""
         return self.ops[transform_id]
+
+    def stateful_calls(self, source: TransformId, transform: TransformId) -> StatefulCalls | None:
+        """The calls of a stateful DoFn behind a source; None if Beam makes them."""
+        if not self._compile:
+            return None
+        if transform not in self._calls:
+            operation, handle = self.ops[transform], self.dofns[transform]
+            context = self.states[transform]
+            found = stateful_calls(self.ops[source], operation, handle, context)
+            self._calls[transform] = found
+        return self._calls[transform]
 
     def start(self) -> None:
         """Start the bundle: ``start_bundle`` of every DoFn."""

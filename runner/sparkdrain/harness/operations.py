@@ -38,6 +38,11 @@ class SourceOperation(operations.Operation):
         self._size: Any = None
         self._due = Schedule()
 
+    @property
+    def targets(self) -> Sequence[Any]:
+        """The operations that get the elements."""
+        return self._targets
+
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self.receivers = [

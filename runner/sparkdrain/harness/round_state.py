@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.round_cells import PutOff
     from timers_state import KeyScope, Overlay
+    from timers_state.timers import Timer
 
 _HOLD = struct.Struct(">q")
 _PANES = PaneInfoCoderImpl()
@@ -69,8 +70,8 @@ class RoundKeyedState(userstate.UserStateContext):
         self._key = b""
         self._scope: KeyScope | None = None
         self._window: Any = None
-        self._place: _WindowPlace | None = None
-        self._places: dict[bytes, _WindowPlace] = {}
+        self._place: WindowPlace | None = None
+        self._places: dict[bytes, WindowPlace] = {}
         self._put_off: list[PutOff] = []
         self._decoded: tuple[bytes, Any] = (b"\x00undecoded", None)
         self.bound = TimerBound()
@@ -118,12 +119,8 @@ class RoundKeyedState(userstate.UserStateContext):
         """The cell of ``state_spec`` in ``window``, made at first use."""
         place = self._place
         if place is None or window is not self._window:
-            place = self._enter(window, key)
-        cell = place.cells.get(state_spec)
-        if cell is None:
-            kind, make = self._kinds.get(state_spec) or self._kind(state_spec)
-            cell = place.cells[state_spec] = make(kind, place)
-        return cell
+            place = self.enter(window, key)
+        return self.cell(place, state_spec)
 
     def get_timer(
         self, timer_spec: Any, key: Any, window: Any, timestamp: Any, pane: Any
@@ -131,8 +128,8 @@ class RoundKeyedState(userstate.UserStateContext):
         """A handle to set and clear timers of a family, for ``window``."""
         place = self._place
         if place is None or window is not self._window:
-            place = self._enter(window, key)
-        family, domain = self._families.get(timer_spec.name) or self._family(timer_spec)
+            place = self.enter(window, key)
+        family, domain = self._families.get(timer_spec.name) or self.family(timer_spec)
         return RoundTimer(place, family, domain, timestamp, pane)
 
     def commit(self) -> None:
@@ -140,6 +137,33 @@ class RoundKeyedState(userstate.UserStateContext):
 
     def reset(self) -> None:
         """Nothing: state lasts longer than bundles."""
+
+    # --- the same, for who calls a DoFn in Beam's place ---------------------------------------
+
+    def enter(self, window: Any, key: Any) -> WindowPlace:
+        """The place of a window of the present key."""
+        section = self._window_impl.encode(window)
+        place = self._places.get(section)
+        if place is None:
+            place = self._places[section] = WindowPlace(self, section, window, key)
+        self._window = window
+        self._place = place
+        return place
+
+    def cell(self, place: WindowPlace, spec: Any) -> Any:
+        """The cell of a state in a window, made at first use."""
+        cell = place.cells.get(spec)
+        if cell is None:
+            kind, make = self._kinds.get(spec) or self._kind(spec)
+            cell = place.cells[spec] = make(kind, place)
+        return cell
+
+    def family(self, spec: Any) -> tuple[bytes, Domain]:
+        """How the store knows the timers of a ``TimerSpec``."""
+        event_time = TimeDomain.is_event_time(spec.time_domain)
+        found = spec.name.encode(), Domain.EVENT if event_time else Domain.PROCESSING
+        self._families[spec.name] = found
+        return found
 
     def _kind(self, spec: Any) -> tuple[Kind, Callable[[Any, Any], Any]]:
         for class_ in type(spec).__mro__:
@@ -150,53 +174,38 @@ class RoundKeyedState(userstate.UserStateContext):
         message = f"{self.transform_id!r}: state {spec.name!r} is of a kind not known here"
         raise Unsupported(message)
 
-    def _family(self, spec: Any) -> tuple[bytes, Domain]:
-        event_time = TimeDomain.is_event_time(spec.time_domain)
-        found = spec.name.encode(), Domain.EVENT if event_time else Domain.PROCESSING
-        self._families[spec.name] = found
-        return found
-
-    def _enter(self, window: Any, key: Any) -> _WindowPlace:
-        section = self._window_impl.encode(window)
-        place = self._places.get(section)
-        if place is None:
-            place = self._places[section] = _WindowPlace(self, section, window, key)
-        self._window = window
-        self._place = place
-        return place
-
     # --- timers -------------------------------------------------------------------------------
 
-    def pop_due(self, event: int, processing: int, key: Any) -> tuple[str, Any] | None:
-        """Take out the present key's next timer, as family and ``userstate.Timer``.
+    def pop_due(self, event: int, processing: int | None) -> tuple[Timer, Any] | None:
+        """Take out the present key's next timer, with the pane that it was set in.
 
         Those of event time come first, in time order; then those of processing time.
 
         Args:
             event: event time up to which timers are due.
-            processing: the same for processing time.
-            key: goes into the timer.
+            processing: the same for processing time; None if no timer follows that.
         """
         scope = self.scope()
         found = scope.timers(Domain.EVENT).pop_due(event)
         domain = Domain.EVENT
         if found is None:
+            if processing is None:
+                return None
             domain = Domain.PROCESSING
-            found = scope.timers(Domain.PROCESSING).pop_due(processing)
+            found = scope.timers(domain).pop_due(processing)
             if found is None:
                 return None
             scope.timers(Domain.HOLD).clear(found.family, found.tag, found.window)
         payload = self.bound.fires(domain, found.time, found.payload)
-        timer = userstate.Timer(
-            user_key=key,
-            dynamic_timer_tag=found.tag.decode(),
-            windows=(self._decode_window(found.window),),
-            clear_bit=False,
-            fire_timestamp=Timestamp(micros=found.time),
-            hold_timestamp=None,
-            paneinfo=_PANES.decode(payload) if payload else PANE_INFO_UNKNOWN,
-        )
-        return found.family.decode(), timer
+        return found, _PANES.decode(payload) if payload else PANE_INFO_UNKNOWN
+
+    def decode_window(self, section: bytes) -> Any:
+        """A window as the store knows it."""
+        known, window = self._decoded
+        if known != section:
+            window = self._window_impl.decode(section)
+            self._decoded = section, window
+        return window
 
     def expire(self, up_to: int) -> None:
         """Forget the present key's windows that expire at or before ``up_to``.
@@ -239,15 +248,8 @@ class RoundKeyedState(userstate.UserStateContext):
             known.clear()
         known.add(ident)
 
-    def _decode_window(self, section: bytes) -> Any:
-        known, window = self._decoded
-        if known != section:
-            window = self._window_impl.decode(section)
-            self._decoded = section, window
-        return window
 
-
-class _WindowPlace:
+class WindowPlace:
     """A window of the present key: see ``round_cells.Place``."""
 
     __slots__ = ("_context", "_is_kept", "_key", "bound", "cells", "section", "window")
@@ -291,7 +293,7 @@ class RoundTimer(userstate.BaseTimer):
     __slots__ = ("_domain", "_family", "_pane", "_place", "_timestamp")
 
     def __init__(
-        self, place: _WindowPlace, family: bytes, domain: Domain, timestamp: Any, pane: Any
+        self, place: WindowPlace, family: bytes, domain: Domain, timestamp: Any, pane: Any
     ) -> None:
         self._place = place
         self._family = family

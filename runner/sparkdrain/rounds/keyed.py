@@ -8,20 +8,27 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.rounds.inside import Inside
-from sparkdrain.rounds.keyed_errors import tell_key
+from sparkdrain.rounds.keyed_turns import (
+    BeamFeeder,
+    BeamTimers,
+    CallingFeeder,
+    CallingTimers,
+    Firing,
+)
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.bundle import StageBundle
-    from sparkdrain.harness.round_state import RoundKeyedState
+    from sparkdrain.harness.stateful import StatefulCalls
     from sparkdrain.rounds.inputs import Turn
     from sparkdrain.rounds.inside import Count
     from sparkdrain.rounds.keyed_blocks import KeyedBlocks
     from sparkdrain.rounds.keyed_sorted import SortedWait
+    from sparkdrain.rounds.keyed_turns import Feeder
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
     from timers_state import Overlay
@@ -91,7 +98,7 @@ class KeyedInput:
         """Feed the elements of the round, and those that have waited long enough."""
         decode = self._coding.windowed_values.decode
         late = turn.before if self._expiry_of is not None else BEGIN
-        feeder: _Feeder | None = None
+        feeder: Feeder | None = None
         for encoded, chunks in self._blocks.groups():
             batches: Iterator[list[Any]] = map(decode, chunks)
             if late > BEGIN:
@@ -105,6 +112,8 @@ class KeyedInput:
             for encoded, batches in self._wait.due(turn):
                 feeder = feeder or self._feeder()
                 feeder.feed(encoded, batches)
+        if feeder is not None:
+            feeder.finish()
 
     def _timely(self, elements: list[Any], late: int) -> list[Any]:
         """Those whose windows have not all expired. None has, if the element is on time itself."""
@@ -126,10 +135,17 @@ class KeyedInput:
         assert self._expiry_of is not None
         return self._expiry_of(window) <= frontier
 
-    def _feeder(self) -> _Feeder:
+    def _feeder(self) -> Feeder:
         bundle = self._source.shard.open()
         contexts = [bundle.states[one.transform] for one in self._stateful]
-        return _Feeder(self._source.operation().feed_windowed, contexts, self._decode_key)
+        if len(contexts) == 1:
+            calls = self._calls(bundle, self._stateful[0])
+            if calls is not None:
+                return CallingFeeder(calls, contexts[0], self._decode_key)
+        return BeamFeeder(self._source.operation().feed_windowed, contexts, self._decode_key)
+
+    def _calls(self, bundle: StageBundle, one: Stateful) -> StatefulCalls | None:
+        return bundle.stateful_calls(self._source.transform, one.transform)
 
     # --- timers -------------------------------------------------------------------------------
 
@@ -147,7 +163,7 @@ class KeyedInput:
         """Fire what is due for one DoFn; whether the budget was enough."""
         overlay, budget = self._overlay, turn.budget
         processing = END if turn.after == END else turn.now
-        firing: _Firing | None = None
+        firing: Firing | None = None
         for domain, up_to in (
             (Domain.EVENT, turn.after),
             (Domain.PROCESSING, processing),
@@ -175,9 +191,16 @@ class KeyedInput:
                     self._overlay.scope(one.state_id, key).timers(domain).pop_due(first)
                     first = self._overlay.first_time(one.state_id, domain)
 
-    def _firing(self, one: Stateful, turn: Turn, processing: int) -> _Firing:
+    def _firing(self, one: Stateful, turn: Turn, processing: int) -> Firing:
         bundle = self._source.shard.open()
-        return _Firing(bundle, one, turn, processing, self._decode_key, self._expiry_of)
+        context = bundle.states[one.transform]
+        calls = self._calls(bundle, one)
+        fire = (
+            BeamTimers(bundle.ops[one.transform].process_timer)
+            if calls is None
+            else CallingTimers(calls)
+        )
+        return Firing(context, fire, turn, processing, self._decode_key, self._expiry_of)
 
     def _first_hold(self) -> int:
         firsts = [
@@ -233,96 +256,3 @@ class KeyedInput:
     def close(self) -> None:
         """See ``Input``."""
         self._blocks.clear()
-
-
-class _Feeder:
-    """Feeds elements of one key after the other."""
-
-    def __init__(
-        self,
-        feed: Callable[[list[Any]], None],
-        contexts: list[RoundKeyedState],
-        decode_key: Callable[[bytes], Any],
-    ) -> None:
-        self._feed = feed
-        self._contexts = contexts
-        self._decode_key = decode_key
-
-    def feed(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
-        """Feed all elements of a key."""
-        key = self._decode_key(encoded)
-        contexts = self._contexts
-        for context in contexts:
-            context.begin_key(encoded)
-        try:
-            for elements in batches:
-                for element in elements:
-                    element.value = (key, element.value)
-                self._feed(elements)
-            for context in contexts:
-                context.end_key()
-        except Exception as error:
-            tell_key(error, key, contexts[0].window if contexts else None)
-            raise
-
-
-class _Firing:
-    """Fires the timers of one DoFn, key after key, in one turn."""
-
-    def __init__(
-        self,
-        bundle: StageBundle,
-        one: Stateful,
-        turn: Turn,
-        processing: int,
-        decode_key: Callable[[bytes], Any],
-        expiry_of: Callable[[Any], int] | None,
-    ) -> None:
-        self._context: RoundKeyedState = bundle.states[one.transform]
-        self._context.bound.repeats = turn.repeats
-        self._process_timer = bundle.ops[one.transform].process_timer
-        self._turn = turn
-        self._processing = processing
-        self._decode_key = decode_key
-        self._expiry_of = expiry_of
-
-    def fire(self, encoded: bytes) -> None:
-        """Fire timers of a key until none is due, or the budget is spent."""
-        context, budget, after = self._context, self._turn.budget, self._turn.after
-        processing = self._processing
-        key = self._decode_key(encoded)
-        fired: set[Any] = set()
-        context.begin_key(encoded)
-        while (due := context.pop_due(after, processing, key)) is not None:
-            family, timer = due
-            window = timer.windows[0]
-            try:
-                self._process_timer(family, timer)
-            except Exception as error:
-                tell_key(error, key, window, family)
-                raise
-            if self._expiry_of is not None and self._expiry_of(window) <= after:
-                fired.add(window)
-            budget.spend(1)
-            if budget.is_spent():
-                break
-        try:
-            context.end_key()
-        except Exception as error:
-            tell_key(error, key, context.window)
-            raise
-        for window in fired:
-            context.begin_key(encoded)
-            context.expire_window(window)
-            context.end_key()
-
-    def expire(self, encoded: bytes) -> None:
-        """Forget the windows of a key that are over; all of it when everything is."""
-        context = self._context
-        context.begin_key(encoded)
-        if self._turn.after == END:
-            context.forget_key()
-        else:
-            context.expire(self._turn.after)
-        context.end_key()
-        self._turn.budget.spend(1)

@@ -375,6 +375,7 @@ class RoundSlot:
     def _inside(self) -> list[Inside]:
         """What is left inside of each stage, as it was committed."""
         overlay = self.overlay
+        overlay.flush()
 
         def count(state_id: int, domain: Domain) -> int:
             return inspect.count_timers(overlay.store, state_id, domain)

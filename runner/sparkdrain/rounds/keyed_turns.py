@@ -1,0 +1,217 @@
+"""The turns of keys: their elements are fed, and their timers fired, by Beam or in its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from apache_beam.transforms import userstate
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkdrain.rounds.keyed_errors import tell_key
+from sparkdrain.watermarks.frontier import END
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sparkdrain.harness.round_state import RoundKeyedState
+    from sparkdrain.harness.stateful import StatefulCalls
+    from sparkdrain.rounds.inputs import Turn
+    from timers_state.timers import Timer
+
+
+class Feeder(Protocol):
+    """Feeds elements of one key after the other."""
+
+    def feed(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
+        """Feed all elements of a key; ``finish`` is called after the last key."""
+
+    def finish(self) -> None:
+        """There are no more keys in this round."""
+
+
+class BeamFeeder:
+    """Feeds a source of Beam's operations, behind which there may be several stateful DoFns."""
+
+    def __init__(
+        self,
+        feed: Callable[[list[Any]], None],
+        contexts: list[RoundKeyedState],
+        decode_key: Callable[[bytes], Any],
+    ) -> None:
+        self._feed = feed
+        self._contexts = contexts
+        self._decode_key = decode_key
+
+    def feed(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
+        """See ``Feeder``."""
+        key = self._decode_key(encoded)
+        contexts = self._contexts
+        for context in contexts:
+            context.begin_key(encoded)
+        try:
+            for elements in batches:
+                for element in elements:
+                    element.value = (key, element.value)
+                self._feed(elements)
+            for context in contexts:
+                context.end_key()
+        except Exception as error:
+            tell_key(error, key, contexts[0].window if contexts else None)
+            raise
+
+    def finish(self) -> None:
+        """See ``Feeder``."""
+
+
+class CallingFeeder:
+    """Calls the only DoFn behind a source."""
+
+    def __init__(
+        self,
+        calls: StatefulCalls,
+        context: RoundKeyedState,
+        decode_key: Callable[[bytes], Any],
+    ) -> None:
+        self._calls = calls
+        self._context = context
+        self._decode_key = decode_key
+        self._count = 0
+        self._last: tuple[Any, Any] = (None, None)
+
+    def feed(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
+        """See ``Feeder``."""
+        key = self._decode_key(encoded)
+        calls, context = self._calls, self._context
+        context.begin_key(encoded)
+        try:
+            for elements in batches:
+                if not elements:
+                    continue
+                self._count += len(elements)
+                self._last = key, elements[-1]
+                try:
+                    with calls.processing():
+                        calls.feed(key, elements)
+                except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+                    calls.reraise(error)
+            context.end_key()
+        except Exception as error:
+            tell_key(error, key, context.window)
+            raise
+
+    def finish(self) -> None:
+        """See ``Feeder``."""
+        if self._count:
+            self._calls.fed(self._count, *self._last)
+
+
+class Callback(Protocol):
+    """Calls what a DoFn has for a timer that fires."""
+
+    event_only: bool
+    """Whether none of its timers follows processing time."""
+
+    def __call__(self, key: Any, window: Any, timer: Timer, pane: Any) -> None:
+        """Call it."""
+
+
+class BeamTimers:
+    """Has Beam make the call."""
+
+    event_only = False
+
+    def __init__(self, process_timer: Callable[[str, Any], None]) -> None:
+        self._process_timer = process_timer
+
+    def __call__(self, key: Any, window: Any, timer: Timer, pane: Any) -> None:
+        """See ``Callback``."""
+        beams = userstate.Timer(
+            user_key=key,
+            dynamic_timer_tag=timer.tag.decode(),
+            windows=(window,),
+            clear_bit=False,
+            fire_timestamp=Timestamp(micros=timer.time),
+            hold_timestamp=None,
+            paneinfo=pane,
+        )
+        self._process_timer(timer.family.decode(), beams)
+
+
+class CallingTimers:
+    """Makes the call in Beam's place."""
+
+    def __init__(self, calls: StatefulCalls) -> None:
+        self._calls = calls
+        self.event_only = calls.event_only
+
+    def __call__(self, key: Any, window: Any, timer: Timer, pane: Any) -> None:
+        """See ``Callback``."""
+        calls = self._calls
+        time = Timestamp(micros=timer.time)
+        try:
+            with calls.firing():
+                calls.fire[timer.family](key, window, time, pane, timer.tag.decode())
+        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+            calls.reraise(error)
+
+
+class Firing:
+    """Fires the timers of one DoFn, key after key, in one turn."""
+
+    def __init__(
+        self,
+        context: RoundKeyedState,
+        call: Callback,
+        turn: Turn,
+        processing: int,
+        decode_key: Callable[[bytes], Any],
+        expiry_of: Callable[[Any], int] | None,
+    ) -> None:
+        context.bound.repeats = turn.repeats
+        self._context = context
+        self._call = call
+        self._turn = turn
+        self._processing = None if call.event_only else processing
+        self._decode_key = decode_key
+        self._expiry_of = expiry_of
+
+    def fire(self, encoded: bytes) -> None:
+        """Fire timers of a key until none is due, or the budget is spent."""
+        context, budget, after = self._context, self._turn.budget, self._turn.after
+        processing = self._processing
+        key = self._decode_key(encoded)
+        fired: set[Any] = set()
+        context.begin_key(encoded)
+        while (due := context.pop_due(after, processing)) is not None:
+            timer, pane = due
+            window = context.decode_window(timer.window)
+            try:
+                self._call(key, window, timer, pane)
+            except Exception as error:
+                tell_key(error, key, window, timer.family.decode())
+                raise
+            if self._expiry_of is not None and self._expiry_of(window) <= after:
+                fired.add(window)
+            budget.spend(1)
+            if budget.is_spent():
+                break
+        try:
+            context.end_key()
+        except Exception as error:
+            tell_key(error, key, context.window)
+            raise
+        for window in fired:
+            context.begin_key(encoded)
+            context.expire_window(window)
+            context.end_key()
+
+    def expire(self, encoded: bytes) -> None:
+        """Forget the windows of a key that are over; all of it when everything is."""
+        context = self._context
+        context.begin_key(encoded)
+        if self._turn.after == END:
+            context.forget_key()
+        else:
+            context.expire(self._turn.after)
+        context.end_key()
+        self._turn.budget.spend(1)
