@@ -29,6 +29,7 @@ _WHAT_HAPPENED: Final = {
     "CheckpointTooNew": "a newer release wrote its checkpoint",
     "CheckpointRefused": "it cannot go on from the checkpoint that there is",
     "Fenced": "another driver has taken it over",
+    "DrainStuck": "something is left that its drain cannot get out",
     "DrainLimitExceeded": "its drain took longer than an option allows",
     "Cancelled": "it was cancelled from outside, for instance in Spark's own interface",
 }
