@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 
 import apache_beam as beam
@@ -90,6 +92,28 @@ def test_the_end_of_a_with_block_waits_until_the_job_is_drained(running):
         _ = pipeline | beam.Create([1])
     thread.join(30)
     assert pipeline.result.state == PipelineState.DRAINED
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_drains_the_job_if_that_is_asked_for_and_the_next_one_is_as_before(
+    running, number
+):
+    name_of = number.name.removeprefix("SIG")
+    result = start(f"--drain_on_signal={name_of}")
+    assert running.started.wait(30)
+    before, wait, during = signal.getsignal(number), result._over.wait, []
+
+    def wait_and_hear(seconds=None):
+        os.kill(os.getpid(), number)
+        ended = wait(seconds)
+        during.append(signal.getsignal(number))
+        return ended
+
+    result._over.wait = wait_and_hear
+    assert result.wait_until_finish() == PipelineState.DRAINED
+    assert signal.getsignal(number) is before
+    if number is not signal.SIGTERM:  # Which ends the wait, as it does without the option.
+        assert during == [before]
 
 
 def test_beams_own_portable_runner_sees_draining_then_drained(serve):

@@ -196,6 +196,16 @@ OPTIONS: tuple[Option, ...] = (
         words=("on", "off"),
     ),
     Option(
+        name="drain_on_signal",
+        kind="str",
+        default="none",
+        unit="none, TERM, INT, USR1 or USR2",
+        summary="The signal that drains the job while the program waits for its end",
+        why="TERM, where whoever stops programs sends that and can wait; a second one cancels.",
+        group="drain",
+        words=("none", "TERM", "INT", "USR1", "USR2"),
+    ),
+    Option(
         name="drain_poll_ms",
         kind="int",
         default="1000",

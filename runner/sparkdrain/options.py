@@ -60,6 +60,7 @@ class Settings:
         run_id: of this run; empty: the job's id.
         metadata_store: where runs and requests to drain are.
         drain: whether the job can be drained.
+        drain_on_signal: the signal of this name drains the job, or none does.
         drain_poll_ms: milliseconds between two looks for a request to drain.
         drain_timer_repeats: how many generations of timers fire in a drain.
         drain_element_limit_ms: milliseconds for what a slot was sent, in a round of a drain.
@@ -88,6 +89,7 @@ class Settings:
     run_id: str = ""
     metadata_store: Address = Address("memory", "")  # noqa: RUF009 - frozen
     drain: bool = True
+    drain_on_signal: str = "none"
     drain_poll_ms: int = 1000
     drain_timer_repeats: int = 10
     drain_element_limit_ms: int = 0

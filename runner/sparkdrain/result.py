@@ -22,7 +22,7 @@ from sparkdrain.jobs.failures import as_exception
 from sparkdrain.jobs.messages import failure_kind, is_own_log_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from apache_beam.portability.api.beam_job_api_pb2_grpc import JobServiceStub
 
@@ -39,9 +39,15 @@ class SparkDrainResult(PipelineResult):
     """
 
     def __init__(
-        self, job_service: JobServiceStub, job_id: str, messages: Any, states: Any
+        self,
+        job_service: JobServiceStub,
+        job_id: str,
+        messages: Any,
+        states: Any,
+        drain_on_signal: str = "none",
     ) -> None:
         super().__init__(job_service, job_id, messages, states)
+        self._drain_on_signal = drain_on_signal
         self._failure: tuple[str, str] | None = None
         self._last_error = ""
         self._lost: Exception | None = None
@@ -70,7 +76,8 @@ class SparkDrainResult(PipelineResult):
         """Wait for the end of the job.
 
         Ctrl-C, or SIGTERM in a program that does not handle it, cancels the job and ends the wait
-        with ``KeyboardInterrupt`` or ``SystemExit``.
+        with ``KeyboardInterrupt`` or ``SystemExit``. The signal that ``--drain_on_signal`` names
+        drains the job, and the wait goes on; when it comes again, it does what it does else.
 
         Args:
             duration: at most so many milliseconds; no limit if not given.
@@ -83,7 +90,7 @@ class SparkDrainResult(PipelineResult):
                 that says why; the text begins with the user's own exception if there is one.
         """
         try:
-            with _termination_as_exit():
+            with _termination_as_exit(), _at_first(self._drain_on_signal, self._drain_beside):
                 ended = self._over.wait(duration / 1000 if duration else None)
         except (KeyboardInterrupt, SystemExit):
             self._cancel_and_wait()
@@ -143,6 +150,16 @@ class SparkDrainResult(PipelineResult):
                 self.cancel()
             self._over.wait(_CANCEL_SECONDS)
 
+    def _drain_beside(self) -> None:
+        """Drain, from a handler of a signal: that must not wait for anything."""
+        threading.Thread(target=self._try_to_drain, name="drain", daemon=True).start()
+
+    def _try_to_drain(self) -> None:
+        try:
+            self.drain()
+        except (RuntimeError, grpc.RpcError) as error:
+            _LOGGER.error("Job %s cannot be drained: %s", self._job_id, error)
+
     def _follow_messages(self) -> None:
         with contextlib.suppress(grpc.RpcError):
             for response in self._message_stream:
@@ -170,6 +187,26 @@ class SparkDrainResult(PipelineResult):
             self._lost = error
         self._told.wait(_LAST_MESSAGES_SECONDS)
         self._over.set()
+
+
+@contextlib.contextmanager
+def _at_first(name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Call ``act`` at the first signal of that name, if it is one; the next does as before."""
+    if name == "none" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    number = signal.Signals[f"SIG{name}"]
+    before = signal.getsignal(number)
+
+    def handle(_number: int, _frame: object) -> None:
+        signal.signal(number, before)
+        act()
+
+    signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 @contextlib.contextmanager

@@ -64,7 +64,10 @@ class SparkDrainRunner(PortableRunner):
         options.view_as(StandardOptions).runner = None
         handle = submission(options)
         job_id, messages, states = handle.submit(pipeline)
-        return SparkDrainResult(handle.job_service, job_id, messages, states)
+        settings = Settings.from_options(options)
+        return SparkDrainResult(
+            handle.job_service, job_id, messages, states, settings.drain_on_signal
+        )
 
     @staticmethod
     def _optimize_pipeline(

@@ -22,6 +22,7 @@ from sparkdrain.drain.signal import DrainSignal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sparkdrain.coordination.address import Address
     from sparkdrain.coordination.metadata import MetadataStore
     from sparkdrain.drain.runs import RunState
     from sparkdrain.options import Settings
@@ -67,7 +68,7 @@ class JobDrain:
         settings: Settings,
         job: Drained,
         now: Callable[[], int],
-        open_store: Callable[[Settings], MetadataStore] = lambda s: STORES.open(s.metadata_store),
+        open_store: Callable[[Address], MetadataStore] | None = None,
     ) -> None:
         """Prepare; nothing is opened.
 
@@ -76,7 +77,7 @@ class JobDrain:
             settings: of the job.
             job: hears of the drain.
             now: microseconds since 1970.
-            open_store: opens the store of the settings.
+            open_store: opens the store that the settings name; this process's own way if None.
         """
         self.signal = DrainSignal()
         self.run_id = run.run_id
@@ -84,7 +85,9 @@ class JobDrain:
         self._settings = settings
         self._job = job
         self._now = now
-        self._open_store = open_store
+        self._open_store = open_store or STORES.open
+        self._address = settings.metadata_store
+        self._interval = settings.drain_poll_ms / 1000
         self._lock = threading.Lock()
         self._open: _Open | None = None
         self._limits = Limits.in_options(settings)
@@ -107,7 +110,7 @@ class JobDrain:
             DrainDisabled: the run was told to drain, and must not.
             MetadataError: the store cannot be used.
         """
-        store = self._open_store(self._settings)
+        store = self._open_store(self._address)
         try:
             runs.begin(store, self._run)
             monitor = self._listener(store) if self._settings.drain else None
@@ -166,7 +169,7 @@ class JobDrain:
         opened.store.close()
 
     def _listener(self, store: MetadataStore) -> DrainMonitor:
-        monitor = DrainMonitor(store, self.run_id, self._settings.drain_poll_ms / 1000)
+        monitor = DrainMonitor(store, self.run_id, self._interval)
         monitor.on_drain(self.signal.request)
         return monitor
 
