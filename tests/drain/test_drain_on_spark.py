@@ -30,7 +30,7 @@ from sparkdrain.submission import submission
 
 pytestmark = pytest.mark.spark
 
-SECONDS = 60
+SECONDS = 120
 PROGRAM = Path(__file__).parent / "drained_programs.py"
 SPARK = ("--spark_master_url=local[2]", "--progress=off", "--slots=2")
 
@@ -223,6 +223,44 @@ def test_a_dofn_that_hangs_in_a_drain_fails_the_job_at_its_limit_and_is_named(fo
     with pytest.raises(DrainLimitExceeded, match=r"--drain_watermark_limit_ms.*'Hang'"):
         result.wait_until_finish()
     assert result.state == PipelineState.FAILED
+
+
+@pytest.mark.slow
+def test_a_request_is_heard_by_who_takes_the_run_up_again_after_its_driver_was_killed(
+    folder, tmp_path, store, address
+):
+    flags = (
+        "--runner=sparkdrain.SparkDrainRunner",
+        *SPARK,
+        "--job_name=numbers",
+        "--run_id=mine",
+        f"--metadata_store={address}",
+        f"--checkpoint_dir={tmp_path}/checkpoints",
+        "--checkpoint_ms=300",
+    )
+    running = program(PROGRAM, folder, *flags)
+    until_it_reads(folder, running)
+    end = time.monotonic() + SECONDS
+    while not list(tmp_path.glob("checkpoints/numbers/manifests/*.manifest")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    running.kill()
+    running.communicate()
+    code, out = cli("mine", "--metadata_store", address, "--no-wait")
+    assert code == 0, out
+    admitted = lines(folder, "admitted")
+
+    out, _ = program(PROGRAM, folder, *flags, "--resume").communicate(timeout=2 * SECONDS)
+    assert out.endswith("DRAINED\n")
+    assert runs.find(store, "mine").state == "DRAINED"
+    assert records.read(store, pytest.fail) == []
+    # Nothing was read after the checkpoint; what was read before it came out, once, without gaps.
+    assert lines(folder, "admitted") == admitted
+    numbers_out = [line.split() for line in lines(folder, "out")]
+    for key in {key for key, _ in numbers_out}:
+        found = sorted(int(number) for of, number in numbers_out if of == key)
+        assert found == list(range(len(found)))
+    assert 0 < len(numbers_out) <= len(admitted)
 
 
 def test_a_batch_job_reads_everything_and_is_done(folder):
