@@ -329,6 +329,13 @@ class ConfluentSink:
         millis: int | None,
     ) -> None:
         """See ``Sink``."""
+        if partition is None and not headers and millis is None:
+            try:
+                self._producer.produce(topic, value, key, on_delivery=self._delivered)
+            except BufferError:
+                self._producer.poll(0.05)
+            else:
+                return
         optional: dict[str, Any] = {}
         if partition is not None:
             optional["partition"] = partition

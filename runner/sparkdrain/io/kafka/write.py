@@ -10,6 +10,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.errors import BadOption
 from sparkdrain.io.kafka import choose
+from sparkdrain.io.kafka.client import NO_HEADERS
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaWriteFailed
 from sparkdrain.io.kafka.records import ProducerRecord, Written
 from sparkdrain.io.kafka.settings import settings
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.settings import Settings
 
 NAMESPACE: Final = "sparkdrain.io.kafka"
-Partitioner = "Callable[[bytes | None, int], int]"
-"""Chooses a partition by the key and the number of partitions."""
+_BYTES: Final = frozenset({bytes, type(None)})
 
 
 class WriteToKafka(beam.PTransform):
@@ -102,6 +102,12 @@ class Encoding:
         self._key_coder = key_coder
         self._value_coder = value_coder
 
+    @property
+    def plain_topic(self) -> str | None:
+        """The topic, if pairs of bytes go there as they are."""
+        coded = self._key_coder is not None or self._value_coder is not None
+        return None if coded else self._topic
+
     def record(self, element: Any) -> ProducerRecord:
         """The record of an element, in bytes.
 
@@ -159,6 +165,7 @@ class Send(beam.DoFn):
         self._encoding = encoding
         self._partitioner = partitioner
         self._tell = tell
+        self._plain_topic = encoding.plain_topic if partitioner is None else None
         self._sink: Sink | None = None
         self._sent = 0
         self._written = Metrics.counter(NAMESPACE, "records_written")
@@ -169,16 +176,23 @@ class Send(beam.DoFn):
             self._sink = choose.open_client(self._settings).sink(tell=self._tell)
         elif self._sent:
             self._sink.forget()  # a bundle that failed
+        self._send_plain = self._sink.send
         self._sent = 0
 
     def process(self, element: Any) -> None:
         """See Beam's."""
+        if self._plain_topic is not None and type(element) is tuple and len(element) == 2:
+            # Most records: bytes as they are, to the one topic.
+            key, value = element
+            if type(key) in _BYTES and type(value) in _BYTES:
+                self._sent += 1
+                self._send_plain(self._plain_topic, None, key, value, NO_HEADERS, None)
+                return
         self._send(element, None)
 
     def _send(self, element: Any, millis: int | None) -> None:
         assert self._sink is not None
         self._sent += 1
-        # The plain case, without the detours of the others.
         record = self._encoding.record(element)
         partition, topic = record.partition, record.topic
         assert topic is not None
