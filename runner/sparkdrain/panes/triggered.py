@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import TimestampCombiner
 
-from sparkdrain.panes.arrivals import Arrivals, values_in
+from sparkdrain.panes.arrivals import values_in
 from sparkdrain.panes.firing import Firing
 from sparkdrain.panes.key_windows import KeyWindows
 from sparkdrain.panes.pane_values import PaneValues
+from sparkdrain.panes.round_grouping import RoundGrouping
 from sparkdrain.panes.rules import Rules
 from sparkdrain.panes.sessions import sessions_of
 from sparkdrain.panes.times import END, whole_millis
 from sparkdrain.panes.trigger import Moment
-from sparkdrain.shuffle.keys import key_codec
 from timers_state import Domain
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def needs_no_times(windowing: Any) -> bool:
     )
 
 
-class TriggeredGrouping:
+class TriggeredGrouping(RoundGrouping):
     """Panes as a trigger says.
 
     Per key there is a table of its windows, each with what the trigger remembers of it, and a bag
@@ -66,27 +66,12 @@ class TriggeredGrouping:
         closing: Closing,
         on_time: OnTime,
     ) -> None:
-        _, self._decode_key = key_codec(key_coder)
+        super().__init__(key_coder, overlay, state_id, blocks, memory_bytes)
         self._decode_elements = coding.windowed_values.decode
         self._encode_values = coding.values.encode
         self._by_window = needs_no_times(windowing)
         self._rules = Rules.of(windowing, coding.window, closing, on_time)
         self._firing = Firing(self._rules, PaneValues(coding.coder, scratch))
-        self._overlay = overlay
-        self._state_id = state_id
-        self._blocks = blocks
-        self._arrivals = Arrivals(overlay.groups, memory_bytes)
-        self._dropped = 0
-        self.dropped = 0
-
-    @property
-    def spilled_bytes(self) -> int:
-        """See ``Grouping``."""
-        return self._blocks.spilled_bytes
-
-    def take(self, payload: memoryview) -> None:
-        """See ``Grouping``."""
-        self._blocks.add(payload)
 
     def process(self, frontier: int, now: int) -> Iterator[Batch]:
         """See ``Grouping``."""
@@ -99,28 +84,19 @@ class TriggeredGrouping:
 
     def hold(self) -> int:
         """See ``Grouping``."""
-        held = self._overlay.first_time(self._state_id, Domain.HOLD)
-        event = self._overlay.first_time(self._state_id, Domain.EVENT)
+        held = self._first(Domain.HOLD)
+        event = self._first(Domain.EVENT)
         return min(END if held is None else held, END if event is None else whole_millis(event - 1))
 
     def next_wake(self) -> int | None:
         """See ``Grouping``."""
-        return self._overlay.first_time(self._state_id, Domain.PROCESSING)
+        return self._first(Domain.PROCESSING)
 
     def has_due(self, frontier: int, now: int) -> bool:
         """See ``Grouping``."""
-        event = self._overlay.first_time(self._state_id, Domain.EVENT)
-        wake = self._overlay.first_time(self._state_id, Domain.PROCESSING)
+        event = self._first(Domain.EVENT)
+        wake = self._first(Domain.PROCESSING)
         return (event is not None and event <= frontier) or (wake is not None and wake <= now)
-
-    def commit(self) -> None:
-        """See ``Grouping``."""
-        self._dropped = self.dropped
-
-    def rollback(self) -> None:
-        """See ``Grouping``."""
-        self.dropped = self._dropped
-        self._blocks.clear()
 
     def _windows(self, key: bytes) -> KeyWindows:
         return KeyWindows(self._rules, self._overlay.scope(self._state_id, key))
@@ -172,15 +148,6 @@ class TriggeredGrouping:
                 windows.save(now)
                 if pane is not None:
                     yield key, pane
-
-    def _due(self, domain: Domain, up_to: int, budget: Budget) -> Iterator[tuple[bytes, Any]]:
-        overlay, state_id = self._overlay, self._state_id
-        while (key := overlay.next_due(state_id, domain, up_to)) is not None:
-            if not budget.spend():
-                return
-            timer = overlay.scope(state_id, key).timers(domain).pop_due(up_to)
-            if timer is not None:
-                yield key, timer
 
     def _put(
         self, key: bytes, section: bytes, chunks: list[bytes], frontier: int, now: int

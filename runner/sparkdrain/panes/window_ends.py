@@ -14,13 +14,13 @@ from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, Def
 from apache_beam.transforms.trigger import _Never as Never
 from apache_beam.transforms.window import TimestampCombiner
 
-from sparkdrain.panes.arrivals import Arrivals, values_in
+from sparkdrain.panes.arrivals import values_in
 from sparkdrain.panes.behaviors import Closing
 from sparkdrain.panes.ending_window import EndingWindow
 from sparkdrain.panes.pane_values import PaneValues
+from sparkdrain.panes.round_grouping import RoundGrouping
 from sparkdrain.panes.times import END, whole_millis
 from sparkdrain.shuffle.grouped_blocks import encode_groups
-from sparkdrain.shuffle.keys import key_codec
 from sparkdrain.shuffle.merging import GroupMerger
 from timers_state import Domain
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sparkdrain.panes.grouping import Batch
     from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.shuffle.coding import ElementCoding
-    from timers_state import KeyScope, Overlay, Timer
+    from timers_state import KeyScope, Overlay
 
 # Encoded, and what Python needs for a pair.
 _BATCH_BYTES = 4 << 20
@@ -59,7 +59,7 @@ def waits_for_window_ends(windowing: Any) -> bool:
     return type(trigger) is Never
 
 
-class WindowEndGrouping:
+class WindowEndGrouping(RoundGrouping):
     """One pane per key and window at the window's end; more only if late elements are allowed.
 
     Once the pane on time was handed out and if elements may be late, what is kept is a number per
@@ -78,13 +78,9 @@ class WindowEndGrouping:
         scratch: Callable[[], Path],
         closing: Closing,
     ) -> None:
-        _, self._decode_key = key_codec(key_coder)
+        super().__init__(key_coder, overlay, state_id, blocks, memory_bytes)
         self._decode_window = coding.window.get_impl().decode
         self._values = PaneValues(coding.coder, scratch)
-        self._overlay = overlay
-        self._state_id = state_id
-        self._blocks = blocks
-        self._arrivals = Arrivals(overlay.groups, memory_bytes)
         self._memory_bytes = memory_bytes
         self._scratch = scratch
         self._lateness = windowing.allowed_lateness.micros
@@ -93,17 +89,6 @@ class WindowEndGrouping:
         self._fires_late = type(windowing.triggerfn) is DefaultTrigger
         self._closes_always = closing is Closing.ALWAYS
         self._window: EndingWindow | None = None
-        self._dropped = 0
-        self.dropped = 0
-
-    @property
-    def spilled_bytes(self) -> int:
-        """See ``Grouping``."""
-        return self._blocks.spilled_bytes
-
-    def take(self, payload: memoryview) -> None:
-        """See ``Grouping``."""
-        self._blocks.add(payload)
 
     def process(self, frontier: int, now: int) -> Iterator[Batch]:
         """See ``Grouping``."""
@@ -147,7 +132,7 @@ class WindowEndGrouping:
     def hold(self) -> int:
         """See ``Grouping``."""
         domains = (Domain.EVENT, Domain.EXPIRY) if self._closes_always else (Domain.EVENT,)
-        times = [self._overlay.first_time(self._state_id, domain) for domain in domains]
+        times = [self._first(domain) for domain in domains]
         return min((whole_millis(time - 1) for time in times if time is not None), default=END)
 
     def next_wake(self) -> int | None:
@@ -160,19 +145,10 @@ class WindowEndGrouping:
         return any(
             first is not None and first <= frontier
             for first in (
-                self._overlay.first_time(self._state_id, Domain.EVENT),
-                self._overlay.first_time(self._state_id, Domain.EXPIRY),
+                self._first(Domain.EVENT),
+                self._first(Domain.EXPIRY),
             )
         )
-
-    def commit(self) -> None:
-        """See ``Grouping``."""
-        self._dropped = self.dropped
-
-    def rollback(self) -> None:
-        """See ``Grouping``."""
-        self.dropped = self._dropped
-        self._blocks.clear()
 
     def _enter(self, section: bytes) -> EndingWindow:
         window = self._window
@@ -181,15 +157,6 @@ class WindowEndGrouping:
             window = EndingWindow(section, decoded, self._lateness, self._at_expiry)
             self._window = window
         return window
-
-    def _due(self, domain: Domain, frontier: int, budget: Budget) -> Iterator[tuple[bytes, Timer]]:
-        overlay, state_id = self._overlay, self._state_id
-        while (group := overlay.next_due(state_id, domain, frontier)) is not None:
-            if not budget.spend():
-                return
-            timer = overlay.scope(state_id, group).timers(domain).pop_due(frontier)
-            if timer is not None:
-                yield group, timer
 
     def _wait(self, group: bytes, window: EndingWindow, groups: Groups) -> None:
         scope = self._overlay.scope(self._state_id, group)

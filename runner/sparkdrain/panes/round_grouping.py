@@ -1,0 +1,75 @@
+"""What every kind of grouping does alike: blocks come in, due timers come out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sparkdrain.panes.arrivals import Arrivals
+from sparkdrain.shuffle.keys import key_codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparkdrain.panes.budget import Budget
+    from sparkdrain.panes.round_blocks import RoundBlocks
+    from timers_state import Domain, Overlay, Timer
+
+
+class RoundGrouping:
+    """The part of a ``Grouping`` that does not depend on when panes fire.
+
+    Args:
+        key_coder: of the keys.
+        overlay: where state is kept, under ``state_id``.
+        state_id: see there.
+        blocks: what comes in during a round.
+        memory_bytes: how much of it to sort at a time, at most.
+    """
+
+    def __init__(
+        self,
+        key_coder: Any,
+        overlay: Overlay,
+        state_id: int,
+        blocks: RoundBlocks,
+        memory_bytes: int,
+    ) -> None:
+        _, self._decode_key = key_codec(key_coder)
+        self._overlay = overlay
+        self._state_id = state_id
+        self._blocks = blocks
+        self._arrivals = Arrivals(overlay.groups, memory_bytes)
+        self._dropped = 0
+        self.dropped = 0
+
+    @property
+    def spilled_bytes(self) -> int:
+        """See ``Grouping``."""
+        return self._blocks.spilled_bytes
+
+    def take(self, payload: memoryview) -> None:
+        """See ``Grouping``."""
+        self._blocks.add(payload)
+
+    def commit(self) -> None:
+        """See ``Grouping``."""
+        self._dropped = self.dropped
+
+    def rollback(self) -> None:
+        """See ``Grouping``."""
+        self.dropped = self._dropped
+        self._blocks.clear()
+
+    def _first(self, domain: Domain) -> int | None:
+        """The time of the earliest timer."""
+        return self._overlay.first_time(self._state_id, domain)
+
+    def _due(self, domain: Domain, up_to: int, budget: Budget) -> Iterator[tuple[bytes, Timer]]:
+        """Timers in time order, taken out one by one while the budget lasts; each with its key."""
+        overlay, state_id = self._overlay, self._state_id
+        while (key := overlay.next_due(state_id, domain, up_to)) is not None:
+            if not budget.spend():
+                return
+            timer = overlay.scope(state_id, key).timers(domain).pop_due(up_to)
+            if timer is not None:
+                yield key, timer
