@@ -10,6 +10,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from sparkdrain.errors import TruncatedInput
+from sparkdrain.rounds.tell import refused_timers
 from tests.support.drained import emitted_when_drained
 from tests.support.scripts import Mark, pairs_in_rounds
 from timers_state import inspect
@@ -64,19 +65,25 @@ class TicksOfTheClock(beam.DoFn):
 
 @pytest.mark.parametrize("repeats", [0, 1, 7])
 def test_a_timer_that_sets_itself_again_for_ever_is_stopped_and_told_of(repeats):
-    told = {}
+    told, lines = {}, []
     before, after = drained(
         Ticks(),
         ("a", 1, 1),
         ("b", 1, 5),
         repeats=repeats,
-        watch=lambda rounds: told.update(rounds.schedule.refused),
+        watch=lambda rounds: (
+            told.update(rounds.schedule.refused),
+            lines.extend(refused_timers(rounds.schedule)),
+        ),
     )
     assert before == []
     assert sorted(after) == [
         (key, first + 10 * n) for key, first in (("a", 11), ("b", 15)) for n in range(1 + repeats)
     ]
     assert told == {("ParDo(Ticks)", "tick"): 2}
+    assert [line.partition(":")[0] for line in lines] == [
+        "The drain refused 2 timers of family 'tick' in 'ParDo(Ticks)'"
+    ]
 
 
 def test_so_is_one_of_processing_time():

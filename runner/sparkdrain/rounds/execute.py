@@ -22,7 +22,7 @@ from sparkdrain.rounds.loop import RoundLoop
 from sparkdrain.rounds.open_slot import CheckpointPlace
 from sparkdrain.rounds.pace import Pace
 from sparkdrain.rounds.schedule import Schedule
-from sparkdrain.rounds.tell import Teller
+from sparkdrain.rounds.tell import Teller, refused_timers
 from sparkdrain.rounds.test_stream import play_for
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.cluster import is_usable, spark_context
@@ -183,6 +183,8 @@ class _StreamingJob:
             ).run()
         finally:
             levels.close()
+        for line in refused_timers(schedule):
+            self.observer.message(_WARNING, line)
         return _counted(schedule)
 
     def _levels(self, first_round: int) -> SparkLevels:
