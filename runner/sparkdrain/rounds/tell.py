@@ -76,8 +76,8 @@ class Teller:
 def refused_timers(schedule: Schedule) -> list[str]:
     """Of each family of timers that a drain has cut off, what to tell."""
     return [
-        f"The drain refused {count:,} timers of family {family!r} in {transform!r}: timers set them, "
-        "and so on without end. --drain_timer_repeats says how many generations fire."
+        f"The drain refused {count:,} timers of family {family!r} in {transform!r}: timers set "
+        "them, and so on without end. --drain_timer_repeats says how many generations fire."
         for (transform, family), count in sorted(schedule.refused.items())
     ]
 
