@@ -123,7 +123,7 @@ def test_by_the_program_itself(folder):
     check(folder)
     job = submission.__globals__["local_server"]().service.jobs()[-1]
     told = [r.message_response.message_text for r in job.messages.follow()]
-    assert "stages are drained; nothing left inside." in told[-2]
+    assert "stages are drained; nothing left inside; after " in told[-2]
 
 
 def test_by_the_command_that_first_asks_what_it_would_find(folder, service):

@@ -69,6 +69,16 @@ class TestWatch:
         assert told[-1].hold.reason == "windows"
         assert told[-1].hold.since == 0
 
+    def test_a_drain_of_very_much_is_surveyed_more_seldom(self):
+        drain, _, watch = watched()
+        drain.request(DrainNotification.create("mine", 1))
+        surveys = []
+        for second in range(20):
+            if watch.wants(second * SECOND):
+                surveys.append(second)
+                watch.committed(full(500_000), second * SECOND)
+        assert surveys == [0, 6, 12, 18]
+
     def test_a_round_that_failed_is_surveyed_again(self):
         drain, told, watch = watched()
         drain.request(DrainNotification.create("mine", 1))

@@ -32,6 +32,8 @@ def line(progress: DrainProgress) -> str:
     parts = [f"{progress.stages_drained} of {len(progress.stages)} stages are drained"]
     inside = _inside(progress.stages)
     parts.append(f"{inside} left" if inside else "nothing left inside")
+    if progress.expected_end == progress.now:
+        parts.append(f"after {(progress.now - progress.began) / 1e6:.1f} s")
     if progress.hold is not None:
         seconds = (progress.now - progress.hold.since) / 1e6
         parts.append(
