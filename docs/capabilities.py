@@ -507,5 +507,5 @@ _REFUSED: dict[str, Callable[[], Any]] = {
     ),
 }
 _REFUSED_IN_STREAMING: dict[str, Callable[[], Any]] = {
-    "Stable input in streaming": _with_stable_input,
+    "Stable input in streaming, without checkpoints": _with_stable_input,
 }
