@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from sparkdrain.io.kafka.outbox import Transactions
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -179,6 +181,13 @@ class Sent(NamedTuple):
     last: int
 
 
+class OpenTransactions(Transactions, Protocol):
+    """Transactions that can be closed."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
 class Client(Protocol):
     """A client library with settings."""
 
@@ -190,3 +199,11 @@ class Client(Protocol):
 
     def sink(self, *, tell: bool) -> Sink:
         """Opens a sink; with ``tell`` it tells where records went."""
+
+    def transactions(self, ident: str, mark: Partition) -> OpenTransactions:
+        """Opens transactions of an id; see ``outbox``.
+
+        Args:
+            ident: the transactional id, and the group under which the number is kept.
+            mark: a partition that there is, for which the group keeps it as an offset.
+        """

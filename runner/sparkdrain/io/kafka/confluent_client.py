@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections import Counter
 from itertools import groupby
 from operator import methodcaller
@@ -21,14 +19,16 @@ from sparkdrain.io.kafka.client import (
     Sent,
     nothing,
 )
-from sparkdrain.io.kafka.errors import (
-    KafkaDataLost,
-    KafkaFailed,
-    KafkaRefused,
-    KafkaUnreachable,
-    KafkaWriteFailed,
+from sparkdrain.io.kafka.confluent_errors import (
+    LOGGER,
+    LOST,
+    REFUSALS,
+    Problems,
+    failure,
+    may_pass,
 )
-from sparkdrain.io.kafka.quiet_log import OncePerMinute
+from sparkdrain.io.kafka.confluent_transactions import ConfluentTransactions
+from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaWriteFailed
 from sparkdrain.io.kafka.settings import Settings, for_rdkafka
 from sparkdrain.io.kafka.topics import matching
 
@@ -43,23 +43,6 @@ _NO_GROUP: Final = "sparkdrain-without-a-group"
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 _MOST_QUEUED: Final = 500_000
-
-LOGGER: Final = logging.getLogger("sparkdrain.io.kafka.librdkafka")
-LOGGER.addFilter(OncePerMinute(time.monotonic))
-
-_REFUSALS: Final = frozenset(
-    {
-        KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's own errors are called so
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-    }
-)
-_LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001
 
 _key = methodcaller("key")
 _value = methodcaller("value")
@@ -98,6 +81,10 @@ class ConfluentClient:
         # As Kafka's own client and kafka-python choose partitions.
         config.setdefault("partitioner", "murmur2_random")
         return ConfluentSink(self._servers, config, tell=tell)
+
+    def transactions(self, ident: str, mark: Partition) -> ConfluentTransactions:
+        """See ``Client``."""
+        return ConfluentTransactions(self._servers, self._config, ident, mark)
 
     def _consumer_config(self) -> dict[str, Any]:
         return {
@@ -181,29 +168,10 @@ class ConfluentCatalog:
                 error = raised.args[0]
                 self._consumer.poll(0)  # which is when it tells why
                 refused = self._problems.refusal or error
-                if refused.code() in _REFUSALS or not may_pass(error):
+                if refused.code() in REFUSALS or not may_pass(error):
                     raise failure(self._servers, refused) from raised
         assert error is not None
         raise failure(self._servers, error)
-
-
-class Problems:
-    """Hears of errors that belong to no call."""
-
-    def __init__(self) -> None:
-        self.refusal: KafkaError | None = None
-        """The last one that says that a broker will not have us."""
-
-    def __call__(self, error: KafkaError) -> None:
-        """Another one."""
-        if error.code() in _REFUSALS:
-            self.refusal = error
-
-    def check(self, servers: str) -> None:
-        """Raises `KafkaRefused`, once for each time that a broker has refused."""
-        refusal, self.refusal = self.refusal, None
-        if refusal is not None:
-            raise failure(servers, refusal)
 
 
 class ConfluentRecords:
@@ -283,7 +251,7 @@ class ConfluentRecords:
     def _event(self, partition: Partition, message: Any, error: KafkaError) -> Iterator[Batch]:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
             yield nothing(partition, message.offset())
-        elif error.code() in _LOST:
+        elif error.code() in LOST:
             msg = f"{partition}: {error.str()}"
             raise KafkaDataLost(msg)
         elif not may_pass(error):
@@ -398,27 +366,3 @@ class ConfluentSink:
         """See ``Sink``."""
         self._producer.purge()
         self._producer.flush(1.0)
-
-
-def may_pass(error: KafkaError) -> bool:
-    """Whether the client goes on by itself, as when a broker restarts."""
-    return bool(error.retriable()) or error.code() in (
-        KafkaError._TRANSPORT,  # noqa: SLF001
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-        KafkaError._TIMED_OUT,  # noqa: SLF001
-        KafkaError._RESOLVE,  # noqa: SLF001
-        KafkaError._MAX_POLL_EXCEEDED,  # noqa: SLF001
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.LEADER_NOT_AVAILABLE,
-    )
-
-
-def failure(servers: str, error: KafkaError, where: str = "") -> KafkaFailed:
-    """What to raise for an error of the library."""
-    text = f"{where}Kafka at {servers}: {error.str()} ({error.name()})"
-    if error.code() in _REFUSALS:
-        return KafkaRefused(text)
-    return KafkaUnreachable(text) if may_pass(error) else KafkaFailed(text)

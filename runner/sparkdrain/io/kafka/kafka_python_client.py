@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
 from sparkdrain.io.kafka.client import (
@@ -20,32 +18,17 @@ from sparkdrain.io.kafka.client import (
     Sent,
     nothing,
 )
-from sparkdrain.io.kafka.errors import (
-    KafkaDataLost,
-    KafkaFailed,
-    KafkaRefused,
-    KafkaUnreachable,
-    KafkaWriteFailed,
-)
-from sparkdrain.io.kafka.quiet_log import OncePerMinute
+from sparkdrain.io.kafka.errors import KafkaFailed, KafkaUnreachable, KafkaWriteFailed
+from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures
+from sparkdrain.io.kafka.kafka_python_transactions import KafkaPythonTransactions
 from sparkdrain.io.kafka.settings import Settings, for_kafka_python
 from sparkdrain.io.kafka.topics import matching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-# How long a question may take; a broker that restarts is back by then. Milliseconds.
-_PATIENCE: Final = 60_000
 _PAUSE: Final = 0.2  # seconds, before a broker that was away is asked again
-for _name in ("cluster", "consumer.fetcher", "net.connection", "net.manager", "net.selector"):
-    logging.getLogger(f"kafka.{_name}").addFilter(OncePerMinute(time.monotonic))
 _FETCHED_AHEAD: Final = 1 << 20
-_REFUSALS: Final = (
-    kafka_errors.AuthorizationError,
-    kafka_errors.SaslAuthenticationFailedError,
-    kafka_errors.UnsupportedSaslMechanismError,
-    kafka_errors.UnknownTopicOrPartitionError,
-)
 
 
 class KafkaPythonClient:
@@ -55,7 +38,7 @@ class KafkaPythonClient:
         self._servers = settings.servers
         self._config = {
             "bootstrap_servers": settings.servers.split(","),
-            "bootstrap_timeout_ms": _PATIENCE,
+            "bootstrap_timeout_ms": PATIENCE,
             "reconnect_backoff_max_ms": 1000,
             **for_kafka_python(dict(settings.config)),
         }
@@ -79,6 +62,10 @@ class KafkaPythonClient:
         config: dict[str, Any] = {"linger_ms": 20, "batch_size": 1 << 18, "acks": "all"}
         return KafkaPythonSink(self._servers, {**config, **self._config}, tell=tell)
 
+    def transactions(self, ident: str, mark: Partition) -> KafkaPythonTransactions:
+        """See ``Client``."""
+        return KafkaPythonTransactions(self._servers, self._config, ident, mark)
+
 
 class KafkaPythonCatalog:
     """See ``Catalog``."""
@@ -94,7 +81,7 @@ class KafkaPythonCatalog:
 
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
         """See ``Catalog``."""
-        until = time.monotonic() + _PATIENCE / 1000
+        until = time.monotonic() + PATIENCE / 1000
         while True:
             try:
                 return self._partitions(topics, pattern)
@@ -121,19 +108,19 @@ class KafkaPythonCatalog:
         """See ``Catalog``."""
         asked = [TopicPartition(*partition) for partition in partitions]
         with Failures(self._servers):
-            return _ours(self._consumer.beginning_offsets(asked, timeout_ms=_PATIENCE))
+            return _ours(self._consumer.beginning_offsets(asked, timeout_ms=PATIENCE))
 
     def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """See ``Catalog``."""
         asked = [TopicPartition(*partition) for partition in partitions]
         with Failures(self._servers):
-            return _ours(self._consumer.end_offsets(asked, timeout_ms=_PATIENCE))
+            return _ours(self._consumer.end_offsets(asked, timeout_ms=PATIENCE))
 
     def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
         """See ``Catalog``."""
         asked = {TopicPartition(*partition): millis for partition in partitions}
         with Failures(self._servers):
-            found = self._consumer.offsets_for_times(asked, timeout_ms=_PATIENCE)
+            found = self._consumer.offsets_for_times(asked, timeout_ms=PATIENCE)
         return _ours({at: None if one is None else one.offset for at, one in found.items()})
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
@@ -142,7 +129,7 @@ class KafkaPythonCatalog:
         with Failures(self._servers):
             for partition in partitions:
                 asked = TopicPartition(*partition)
-                offset = self._consumer.committed(asked, timeout_ms=_PATIENCE)
+                offset = self._consumer.committed(asked, timeout_ms=PATIENCE)
                 found[partition] = None if offset is None or offset < 0 else int(offset)
         return found
 
@@ -153,7 +140,7 @@ class KafkaPythonCatalog:
             for partition, offset in offsets.items()
         }
         with Failures(self._servers):
-            self._consumer.commit(wanted, timeout_ms=_PATIENCE)
+            self._consumer.commit(wanted, timeout_ms=PATIENCE)
 
     def close(self) -> None:
         """See ``Catalog``."""
@@ -299,39 +286,6 @@ class KafkaPythonSink:
     def close(self) -> None:
         """See ``Sink``."""
         self._producer.close(timeout=1.0)
-
-
-class Failures:
-    """Makes errors of the library our own.
-
-    Args:
-        servers: to name.
-        kind: of errors that are neither refusals nor a matter of time.
-    """
-
-    def __init__(self, servers: str, kind: type[KafkaFailed] = KafkaFailed) -> None:
-        self._servers = servers
-        self._kind = kind
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raises ours instead of the library's."""
-        if not isinstance(error, kafka_errors.KafkaError):
-            return
-        text = f"Kafka at {self._servers}: {error!r}"
-        lost = (kafka_errors.OffsetOutOfRangeError, kafka_errors.NoOffsetForPartitionError)
-        if isinstance(error, lost):
-            raise KafkaDataLost(text) from error
-        if isinstance(error, _REFUSALS):
-            raise KafkaRefused(text) from error
-        if isinstance(error, kafka_errors.KafkaTimeoutError):
-            text += "; no answer in time, or a password that is refused: brokers do not tell which"
-            raise KafkaUnreachable(text) from error
-        if isinstance(error, kafka_errors.RetriableError):
-            raise KafkaUnreachable(text) from error
-        raise self._kind(text) from error
 
 
 def _ours(answers: Mapping[Any, Any]) -> dict[Partition, Any]:

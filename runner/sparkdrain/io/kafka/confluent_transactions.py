@@ -1,0 +1,114 @@
+"""Transactions of confluent-kafka, for an outbox."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import confluent_kafka as ck
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from sparkdrain.io.kafka.confluent_errors import LOGGER, failure
+from sparkdrain.io.kafka.errors import KafkaWriteFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sparkdrain.io.kafka.client import Partition
+    from sparkdrain.io.kafka.records import ProducerRecord
+
+_PATIENCE: Final = 60.0
+
+
+class ConfluentTransactions:
+    """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time.
+
+    Args:
+        servers: to name in errors.
+        config: of the client, under librdkafka's names.
+        ident: the transactional id, and the group that keeps the number.
+        mark: a partition that there is, under which the group keeps it.
+    """
+
+    def __init__(
+        self, servers: str, config: Mapping[str, Any], ident: str, mark: Partition
+    ) -> None:
+        self._servers = servers
+        self._config = {
+            **config,
+            "bootstrap.servers": servers,
+            "transactional.id": ident,
+            "acks": "all",
+            "enable.idempotence": True,
+        }
+        self._mark = mark
+        reading = {"isolation.level": "read_committed", "enable.auto.commit": False}
+        config = {"bootstrap.servers": servers, **config, **reading, "group.id": ident}
+        self._consumer = ck.Consumer(config, logger=LOGGER)
+        self._producer: Any = None
+        self._failures: Counter[str] = Counter()
+
+    def fence(self) -> None:
+        """See ``Transactions``."""
+        self._failures.clear()
+        # A producer can do this only once.
+        self._producer = ck.Producer(self._config, logger=LOGGER)
+        self._try(self._producer.init_transactions, _PATIENCE)
+
+    def recorded(self) -> int | None:
+        """See ``Transactions``."""
+        asked = [TopicPartition(*self._mark)]
+        (found,) = self._try(self._consumer.committed, asked, _PATIENCE)
+        if found.error is not None:
+            raise failure(self._servers, found.error)
+        return None if found.offset < 0 else int(found.offset)
+
+    def begin(self) -> None:
+        """See ``Transactions``."""
+        self._try(self._producer.begin_transaction)
+
+    def send(self, entry: ProducerRecord) -> None:
+        """See ``Transactions``."""
+        optional: dict[str, Any] = {"headers": list(entry.headers)} if entry.headers else {}
+        if entry.partition is not None:
+            optional["partition"] = entry.partition
+        if entry.timestamp is not None:
+            optional["timestamp"] = entry.timestamp
+        while True:
+            try:
+                self._producer.produce(
+                    entry.topic, entry.value, entry.key, on_delivery=self._delivered, **optional
+                )
+            except BufferError:
+                self._producer.poll(0.05)
+            else:
+                return
+
+    def record(self, number: int) -> None:
+        """See ``Transactions``."""
+        offsets = [TopicPartition(*self._mark, number)]
+        group = self._consumer.consumer_group_metadata()
+        self._try(self._producer.send_offsets_to_transaction, offsets, group, _PATIENCE)
+
+    def commit(self) -> None:
+        """See ``Transactions``."""
+        self._try(self._producer.commit_transaction, _PATIENCE)
+
+    def _delivered(self, error: KafkaError | None, _: Any) -> None:
+        if error is not None:
+            self._failures[error.str()] += 1
+
+    def _try(self, step: Any, *arguments: Any) -> Any:
+        try:
+            return step(*arguments)
+        except KafkaException as error:
+            reasons = "; ".join(self._failures) or error.args[0].str()
+            msg = f"Kafka at {self._servers}: a transaction failed: {reasons}"
+            raise KafkaWriteFailed(msg) from error
+
+    def close(self) -> None:
+        """Let go of connections; a transaction that is open is left to whoever fences it."""
+        self._consumer.close()
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer = None

@@ -1,0 +1,99 @@
+"""Transactions of kafka-python, for an outbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from sparkdrain.io.kafka.errors import KafkaWriteFailed
+from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sparkdrain.io.kafka.client import Partition
+    from sparkdrain.io.kafka.records import ProducerRecord
+
+
+class KafkaPythonTransactions:
+    """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time.
+
+    Args:
+        servers: to name in errors.
+        config: of the client, under kafka-python's names.
+        ident: the transactional id, and the group that keeps the number.
+        mark: a partition that there is, under which the group keeps it.
+    """
+
+    def __init__(
+        self, servers: str, config: Mapping[str, Any], ident: str, mark: Partition
+    ) -> None:
+        self._servers = servers
+        self._config = {**config, "transactional_id": ident, "acks": "all"}
+        self._ident = ident
+        self._mark = TopicPartition(*mark)
+        self._producer: Any = None
+        # Otherwise it answers with numbers of transactions that are not over.
+        reading = {"isolation_level": "read_committed", "enable_auto_commit": False}
+        with Failures(servers):
+            self._consumer = KafkaConsumer(**{**config, **reading, "group_id": ident})
+        self._failures: list[BaseException] = []
+
+    def fence(self) -> None:
+        """See ``Transactions``."""
+        self._end()
+        self._failures = []
+        with Failures(self._servers, KafkaWriteFailed):
+            # A producer can do this only once.
+            self._producer = KafkaProducer(**self._config)
+            self._producer.init_transactions()
+
+    def recorded(self) -> int | None:
+        """See ``Transactions``."""
+        with Failures(self._servers):
+            found = self._consumer.committed(self._mark, timeout_ms=PATIENCE)
+        return None if found is None or found < 0 else int(found)
+
+    def begin(self) -> None:
+        """See ``Transactions``."""
+        with Failures(self._servers, KafkaWriteFailed):
+            self._producer.begin_transaction()
+
+    def send(self, entry: ProducerRecord) -> None:
+        """See ``Transactions``."""
+        with Failures(self._servers, KafkaWriteFailed):
+            self._producer.send(
+                entry.topic,
+                entry.value,
+                entry.key,
+                list(entry.headers),
+                entry.partition,
+                entry.timestamp,
+            ).add_errback(self._failures.append)
+
+    def record(self, number: int) -> None:
+        """See ``Transactions``."""
+        offsets = {self._mark: OffsetAndMetadata(number, "", -1)}
+        with Failures(self._servers, KafkaWriteFailed):
+            self._producer.send_offsets_to_transaction(offsets, self._ident)
+
+    def commit(self) -> None:
+        """See ``Transactions``."""
+        with Failures(self._servers, KafkaWriteFailed):
+            self._producer.flush()
+            if self._failures:
+                msg = f"Kafka at {self._servers}: a transaction failed: {self._failures[0]!r}"
+                raise KafkaWriteFailed(msg)
+            self._producer.commit_transaction()
+
+    def _end(self) -> None:
+        if self._producer is not None:
+            self._producer.close(timeout=0)
+            self._producer = None
+
+    def close(self) -> None:
+        """Let go of connections; a transaction that is open is left to whoever fences it."""
+        self._consumer.close(autocommit=False)
+        self._end()
