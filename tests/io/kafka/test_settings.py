@@ -78,6 +78,11 @@ def test_servers_may_be_a_list_and_must_not_be_nothing():
         settings("a:1", None, "librdkafka", "x")
 
 
+def test_a_setting_that_cannot_be_compared_is_refused():
+    with pytest.raises(BadOption, match=r"consumer_config has 'x': \['y'\]"):
+        settings("a:1", {"x": ["y"]}, "auto", "consumer_config")
+
+
 def test_the_group_is_found_under_both_names():
     assert settings("a", {"group.id": "g"}, "auto", "x").group == "g"
     assert settings("a", {"group_id": "g"}, "auto", "x").group == "g"

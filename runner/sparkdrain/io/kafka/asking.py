@@ -93,7 +93,7 @@ class Ends:
     def end(self, partition: Partition) -> tuple[float, int] | None:
         """When its broker was asked, and what it said; None if that is not known."""
         if self._now() - self._known[0] > _EVERY:
-            answer = self._asking.ask(self._question, 0.002)
+            answer = self._asking.ask(self._question, 0.0)
             if answer is not None:
                 self._known = answer
         asked, ends = self._known

@@ -108,8 +108,14 @@ class ConfluentCatalog:
 
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
         """See ``Catalog``."""
-        found = self._ask(lambda: self._consumer.list_topics(timeout=_ANSWER))
-        known = {name: sorted(topic.partitions) for name, topic in found.topics.items()}
+        # One by one, so that large clusters need not tell of everything that they have.
+        asked = [(name,) for name in topics] if pattern is None else [()]
+        known = {}
+        for one in asked:
+            found = self._ask(lambda one=one: self._consumer.list_topics(*one, timeout=_ANSWER))
+            for name, topic in found.topics.items():
+                if topic.error is None:
+                    known[name] = sorted(topic.partitions)
         return [
             Partition(name, number)
             for name in matching(known, topics, pattern, self._servers)

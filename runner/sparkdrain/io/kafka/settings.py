@@ -101,6 +101,12 @@ def settings(
         if reason is not None:
             msg = f"{option} must not set {name!r}: {reason}"
             raise BadOption(msg)
+        try:
+            hash((config or {})[name])
+        except TypeError:
+            value = (config or {})[name]
+            msg = f"{option} has {name!r}: {value!r}; settings are text, numbers or functions"
+            raise BadOption(msg) from None
     pairs = tuple(sorted((config or {}).items(), key=lambda pair: pair[0]))
     return Settings(joined, pairs, library)
 

@@ -212,6 +212,8 @@ class Send(beam.DoFn):
             raise
         self._written.inc(self._sent)
         self._sent = 0
+        if not self._tell:
+            return  # nor is there a window to tell it in
         for sent in arrived:
             written = Written(*sent.partition, sent.records, sent.last)
             yield GlobalWindows.windowed_value(written)
