@@ -14,6 +14,7 @@ from sparkdrain.drain import caused_by_drain
 from sparkdrain.errors import TruncatedInput
 from tests.support.drained import emitted_when_drained
 from tests.support.recorded import emitted, emitted_in_batch
+from tests.support.restrictions import Count, Poll
 from tests.support.scripts import Mark, pairs_in_rounds
 
 
@@ -157,6 +158,62 @@ def test_a_pane_that_a_marked_element_completes_is_marked():
     assert before == [(("all", 1), False)]
     assert {mark for _, mark in after} == {True}
     assert after[-1] == (("all", 6), True)
+
+
+def test_marked_elements_that_wait_for_a_side_input_keep_their_mark():
+    main = pairs_in_rounds([("a", 1, 1)], [("b", 5, 12)], Mark(11), windows=FixedWindows(10))
+
+    def build(p):
+        sums = main(p) | beam.CombinePerKey(sum)
+        # One number in five seconds; while the job is drained, one in a round.
+        numbers = p | beam.Create([(0, 30, 5)]) | beam.ParDo(Poll())
+        other = beam.pvalue.AsList(numbers | "side" >> beam.WindowInto(FixedWindows(10)))
+        return sums | beam.Map(lambda pair, xs: (*pair, len(xs)), xs=other) | beam.ParDo(Mark_())
+
+    before, after = emitted_when_drained(build, 4, slots=1)
+    assert before == []
+    assert sorted(after) == [(("a", 1, 10), False), (("b", 5, 10), True)]
+
+
+def test_restrictions_of_marked_elements_are_marked_over_all_of_their_rounds():
+    make = pairs_in_rounds([("a", 2, 6), ("b", 3, 7)], Mark(8), windows=FixedWindows(10))
+
+    def build(p):
+        return (
+            make(p)
+            | beam.CombinePerKey(sum)
+            | beam.Map(lambda pair: (100 * pair[1], 100 * pair[1] + 30))
+            | beam.ParDo(Count())
+            | beam.ParDo(Mark_())
+        )
+
+    numbers = {}
+    before, after = emitted_when_drained(
+        build,
+        3,
+        slots=1,
+        elements=4,
+        attempts=9,
+        fail=Sometimes(),
+        watch=lambda rounds: numbers.update(rounds=rounds.schedule.number),
+    )
+    assert before == []
+    assert sorted(after) == [(n, True) for n in (*range(200, 230), *range(300, 330))]
+    assert numbers["rounds"] > 8
+
+
+class Sometimes:
+    """Every third round of a drain is lost, once."""
+
+    def __init__(self):
+        self._lost = set()
+
+    def __call__(self, header):
+        number = header.number
+        if header.orders.drain and number % 3 == 0 and number not in self._lost:
+            self._lost.add(number)
+            message = "lost"
+            raise TruncatedInput(message)
 
 
 # --- the hook -------------------------------------------------------------------------------------

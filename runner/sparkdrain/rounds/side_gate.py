@@ -60,6 +60,7 @@ class Gate:
     def _release(self, turn: Turn) -> None:
         """Let through what waits at doors that have opened, a page at least."""
         self._now = turn.now
+        self._parking.of_drain = turn.of_drain
         for door in self._parking.doors():
             if not self._doors.is_open(door):
                 continue
@@ -76,7 +77,7 @@ class Gate:
 
     def wake(self) -> int | None:
         """See ``Input``."""
-        if self._now is not None and any(map(self._doors.is_open, self._parking.doors())):
+        if self._now is not None and any(map(self._doors.is_open, self._parking.all_doors())):
             return self._now
         return self.inner.wake()
 
@@ -257,6 +258,7 @@ class BackGate(Gate):
 
     def advance(self, turn: Turn) -> None:
         """See ``Input``."""
+        self._parking.of_drain = turn.of_drain
         self.inner.advance(turn)
         self._parking.passed = max(self._parking.passed, min(turn.after, self.hold()))
 

@@ -22,6 +22,7 @@ _PAGE = struct.Struct(">Q")
 _COUNT = struct.Struct(">I")
 _TIME = struct.Struct(">q")
 _PAGE_BYTES = 1 << 20
+_MARKS = b"\0", b"\1"
 _TABLE, _DOOR = b"t", b"d"
 _DOORS, _PASSED = b"d", b"p"
 
@@ -42,6 +43,9 @@ class _Queue:
 class Parking:
     """What waits before the doors of one transform.
 
+    What is there because the job is drained waits apart from all else; ``of_drain`` says of which
+    of both one speaks.
+
     Args:
         overlay: where it is kept.
         state_id: nothing else uses it there.
@@ -53,6 +57,7 @@ class Parking:
         self._queues = {
             door: _Queue(*_ENTRY.unpack(entry)) for door, entry in self._table().map(_DOORS).items()
         }
+        self.of_drain = False
         passed = self._table().value(_PASSED).get()
         self._passed: int = BEGIN if passed is None else _TIME.unpack(passed)[0]
 
@@ -70,13 +75,21 @@ class Parking:
             self._passed = time
             self._table().value(_PASSED).set(_TIME.pack(time))
 
+    def _name(self, door: bytes) -> bytes:
+        return door + _MARKS[self.of_drain]
+
     def doors(self) -> list[bytes]:
         """The doors before which something waits, the first to have been waited at first."""
-        return list(self._queues)
+        mark = _MARKS[self.of_drain]
+        return [name[:-1] for name in self._queues if name[-1:] == mark]
+
+    def all_doors(self) -> set[bytes]:
+        """The doors before which anything waits."""
+        return {name[:-1] for name in self._queues}
 
     def is_waiting(self, door: bytes) -> bool:
         """Whether something waits before a door."""
-        return door in self._queues
+        return self._name(door) in self._queues
 
     def hold(self) -> int:
         """The earliest time of what waits; END if nothing does."""
@@ -88,6 +101,7 @@ class Parking:
 
     def park(self, door: bytes, payload: bytes, count: int, earliest: int) -> None:
         """Have a block of ``count`` elements wait, of which the earliest has that time."""
+        door = self._name(door)
         queue = self._queues.get(door)
         if queue is None:
             queue = self._queues[door] = _Queue(0, 0, END)
@@ -110,6 +124,7 @@ class Parking:
 
         A page is gone when it was handed out; what is left if one stops goes on waiting.
         """
+        door = self._name(door)
         queue = self._queues[door]
         while queue.first < queue.end:
             scope = self._overlay.scope(self._state_id, _DOOR + door)
