@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-CHUNK: Final = 1 << 18
-"""How much of a file is in memory at a time, bytes."""
+CHUNK: Final = 1 << 22
+"""How much of a file is in memory at a time, bytes. Each one costs a thread its turns in Python."""
 
 
 class FileMissing(CheckpointDamaged):
