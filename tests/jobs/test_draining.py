@@ -539,7 +539,8 @@ def test_how_far_a_drain_has_come_is_told_once_per_change_and_is_in_the_metrics(
     jobs.path(job)
     told = [m.message_text for m in jobs.messages(job) if m.message_text.startswith("Drain: ")]
     assert told == [
-        "Drain: 1 of 2 stages are drained; 9 windows left.",
+        "Drain: 1 of 2 stages are drained; 9 windows left.\n"
+        "  Group: 1 of 2 inputs drained, 9 windows left",
         "Drain: 2 of 2 stages are drained; nothing left inside; after 1.2 s; "
         "held by windows of 'Group' for 0 s.",
     ]

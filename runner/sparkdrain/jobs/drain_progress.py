@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "sparkdrain.drain"
 """Of the counters that tell of a drain."""
 
+_SHOWN: Final = 12
 _EVERY_MICROSECONDS: Final = 10_000_000
 
 
@@ -24,7 +25,7 @@ def told(before: DrainProgress | None, now: DrainProgress) -> str | None:
     """What to tell, if there is anything new: a stage more is drained, or time has passed."""
     if before is not None and not _is_news(before, now):
         return None
-    return line(now)
+    return "\n".join([line(now), *stage_lines(now)])
 
 
 def line(progress: DrainProgress) -> str:
@@ -44,6 +45,19 @@ def line(progress: DrainProgress) -> str:
         at = dt.datetime.fromtimestamp(progress.expected_end / 1e6, dt.UTC)
         parts.append(f"{progress.rate:,.0f}/s, so {seconds:.0f} s more, until {at:%H:%M:%S} UTC")
     return f"Drain: {'; '.join(parts)}."
+
+
+def stage_lines(progress: DrainProgress) -> list[str]:
+    """A line for each stage that is not drained, for the first ones if there are many."""
+    open_ = [left for left in progress.stages if not left.is_drained]
+    found = [
+        f"  {left.stage}: {left.drained} of {left.inputs} inputs drained, "
+        f"{_inside([left]) or 'nothing'} left"
+        for left in open_[:_SHOWN]
+    ]
+    if len(open_) > _SHOWN:
+        found.append(f"  and {len(open_) - _SHOWN} more")
+    return found
 
 
 def lines(infos: Iterable[metrics_pb2.MonitoringInfo]) -> list[str]:
