@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 import pytest
 from rich.console import Console
@@ -15,6 +16,7 @@ from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import publish
 from sparkdrain.cli import checkpoints
 from sparkdrain.cli.main import main
+from timers_state import Domain, Overlay, RoundStore
 
 STORAGE = LocalStorage()
 
@@ -132,6 +134,32 @@ def test_inspect_tells_what_the_newest_checkpoint_of_each_job_holds(kept, ask):
     assert "VarIntCoder" in printed
     (shard,) = [line for line in printed.splitlines() if "16,000" in line]
     assert "8,000" in shard  # what was brought for this one
+
+
+def test_inspect_counts_the_contents_of_state_if_it_is_told_to(tmp_path, ask):
+    paths = Paths(str(tmp_path / "kept"), "job")
+    with Overlay(RoundStore(tmp_path / "live"), 1 << 20, rounds=True) as overlay:
+        for key in (b"a", b"b"):
+            scope = overlay.scope(31, key)
+            scope.value(b"count").set(b"12345")
+            scope.timers(Domain.EVENT).set(7, b"alarm", b"1")
+            scope.timers(Domain.EVENT).set(7, b"alarm", b"2")
+        overlay.prepare()
+        overlay.commit()
+        overlay.snapshot(tmp_path / "snapshot")
+    lease = claim(STORAGE, paths, "token", "a test")
+    files, _ = Bringer(STORAGE, paths, 1, 2, 3).bring(1, tmp_path / "snapshot", lambda: None)
+    shard = ShardState(2, 3, files)
+    publish(lease, Manifest("job", "run", lease.epoch, 1, 1, 0, {}, 4, (shard,)))
+    code, printed = ask("inspect", paths.root, "--contents")
+    assert code == 0
+    rows = [line.strip("│").replace("│", " ").split() for line in printed.splitlines()]
+    assert ["2", "3", "1f", "value", "count", "2", "2", "10"] in rows
+    assert ["2", "3", "1f", "event", "timer", "alarm", "2", "4", "32"] in rows
+    os.unlink(paths.file(max(file.path for file in files)))
+    code, printed = ask("inspect", paths.root, "--contents")
+    assert code == 1
+    assert "is missing" in printed
 
 
 def test_a_folder_without_checkpoints_is_an_error(tmp_path, ask):

@@ -11,13 +11,16 @@ from rich.table import Table
 
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.catalogue import find, verify
-from sparkdrain.errors import CheckpointFailed
+from sparkdrain.checkpoints.contents import contents
+from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
+from timers_state import StateError
 
 if TYPE_CHECKING:
     import argparse
 
     from sparkdrain.checkpoints.catalogue import Found
     from sparkdrain.checkpoints.manifest import Manifest
+    from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.checkpoints.storage import Storage
 
 
@@ -31,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("directory", help="what --checkpoint_dir says, or the folder of a job")
     parser.add_argument("--job", default="", metavar="NAME", help="only checkpoints of this job")
+    parser.add_argument(
+        "--contents", action="store_true", help="with inspect: read the state, and count it"
+    )
     parser.add_argument("--number", type=int, metavar="N", help="only the checkpoint N")
 
 
@@ -49,8 +55,8 @@ def checkpoints(arguments: argparse.Namespace, console: Console | None = None) -
             case "verify":
                 return _verify(storage, found, console)
             case _:
-                return _inspect(found, console)
-    except CheckpointFailed as error:
+                return _inspect(found, console, storage if arguments.contents else None)
+    except (CheckpointDamaged, CheckpointFailed, StateError) as error:
         console.print(f"[red]{escape(str(error))}")
         return 1
 
@@ -93,12 +99,14 @@ def _verify(storage: Storage, found: list[Found], console: Console) -> int:
     return 1 if failures else 0
 
 
-def _inspect(found: list[Found], console: Console) -> int:
+def _inspect(found: list[Found], console: Console, contents_in: Storage | None) -> int:
     seen = set()
     for each in found:
         if each.paths not in seen:
             seen.add(each.paths)
             _inspect_one(each, console)
+            if contents_in is not None and each.manifest is not None:
+                _print_contents(contents_in, each.paths, each.manifest, console)
     _print_wrong(found, console)
     return 1 if any(each.wrong for each in found) else 0
 
@@ -122,6 +130,23 @@ def _inspect_one(found: Found, console: Console) -> None:
     for name, description in sorted(manifest.fingerprint.items()):
         states.add_row(escape(name), escape(description))
     console.print(states)
+
+
+def _print_contents(storage: Storage, paths: Paths, manifest: Manifest, console: Console) -> None:
+    table = Table("level", "slot", "state", "kind", "tag", "keys", "rows", "bytes")
+    for shard in manifest.shards:
+        for (state, kind, tag), content in contents(storage, paths, shard).items():
+            table.add_row(
+                str(shard.level),
+                str(shard.slot),
+                f"{state:x}",
+                kind,
+                escape(repr(tag)[2:-1]),
+                f"{content.keys:,}",
+                f"{content.rows:,}",
+                f"{content.bytes:,}",
+            )
+    console.print(table)
 
 
 def _print_wrong(found: list[Found], console: Console) -> None:
