@@ -139,6 +139,18 @@ class DueIndex:
             return stored[0], stored[2]
         return held[0], held[1][1]
 
+    def count(self) -> int:
+        """How many timers there are; reads each row that the store has of them."""
+        end = time_domain_end(self._state, self._domain)
+        start = time_bound(self._state, self._domain, I64_MIN)
+        rows = map(key_of_time_row, self._memory.reach().iterate_rows(start, end))
+        held = (
+            self._memory.unwritten_timers(self._state, key, self._domain) for key in self._bounds
+        )
+        return sum(not self._is_hidden(row) for row in rows) + sum(
+            timers.held() for timers in held if timers is not None
+        )
+
     def _counts(self, entry: First) -> bool:
         return self._bounds.get(entry[1][1]) == entry[0]
 

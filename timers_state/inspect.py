@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from timers_state.keys import (
     CellRow,
-    Domain,
     Family,
     MetaRow,
     TagRow,
@@ -16,8 +15,6 @@ from timers_state.keys import (
     decode_row,
     prefix_end,
     state_prefix,
-    time_domain_end,
-    time_domain_prefix,
 )
 
 if TYPE_CHECKING:
@@ -70,12 +67,6 @@ def entries(store: Store, state_id: int | None = None) -> Iterator[Entry]:
             entry = _entry(row, value)
             if entry is not None:
                 yield entry
-
-
-def count_timers(store: Store, state_id: int, domain: Domain) -> int:
-    """How many timers are set in a state; reads each of their rows."""
-    lower, upper = time_domain_prefix(state_id, domain), time_domain_end(state_id, domain)
-    return sum(1 for _ in store.iterate_rows(lower, upper))
 
 
 def _entry(row: bytes, value: bytes) -> Entry | None:

@@ -142,6 +142,14 @@ class Timers:
         first = self._first_held()
         return None if first is None else first[0]
 
+    def held(self) -> int:
+        """How many timers were set since the last writing, and are still set."""
+        return sum(
+            isinstance(change, tuple)
+            for changed in self._changes.values()
+            for change in changed.values()
+        )
+
     def has_changed(self, window: bytes, ident: Ident) -> bool:
         """Whether what the store has of a timer does not count anymore."""
         changed = self._changes.get(window)

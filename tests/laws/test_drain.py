@@ -94,6 +94,7 @@ class Drained:
 def inside(slot):
     """What is in the store of a slot, but for what it remembers of the drain."""
     slot.overlay.commit()
+    slot.overlay.flush()
     return [
         entry
         for entry in inspect.entries(slot.overlay.store)

@@ -36,7 +36,7 @@ from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.edges import Codings, writer_for
 from sparkdrain.stages.shard import Source
 from sparkdrain.watermarks.frontier import BEGIN, END, advanced
-from timers_state import Domain, Overlay, RoundStore, inspect
+from timers_state import Overlay, RoundStore
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -374,12 +374,7 @@ class RoundSlot:
 
     def _inside(self) -> list[Inside]:
         """What is left inside of each stage, as it was committed."""
-        overlay = self.overlay
-        overlay.flush()
-
-        def count(state_id: int, domain: Domain) -> int:
-            return inspect.count_timers(overlay.store, state_id, domain)
-
+        count = self.overlay.count_timers
         return [
             sum((input_.inside(count) for _, input_ in shard.inputs), NOTHING)
             for shard in self._shards
