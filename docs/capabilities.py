@@ -350,6 +350,46 @@ _SPLITTABLE = (
     ),
 )
 
+_DRAIN = (
+    _row(
+        "By the program, a command, a Job API client, a record, a signal; before the start too",
+        "tests/drain/test_drain_on_spark: by_the_program_itself "
+        "by_the_command_that_first_asks_what_it_would_find "
+        "by_the_command_through_the_store_of_a_job_in_another_process "
+        "by_a_record_that_was_there_before_the_start_nothing_is_read "
+        "by_a_raw_client_while_beams_own_portable_runner_waits",
+        "tests/test_drained_results: "
+        "a_signal_drains_the_job_if_that_is_asked_for_and_the_next_one_is_as_before",
+    ),
+    _row(
+        "Every window and timer fires, each once; nothing that was read is lost or late",
+        "tests/laws/test_drain: "
+        "a_drained_run_makes_what_the_bounded_run_over_the_admitted_elements_makes "
+        "panes_of_a_drained_run_are_well_formed_and_have_every_admitted_element_once",
+    ),
+    _row(
+        "Timers that set themselves again for ever are bounded, and told of",
+        f"{ROUNDS}drain_timers: a_timer_that_sets_itself_again_for_ever_is_stopped_and_told_of",
+    ),
+    _row(
+        "User code is told, and sees what is caused by the drain",
+        f"{ROUNDS}drain_told: a_dofn_is_told_once_when_nothing_more_can_come_and_may_emit "
+        "the_mark_goes_through_shuffles_and_into_combined_values",
+    ),
+    _row(
+        "Limits of time: fail, cancel or wait; user code that hangs is interrupted",
+        "tests/drain/test_drain_on_spark: "
+        "a_dofn_that_hangs_in_a_drain_fails_the_job_at_its_limit_and_is_named",
+        "tests/jobs/test_draining: "
+        "a_drain_that_takes_too_long_ends_as_the_policy_says_and_the_request_stays",
+    ),
+    _row(
+        "A drain goes on after its driver was lost",
+        "tests/drain/test_drain_on_spark: "
+        "a_request_is_heard_by_who_takes_the_run_up_again_after_its_driver_was_killed",
+    ),
+)
+
 _FILES = (
     _row(
         "Text, compressed text, Avro, Parquet, TFRecord, CSV, JSON",
@@ -433,6 +473,7 @@ GROUPS = (
     Group("Unbounded input", _SOURCES),
     Group("State and timers", _STATE),
     Group("Splittable DoFns", _SPLITTABLE),
+    Group("Drain", _DRAIN),
     Group("Files and data frames", _FILES),
     Group("Around the data", _AROUND),
     Group("Where it runs", _CLUSTER),
