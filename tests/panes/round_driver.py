@@ -108,9 +108,10 @@ class Rounds:
         panes = []
         for block in blocks:
             self.grouping.take(memoryview(block))
-        panes += seen(self.grouping.process(self.frontier, self.now))
+        before = self.frontier
         if frontier is not None:
             self.frontier = frontier
+        panes += seen(self.grouping.process(before, self.now, self.frontier))
         panes += seen(self.grouping.advance(self.frontier, self.now, Firings(firings)))
         return panes
 

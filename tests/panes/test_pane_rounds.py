@@ -149,3 +149,45 @@ def test_a_last_pane_that_there_was_no_time_for_holds_the_output_back(tmp_path):
     assert driven.grouping.hold() == 30 * SECOND - 1000
     assert len(driven.round(frontier=40 * SECOND)) == 1
     assert driven.grouping.hold() == END
+
+
+def counted_by_tens(tmp_path, **options):
+    return Rounds(Windowing(window.FixedWindows(10)), tmp_path, **options)
+
+
+def keys_and_ends(panes):
+    return [(pane[0], pane[1] // SECOND) for pane in panes]
+
+
+def test_a_window_that_comes_and_ends_in_one_round_leaves_nothing_in_state(tmp_path):
+    driven = counted_by_tens(tmp_path)
+    elements = [("a", 1, 1), ("b", 2, 12), ("a", 3, 2), ("c", 4, 25)]
+    assert sorted(keys_and_ends(driven.round(elements, frontier=20 * SECOND))) == [
+        ("a", 10),
+        ("b", 20),
+    ]
+    in_state = driven.rows()
+    alone = counted_by_tens(tmp_path)
+    alone.round([("c", 4, 25)], frontier=20 * SECOND)
+    assert in_state == alone.rows()
+
+
+def test_what_ends_in_its_round_without_time_for_it_fires_later_and_in_order(tmp_path):
+    driven = counted_by_tens(tmp_path)
+    driven.round([("a", 0, 11)], frontier=0)
+    elements = [(key, 1, seconds) for seconds in (1, 11, 21) for key in "abc"]
+    fired = [keys_and_ends(driven.round(elements, frontier=30 * SECOND, firings=2))]
+    while driven.grouping.has_due(driven.frontier, 0):
+        fired.append(keys_and_ends(driven.round(firings=2)))
+    assert len(fired) > 2
+    assert [end for panes in fired for _, end in panes] == [10] * 3 + [20] * 3 + [30] * 3
+
+
+def test_a_window_in_state_is_told_from_new_ones_after_a_round_was_taken_back(tmp_path):
+    driven = counted_by_tens(tmp_path)
+    driven.round([("a", 1, 1)], frontier=0)
+    for _ in range(2):
+        driven.frontier = 0
+        panes = driven.run(driven.blocks([("a", 2, 2)]), frontier=10 * SECOND)
+        assert [pane[4] for pane in panes] == [[1, 2]]
+        driven.rollback()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, DefaultTrigger
+from apache_beam.transforms.trigger import _Never as Never
+from apache_beam.transforms.window import TimestampCombiner
+
 from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.round_blocks import RoundBlocks
+from sparkdrain.panes.times import BEGIN
 from sparkdrain.panes.triggered import TriggeredGrouping, needs_no_times
-from sparkdrain.panes.window_ends import WindowEndGrouping, waits_for_window_ends
+from sparkdrain.panes.window_ends import WindowEndGrouping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,12 +45,16 @@ class Grouping(Protocol):
     def take(self, payload: memoryview) -> None:
         """Collect a block of the edge."""
 
-    def process(self, frontier: int, now: int) -> Iterator[Batch]:
+    def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[Batch]:
         """Put all that was taken into state, and fire what fires because of it.
+
+        ``advance`` comes next, in the same round.
 
         Args:
             frontier: the input frontier before this round: what it passed is late.
             now: processing time.
+            ahead: the input frontier after it, as far as known: what ends by then need not go
+                into state.
         """
 
     def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
@@ -81,6 +90,22 @@ def groups_by_window(windowing: Any) -> bool:
     return needs_no_times(windowing)
 
 
+def _waits_for_window_ends(windowing: Any) -> bool:
+    """Whether panes need no more than keys and windows: no timestamp, nothing of a trigger."""
+    trigger = windowing.triggerfn
+    if windowing.windowfn.is_merging():
+        return False
+    if windowing.timestamp_combiner != TimestampCombiner.OUTPUT_AT_EOW:
+        return False
+    if type(trigger) is DefaultTrigger:
+        # A late pane that has everything once more needs to find the values of its key.
+        accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
+        return not (accumulates and windowing.allowed_lateness.micros)
+    if type(trigger) is AfterWatermark:
+        return not trigger.early and not trigger.late
+    return type(trigger) is Never
+
+
 def grouping_for(
     windowing: Any,
     key_coder: Any,
@@ -108,6 +133,6 @@ def grouping_for(
     """
     blocks = RoundBlocks(memory_bytes, scratch)
     shared = windowing, key_coder, coding, overlay, state_id, blocks, memory_bytes, scratch
-    if waits_for_window_ends(windowing):
+    if _waits_for_window_ends(windowing):
         return WindowEndGrouping(*shared, closing)
     return TriggeredGrouping(*shared, closing, on_time)

@@ -15,7 +15,7 @@ from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.round_grouping import RoundGrouping
 from sparkdrain.panes.rules import Rules
 from sparkdrain.panes.sessions import sessions_of
-from sparkdrain.panes.times import END, whole_millis
+from sparkdrain.panes.times import BEGIN, END, whole_millis
 from sparkdrain.panes.trigger import Moment
 from timers_state import Domain
 
@@ -73,8 +73,9 @@ class TriggeredGrouping(RoundGrouping):
         self._rules = Rules.of(windowing, coding.window, closing, on_time)
         self._firing = Firing(self._rules, PaneValues(coding.coder, scratch))
 
-    def process(self, frontier: int, now: int) -> Iterator[Batch]:
+    def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[Batch]:
         """See ``Grouping``."""
+        del ahead
         return self._batches(self._processed(frontier, now))
 
     def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:

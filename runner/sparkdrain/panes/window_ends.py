@@ -10,16 +10,16 @@ import struct
 from contextlib import closing as closed_after
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, DefaultTrigger
+from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.trigger import _Never as Never
-from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.panes.arrivals import values_in
 from sparkdrain.panes.behaviors import Closing
 from sparkdrain.panes.ending_window import EndingWindow
 from sparkdrain.panes.pane_values import PaneValues
+from sparkdrain.panes.passing import Passing
 from sparkdrain.panes.round_grouping import RoundGrouping
-from sparkdrain.panes.times import END, whole_millis
+from sparkdrain.panes.times import BEGIN, END, whole_millis
 from sparkdrain.shuffle.grouped_blocks import encode_groups
 from sparkdrain.shuffle.merging import GroupMerger
 from timers_state import Domain
@@ -38,25 +38,13 @@ if TYPE_CHECKING:
 # Encoded, and what Python needs for a pair.
 _BATCH_BYTES = 4 << 20
 _PAIR_BYTES = 2048
+_MOST_PASSING = 64 << 20
 _PANES = struct.Struct(">I")
 _VALUES, _PANES_TAG, _TIMER = b"v", b"p", b"t"
 _CLOSED = b""
 
-
-def waits_for_window_ends(windowing: Any) -> bool:
-    """Whether panes need no more than keys and windows: no timestamp, nothing of a trigger."""
-    trigger = windowing.triggerfn
-    if windowing.windowfn.is_merging():
-        return False
-    if windowing.timestamp_combiner != TimestampCombiner.OUTPUT_AT_EOW:
-        return False
-    if type(trigger) is DefaultTrigger:
-        # A late pane that has everything once more needs to find the values of its key.
-        accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
-        return not (accumulates and windowing.allowed_lateness.micros)
-    if type(trigger) is AfterWatermark:
-        return not trigger.early and not trigger.late
-    return type(trigger) is Never
+Ended = tuple[Any, tuple[Any, Any], int]
+"""What goes with a pair, the pair, and its size in memory."""
 
 
 class WindowEndGrouping(RoundGrouping):
@@ -89,18 +77,30 @@ class WindowEndGrouping(RoundGrouping):
         self._fires_late = type(windowing.triggerfn) is DefaultTrigger
         self._closes_always = closing is Closing.ALWAYS
         self._window: EndingWindow | None = None
+        self._passing = Passing(min(memory_bytes // 4, _MOST_PASSING))
+        # The windows of which something is in state, with the times when they fire; None: unknown.
+        self._waiting: dict[bytes, int] | None = None
 
-    def process(self, frontier: int, now: int) -> Iterator[Batch]:
+    def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[Batch]:
         """See ``Grouping``."""
         del now
+        if self._first(Domain.EVENT) is None:
+            self._waiting = {}
         for section, group, groups in self._arrivals.sorted_out(self._blocks.drain()):
             window = self._enter(section)
             if frontier < window.fires:
-                self._wait(group, window, groups)
+                if not self._passes(group, window, groups, ahead):
+                    self._wait(group, window, groups)
             elif frontier >= window.times.expiry:
                 self.dropped += values_in(groups[1])
             else:
                 yield from self._late(group, window, groups)
+
+    def _passes(self, group: bytes, window: EndingWindow, groups: Groups, ahead: int) -> bool:
+        """Keep out of state what will be handed out in this round anyway, if there is room."""
+        if window.fires > ahead or self._waiting is None or window.section in self._waiting:
+            return False
+        return self._passing.put(window.fires, window.section, group, groups)
 
     def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
         """See ``Grouping``."""
@@ -108,26 +108,70 @@ class WindowEndGrouping(RoundGrouping):
         pairs: list[Any] = []
         size = 0
         context: Any = None
-        for group, timer in self._due(Domain.EVENT, frontier, budget):
-            window = self._enter(timer.window)
-            found = window.context(0, on_time=True, last=self._closes(window))
-            if context is not found:
-                if pairs:
-                    yield context, pairs
-                    pairs = []
-                    size = 0
-                context = found
-            for pair, pair_size in self._end(group, window, budget):
-                pairs.append(pair)
-                size += pair_size
-                if size >= _BATCH_BYTES:
-                    yield context, pairs
-                    pairs = []
-                    size = 0
+        for found, pair, pair_size in self._ended(frontier, budget):
+            if pairs and (context is not found or size >= _BATCH_BYTES):
+                yield context, pairs
+                pairs = []
+                size = 0
+            context = found
+            pairs.append(pair)
+            size += pair_size
         if pairs:
             yield context, pairs
         for group, timer in self._due(Domain.EXPIRY, frontier, budget):
             yield from self._expire(group, self._enter(timer.window))
+        self._forget_ended()
+
+    def _ended(self, frontier: int, budget: Budget) -> Iterator[Ended]:
+        """Panes on time, in the order of their times; what is not handed out is in state then."""
+        for fires in self._passing.times():
+            yield from self._ended_in_state(min(fires, frontier), budget)
+            first = self._first(Domain.EVENT)
+            if fires > frontier or (first is not None and first <= fires):
+                break
+            yield from self._ended_in_passing(fires, budget)
+        for section, group, groups in self._passing.take(END):
+            self._wait(group, self._enter(section), groups)
+        yield from self._ended_in_state(frontier, budget)
+
+    def _ended_in_state(self, up_to: int, budget: Budget) -> Iterator[Ended]:
+        for group, timer in self._due(Domain.EVENT, up_to, budget):
+            window = self._enter(timer.window)
+            context = window.context(0, on_time=True, last=self._closes(window))
+            for pair, size in self._end(group, window, budget):
+                yield context, pair, size
+
+    def _ended_in_passing(self, fires: int, budget: Budget) -> Iterator[Ended]:
+        for section, group, groups in self._passing.take(fires):
+            window = self._enter(section)
+            if not budget.spend():
+                self._wait(group, window, groups)
+                return
+            context = window.context(0, on_time=True, last=self._closes(window))
+            stays = window.fires < window.times.expiry
+            by_key: dict[bytes, list[bytes]] = {}
+            for key, chunk in zip(*groups, strict=True):
+                by_key.setdefault(key, []).append(chunk)
+            for key in sorted(by_key):
+                if stays:
+                    scope = self._overlay.scope(self._state_id, group)
+                    self._count_pane(scope, window, key, 1)
+                chunks = by_key[key]
+                size = sum(map(len, chunks)) + _PAIR_BYTES
+                yield context, (self._decode_key(key), self._values.in_memory(chunks)), size
+                budget.spend()
+
+    def _forget_ended(self) -> None:
+        if self._waiting:
+            first = self._first(Domain.EVENT)
+            still = self._waiting.items() if first is not None else ()
+            self._waiting = {section: fires for section, fires in still if fires >= (first or 0)}
+
+    def rollback(self) -> None:
+        """See ``Grouping``."""
+        super().rollback()
+        self._passing.clear()
+        self._waiting = None
 
     def hold(self) -> int:
         """See ``Grouping``."""
@@ -159,6 +203,8 @@ class WindowEndGrouping(RoundGrouping):
         return window
 
     def _wait(self, group: bytes, window: EndingWindow, groups: Groups) -> None:
+        if self._waiting is not None:
+            self._waiting[window.section] = window.fires
         scope = self._overlay.scope(self._state_id, group)
         bag = scope.bag(_VALUES, window.section)
         timers = scope.timers(Domain.EVENT)

@@ -211,7 +211,7 @@ class GroupInput:
 
     def process(self, turn: Turn) -> None:
         """See ``Input``."""
-        self._feed(self._grouping.process(turn.before, turn.now))
+        self._feed(self._grouping.process(turn.before, turn.now, turn.after))
 
     def advance(self, turn: Turn) -> None:
         """See ``Input``."""
