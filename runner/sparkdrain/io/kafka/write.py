@@ -1,4 +1,4 @@
-"""``WriteToKafka``, at least once."""
+"""``WriteToKafka``: at least once, or exactly once by ``write_once``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sparkdrain.io.kafka.client import NO_HEADERS
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaWriteFailed
 from sparkdrain.io.kafka.records import ProducerRecord, Written
 from sparkdrain.io.kafka.settings import settings
+from sparkdrain.io.kafka.write_once import Transactional, WriteOnce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +35,11 @@ class WriteToKafka(beam.PTransform):
     (``acks=all`` by default), and fails if they do not take them. A bundle that is run again
     writes its records again.
 
+    With ``exactly_once``, consumers that read committed records only see each record once. Records
+    then wait for a checkpoint, so they come as late as those come. It takes a streaming job with
+    ``--checkpoint_dir``; other jobs refuse the requirement of stable input, or (in batch) repeat
+    records if they are run again.
+
     Args:
         bootstrap_servers: ``host:port`` of brokers: a list, or separated by commas.
         topic: where records go that do not say so themselves.
@@ -47,6 +53,10 @@ class WriteToKafka(beam.PTransform):
             partition; else it is None.
         producer_config: settings of the client, under Kafka's names (`compression.type`).
         client: `kafka-python`, `confluent-kafka`, or the fastest one that is installed: `auto`.
+        exactly_once: a name that no other sink of any job has. It is kept from version to version
+            of the job; transactional ids and groups begin with it.
+        groups: with ``exactly_once``, in how many groups records are published, each with
+            transactions of its own. It must not change while a job goes on.
 
     Raises:
         BadOption: arguments that mean nothing.
@@ -64,9 +74,17 @@ class WriteToKafka(beam.PTransform):
         with_results: bool = False,
         producer_config: Mapping[str, Any] | None = None,
         client: str = "auto",
+        exactly_once: str | None = None,
+        groups: int = 8,
     ) -> None:
         super().__init__()
         self._settings = settings(bootstrap_servers, producer_config, client, "producer_config")
+        refused = {"with_results": with_results, "partitioner": partitioner is not None}
+        _check_once(exactly_once, groups, topic, [name for name, is_ in refused.items() if is_])
+        self._once = None
+        if exactly_once is not None and topic is not None:
+            self._once = Transactional(self._settings, exactly_once, topic)
+        self._groups = groups
         if topic is not None and not topic:
             msg = "topic is empty; leave it out if records name their topics themselves"
             raise BadOption(msg)
@@ -77,6 +95,15 @@ class WriteToKafka(beam.PTransform):
 
     def expand(self, records: beam.PCollection) -> beam.PCollection | None:
         """See Beam's."""
+        if self._once is not None:
+            once = WriteOnce(
+                self._once,
+                self._encoding,
+                self._groups,
+                event_time=self._event_time,
+            )
+            _ = records | "Once" >> once
+            return None
         kind = SendTimed if self._event_time else Send
         dofn = kind(self._settings, self._encoding, self._partitioner, tell=self._with_results)
         if self._with_results:
@@ -84,6 +111,23 @@ class WriteToKafka(beam.PTransform):
             records = records | beam.WindowInto(GlobalWindows())
         written = records | "Send" >> beam.ParDo(dofn).with_output_types(Written)
         return written if self._with_results else None
+
+
+def _check_once(name: str | None, groups: int, topic: str | None, refused: list[str]) -> None:
+    if name is None:
+        return
+    if not name.strip():
+        msg = "exactly_once is blank: give the sink a name that no other has"
+        raise BadOption(msg)
+    if topic is None:
+        msg = "exactly_once needs topic: what was published is noted for a partition of it"
+        raise BadOption(msg)
+    if groups < 1:
+        msg = f"groups is {groups}: there must be one at least"
+        raise BadOption(msg)
+    if refused:
+        msg = f"{refused[0]} does not go with exactly_once: leave out one of them"
+        raise BadOption(msg)
 
 
 class Encoding:
