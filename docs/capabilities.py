@@ -390,6 +390,31 @@ _DRAIN = (
     ),
 )
 
+_CHECKPOINTS = (
+    _row(
+        "State is made durable while the job runs; everything counts once, whenever it dies",
+        "tests/laws/test_checkpoints: "
+        "a_job_that_dies_and_goes_on_makes_everything_once "
+        "a_job_that_dies_while_it_is_drained_makes_all_of_what_it_had_read_once "
+        "a_source_that_was_cut_is_never_read_on",
+    ),
+    _row(
+        "A job goes on by itself after a loss, and with --resume after its driver's end",
+        f"{ROUNDS}recovery_on_spark: "
+        "a_job_whose_host_is_killed_goes_on_from_its_newest_checkpoint "
+        "a_job_that_was_stopped_goes_on_if_it_is_asked_to_and_is_the_same",
+    ),
+    _row(
+        "Stable input (StableParDo)",
+        "tests/laws/test_checkpoints: "
+        "what_requires_stable_input_never_sees_what_did_not_come_to_be",
+    ),
+    _row(
+        "Kafka to Kafka, exactly once",
+        "integration/test_kafka_once: every_record_is_there_once_whoever_was_killed",
+    ),
+)
+
 _FILES = (
     _row(
         "Text, compressed text, Avro, Parquet, TFRecord, CSV, JSON",
@@ -473,6 +498,7 @@ GROUPS = (
     Group("Unbounded input", _SOURCES),
     Group("State and timers", _STATE),
     Group("Splittable DoFns", _SPLITTABLE),
+    Group("Checkpoints, and what leaves the job", _CHECKPOINTS),
     Group("Drain", _DRAIN),
     Group("Files and data frames", _FILES),
     Group("Around the data", _AROUND),
