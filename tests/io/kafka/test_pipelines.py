@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections import Counter
 
 import apache_beam as beam
@@ -73,6 +74,17 @@ def losing(chance, seed=7):
             raise TruncatedInput(msg)
 
     return fail
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_bounded_read_waits_for_what_is_to_come(kafka, streaming):
+    fill(kafka, partitions=1, records=5)
+    offsets = {("t", 0): 9}
+    more = threading.Timer(0.5, fill, [kafka], {"partitions": 1, "records": 5, "first": 5})
+    more.start()
+    run = emitted if streaming else emitted_in_batch
+    assert values(run(lambda p: p | read(stop=offsets))) == list(range(9))
+    more.join()
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -16,11 +16,12 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from sparkdrain.io.kafka.client import NO_TIME, Partition
 from sparkdrain.io.kafka.errors import KafkaDataLost
 from sparkdrain.io.kafka.positions import ends_of
+from sparkdrain.io.kafka.quiet_log import OncePerMinute
 from sparkdrain.io.kafka.shared import acquire, release
 from sparkdrain.io.kafka.spans import NO_END, Element
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from sparkdrain.io.kafka.client import Batch
     from sparkdrain.io.kafka.shared import Shared, Wanted
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.watermarks import Watermarks
 
 _LOGGER = logging.getLogger(__name__)
+_LOGGER.addFilter(OncePerMinute(time.monotonic))
 NAMESPACE: Final = "sparkdrain.io.kafka"
 # How long to wait for a record before others have their turn, by whether the end is known.
 # Seconds, as all below.
 _WAIT: Final = 0.005
-_WAIT_BOUNDED: Final = 0.5
+_WAIT_BOUNDED: Final = 0.1
 # A partition without anything new is looked at again after a quarter of the time that it has
 # been quiet: what comes rarely may wait a little.
 _SOONEST: Final = 0.02
@@ -43,6 +45,10 @@ _CLAIM: Final = 0.004
 _MOST: Final = 1024
 _FIRST: Final = 16
 _PATIENCE: Final = 30.0
+_WAITING: Final = (
+    "%s: waiting for offset %d, of a range that ends later; either nobody has written that far, or "
+    "a transaction is open, or the brokers are away"
+)
 
 
 class ClaimSize:
@@ -91,11 +97,9 @@ class PartitionReader(beam.DoFn):
         offset = tracker.current_restriction().start
         bounded = tracker.current_restriction().stop != NO_END
         lag = Metrics.gauge(NAMESPACE, f"lag.{partition}")
-        warned = Patience(partition, time.monotonic)
         while offset < tracker.current_restriction().stop:
             batch = self._take(partition, offset, self._patience(partition, bounded=bounded))
             if batch:
-                warned.anew()
                 for piece in self._claimed(offset, batch, tracker):
                     yield from self._handed_over(piece, watermark)
                     offset = piece.offsets[-1] + 1
@@ -104,15 +108,15 @@ class PartitionReader(beam.DoFn):
                 self._tell_lag(lag, partition, offset)
             elif batch.after >= tracker.current_restriction().stop:
                 break
-            elif not bounded:
-                self._tell_lag(lag, partition, batch.after)
-                self._when_idle(partition, batch.after, watermark)
+            else:
                 quiet = self._shared.intake.quiet(partition)
+                if bounded and quiet > _PATIENCE:
+                    _LOGGER.warning(_WAITING, partition, offset)
+                elif not bounded:
+                    self._tell_lag(lag, partition, batch.after)
+                    self._when_idle(partition, batch.after, watermark)
                 pause = max(_SOONEST, min(_LATEST, quiet * _OF_QUIET))
                 tracker.defer_remainder(Duration(seconds=pause))
-                return
-            elif warned.is_over(offset, tracker):
-                tracker.defer_remainder(Duration(seconds=_LATEST))
                 return
         stop = tracker.current_restriction().stop
         tracker.try_claim((stop, stop))
@@ -186,32 +190,6 @@ class PartitionReader(beam.DoFn):
         end = self._shared.intake.end(partition)
         if end is not None:
             lag.set(max(0, end - after))
-
-
-class Patience:
-    """Says so if what was to be there does not come."""
-
-    def __init__(self, partition: Partition, clock: Callable[[], float]) -> None:
-        self._partition = partition
-        self._clock = clock
-        self.anew()
-
-    def anew(self) -> None:
-        """Something came."""
-        self._began = self._clock()
-
-    def is_over(self, offset: int, tracker: Any) -> bool:
-        """Whether others should have their turn."""
-        waited = self._clock() - self._began
-        if waited > _PATIENCE:
-            _LOGGER.warning(
-                "%s: waiting for offset %d, of a range that ends at %d; either nobody has "
-                "written that far, or a transaction is open, or the brokers are away",
-                self._partition,
-                offset,
-                tracker.current_restriction().stop,
-            )
-        return waited > _PATIENCE
 
 
 def reader(
