@@ -16,6 +16,7 @@ from sparkdrain.cli.main import main
 from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
+from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.progress import Left, advanced, began
 
 
@@ -182,6 +183,9 @@ def test_a_run_can_be_told_to_drain_before_it_starts_and_that_can_be_withdrawn(
     cli("other", "--metadata_store", address, "--ahead")
     code, said = cli("other", "--metadata_store", address, "--withdraw")
     assert (code, said) == (0, "Removed 1 requests for the run other.\n")
+    code, said = cli("other", "--metadata_store", address, "--withdraw")
+    assert code == 1
+    assert "There is no run 'other' in this store" in said
     job, server = start(until_drained, run_id="mine")
     assert server.service.jobs()[0].wait(30)
     assert runs.find(store, job).state == "DRAINED"
@@ -222,3 +226,11 @@ def test_it_is_a_command_of_its_own(python, address):
     ended = python("-m", "sparkdrain.cli.main", "drain", "x", "--metadata_store", address)
     assert ended.returncode == 1, ended.stderr
     assert "There is no metadata store in" in ended.stdout
+
+
+def test_a_request_is_withdrawn_by_the_name_of_the_job_too(start, store, address):
+    job, server = start(until_cancelled)
+    records.write(store, notification := DrainNotification.create(job, 1))
+    assert records.read(store, pytest.fail) == [notification]
+    assert cli("wc", "--metadata_store", address, "--withdraw")[0] == 0
+    assert records.read(store, pytest.fail) == []

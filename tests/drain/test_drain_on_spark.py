@@ -233,7 +233,6 @@ def test_a_request_is_heard_by_who_takes_the_run_up_again_after_its_driver_was_k
         "--runner=sparkdrain.SparkDrainRunner",
         *SPARK,
         "--job_name=numbers",
-        "--run_id=mine",
         f"--metadata_store={address}",
         f"--checkpoint_dir={tmp_path}/checkpoints",
         "--checkpoint_ms=300",
@@ -246,13 +245,13 @@ def test_a_request_is_heard_by_who_takes_the_run_up_again_after_its_driver_was_k
         time.sleep(0.05)
     running.kill()
     running.communicate()
-    code, out = cli("mine", "--metadata_store", address, "--no-wait")
+    code, out = cli("numbers", "--metadata_store", address, "--no-wait")
     assert code == 0, out
     admitted = lines(folder, "admitted")
 
     out, _ = program(PROGRAM, folder, *flags, "--resume").communicate(timeout=2 * SECONDS)
     assert out.endswith("DRAINED\n")
-    assert runs.find(store, "mine").state == "DRAINED"
+    assert [run.state for run in runs.known(store)] == ["DRAINED"]
     assert records.read(store, pytest.fail) == []
     # Nothing was read after the checkpoint; what was read before it came out, once, without gaps.
     assert lines(folder, "admitted") == admitted

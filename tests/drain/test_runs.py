@@ -21,6 +21,7 @@ RUNS = st.builds(
     st.sampled_from(["RUNNING", "DRAINING", "DRAINED", "DONE", "FAILED", "CANCELLED"]),
     st.booleans(),
     st.integers(),
+    st.text(),
 )
 
 
@@ -145,3 +146,42 @@ def test_of_runs_that_are_over_the_newest_are_kept(store):
     assert len(kept) == 102
     assert {"r3", "r119", "r20"} <= kept
     assert "r0" not in kept
+
+
+def durable(run_id: str, began: int, **changes) -> Run:
+    return run(run_id, began=began, **{"checkpoints": "/cp", **changes})
+
+
+def test_who_goes_on_from_checkpoints_takes_up_the_newest_run_that_has_them(store):
+    runs.begin(store, durable("old", 1, state="FAILED"))
+    runs.begin(store, durable("newer", 2))
+    runs.begin(store, durable("elsewhere", 3, checkpoints="/other"))
+    runs.begin(store, durable("another job", 4, job_name="other"))
+    runs.begin(store, run("without", began=5))
+    mine = runs.resumed(store, durable("mine", 6))
+    assert mine == durable("newer", 6, job_id="job of mine")
+
+
+@pytest.mark.parametrize("state", ["DRAINED", "DONE"])
+def test_a_run_that_ended_well_is_not_taken_up(store, state):
+    runs.begin(store, durable("old", 1))
+    runs.begin(store, durable("newest", 2))
+    runs.tell(store, "newest", state)
+    assert runs.resumed(store, durable("mine", 3)) == durable("mine", 3)
+
+
+def test_a_run_without_checkpoints_takes_up_none(store):
+    runs.begin(store, run("old"))
+    assert runs.resumed(store, run("mine")).run_id == "mine"
+
+
+def test_a_new_run_with_the_checkpoints_of_one_that_did_not_end_is_the_only_one_that_goes_on(store):
+    runs.begin(store, durable("lost", 1))
+    runs.begin(store, durable("elsewhere", 2, checkpoints="/other", job_name="other"))
+    runs.begin(store, durable("new", 3))
+    assert {each.run_id: each.state for each in runs.known(store)} == {
+        "lost": "FAILED",
+        "elsewhere": "RUNNING",
+        "new": "RUNNING",
+    }
+    assert runs.find(store, "wordcount").run_id == "new"

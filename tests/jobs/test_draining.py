@@ -365,6 +365,22 @@ def test_a_drain_that_goes_on_after_its_driver_was_lost_cleans_up_under_the_old_
     }
 
 
+def test_who_resumes_a_job_hears_a_request_for_the_run_that_was_lost(client, store, address):
+    lost = runs.Run("lost", "lost", "wc", "", "RUNNING", drain=True, began=1, checkpoints="/cp")
+    runs.begin(store, lost)
+    run, notification = runs.request(store, "wc", 1)
+    assert run == lost
+    engine = FakeEngine(until_drained)
+    jobs = client(engine)
+    job = jobs.start(metadata_store=address, checkpoint_dir="/cp", resume=True)
+    assert jobs.path(job)[-2:] == ["DRAINING", "DRAINED"]
+    assert engine.calls[0].drain.requested() == notification
+    assert records.read(store, pytest.fail) == []
+    assert [(each.run_id, each.job_id, each.state) for each in runs.known(store)] == [
+        ("lost", job, "DRAINED")
+    ]
+
+
 def test_the_id_of_a_run_that_was_drained_is_not_taken_again(client, store, address):
     jobs = client(FakeEngine(until_drained))
     job = jobs.start(metadata_store=address, run_id="mine")

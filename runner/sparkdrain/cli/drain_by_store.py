@@ -73,9 +73,13 @@ def ahead(store: MetadataStore, run_id: str, now: int) -> str:
     return str(notification.id)
 
 
-def withdraw(store: MetadataStore, run_id: str) -> int:
-    """Remove all requests for a run; the answer is how many there were."""
-    return records.clean_up(store, run_id)
+def withdraw(store: MetadataStore, run: str) -> int:
+    """Remove all requests for a run, by its id or as ``runs.find`` knows it.
+
+    Returns:
+        How many there were.
+    """
+    return records.clean_up(store, run) or records.clean_up(store, runs.find(store, run).run_id)
 
 
 def dry_run(store: MetadataStore, job: str) -> str:

@@ -52,6 +52,7 @@ class Run:
         state: as it was told last. A run whose driver was lost cannot tell.
         drain: whether it can be drained.
         began: microseconds since 1970.
+        checkpoints: the directory of the job's checkpoints; empty if it makes none.
     """
 
     run_id: str
@@ -61,6 +62,7 @@ class Run:
     state: RunState
     drain: bool
     began: int
+    checkpoints: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -99,11 +101,29 @@ _TYPES: Final = {
     "state": "str",
     "drain": "bool",
     "began": "int",
+    "checkpoints": "str",
 }
+
+
+def resumed(store: MetadataStore, run: Run) -> Run:
+    """``run``, under the id of the run that it takes up: the newest one of its job's checkpoints.
+
+    So a request for a run reaches whoever goes on from its checkpoints. A run that ended well
+    left nothing to take up.
+
+    Raises:
+        StoreDown: the store cannot be used now.
+    """
+    before = [each for each in known(store) if _shares_checkpoints(each, run)]
+    if not before or before[0].state in GOOD_ENDS:
+        return run
+    return dataclasses.replace(run, run_id=before[0].run_id)
 
 
 def begin(store: MetadataStore, run: Run) -> None:
     """Tell that a run has begun, or goes on after its driver was lost.
+
+    Checkpoints are of one run at a time: another one that has them and did not end is lost.
 
     Raises:
         RunTaken: a run of that id has ended well.
@@ -122,6 +142,9 @@ def begin(store: MetadataStore, run: Run) -> None:
         )
         raise RunTaken(message)
     store.put(NAMESPACE, run.run_id, run.encode())
+    for other in known(store):
+        if _shares_checkpoints(other, run) and other.run_id != run.run_id and not other.is_over:
+            tell(store, other.run_id, "FAILED")
     _forget_old(store)
     store.flush()
 
@@ -210,6 +233,11 @@ def _read(data: bytes) -> Run | None:
         return Run.decode(data)
     except ValueError:
         return None
+
+
+def _shares_checkpoints(one: Run, other: Run) -> bool:
+    same = one.job_name == other.job_name and one.checkpoints == other.checkpoints
+    return same and bool(one.checkpoints)
 
 
 def _forget_old(store: MetadataStore) -> None:

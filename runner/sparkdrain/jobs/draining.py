@@ -59,7 +59,6 @@ class JobDrain:
 
     Attributes:
         signal: for the engine.
-        run_id: names the run in notifications.
     """
 
     def __init__(
@@ -80,7 +79,6 @@ class JobDrain:
             open_store: opens the store that the settings name; this process's own way if None.
         """
         self.signal = DrainSignal()
-        self.run_id = run.run_id
         self._run = run
         self._settings = settings
         self._job = job
@@ -93,6 +91,11 @@ class JobDrain:
         self._limits = Limits.in_options(settings)
         self._deadline = Deadline(self._limits, self._exceeded)
         self.signal.on_request(self._began)
+
+    @property
+    def run_id(self) -> str:
+        """Names the run in notifications; known for good when ``open`` has returned."""
+        return self._run.run_id
 
     @property
     def unreadable(self) -> int:
@@ -112,6 +115,8 @@ class JobDrain:
         """
         store = self._open_store(self._address)
         try:
+            if self._settings.resume and not self._settings.run_id:
+                self._run = runs.resumed(store, self._run)
             runs.begin(store, self._run)
             monitor = self._listener(store) if self._settings.drain else None
             if monitor is None:

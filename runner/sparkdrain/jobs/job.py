@@ -95,6 +95,7 @@ class Job:
             "RUNNING",
             drain=submission.settings.drain,
             began=clock().ToMicroseconds(),
+            checkpoints=submission.settings.checkpoint_dir,
         )
         self._drain = JobDrain(run, submission.settings, self, lambda: clock().ToMicroseconds())
 
