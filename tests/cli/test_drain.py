@@ -229,7 +229,7 @@ def test_it_is_a_command_of_its_own(python, address):
 
 
 def test_a_request_is_withdrawn_by_the_name_of_the_job_too(start, store, address):
-    job, server = start(until_cancelled)
+    job, _ = start(until_cancelled)
     records.write(store, notification := DrainNotification.create(job, 1))
     assert records.read(store, pytest.fail) == [notification]
     assert cli("wc", "--metadata_store", address, "--withdraw")[0] == 0
