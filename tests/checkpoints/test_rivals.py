@@ -67,7 +67,7 @@ def test_what_was_told_is_known_to_whoever_takes_over(steps):
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(STEPS)
 def test_what_was_told_is_known_to_whoever_takes_over_in_many_orders(steps):
     play(steps)
