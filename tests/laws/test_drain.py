@@ -30,8 +30,8 @@ FEW = settings(
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],
 )
-# What a slot remembers of the drain itself.
-OF_DRAIN = (b"n", b"m")
+# What a slot remembers of the drain itself, and of how far side inputs' gates have come.
+NUMBERS = ((b"", b"n"), (b"", b"m"), (b"t", b"p"))
 TRIGGERS = {
     "default": trigger.DefaultTrigger,
     "each": lambda: trigger.Repeatedly(trigger.AfterCount(1)),
@@ -92,13 +92,13 @@ class Drained:
 
 
 def inside(slot):
-    """What is in the store of a slot, but for what it remembers of the drain."""
+    """What is in the store of a slot, but for numbers: of the drain, and how far gates are."""
     slot.overlay.commit()
     slot.overlay.flush()
     return [
         entry
         for entry in inspect.entries(slot.overlay.store)
-        if entry.time is not None or entry.tag not in OF_DRAIN
+        if entry.time is not None or (entry.key, entry.tag) not in NUMBERS
     ]
 
 
