@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain.graph import urns
 from sparkdrain.rounds.inputs import Plain
 from sparkdrain.rounds.inside import Inside
 from sparkdrain.rounds.interruption import Interruption, Watch
-from sparkdrain.rounds.residuals import Residual, ResidualStore
-from sparkdrain.rounds.resting import MOST_IDLE, rest_of
+from sparkdrain.rounds.residuals import Residual
+from sparkdrain.rounds.resting import MOST_IDLE
+from sparkdrain.rounds.restriction_line import Arrivals, Line
 from sparkdrain.rounds.truncation import TruncatedArrivals, Truncation
-from sparkdrain.shuffle.elements import read_runs
 from sparkdrain.watermarks.frontier import BEGIN, END, least
 from timers_state.keys import I64_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from sparkdrain.graph.plan import Stage, TransformId
     from sparkdrain.harness.bundle import StageBundle
     from sparkdrain.rounds.budget import Budget
     from sparkdrain.rounds.inputs import Turn
     from sparkdrain.rounds.inside import Count
+    from sparkdrain.rounds.residuals import ResidualStore
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
 
@@ -194,104 +193,6 @@ class RestrictionInput(Plain):
         if self._again is not None:
             wakes.append(self._again)
         return min(wakes, default=None)
-
-
-class Arrivals:
-    """New restrictions; their blocks are decoded one by one."""
-
-    def __init__(self, coding: ElementCoding) -> None:
-        self._coding = coding
-        self._blocks: deque[bytes] = deque()
-        self._elements: deque[Any] = deque()
-        self.by_window = False
-        """Whether to hand each of them out once per window."""
-
-    def add(self, payload: memoryview) -> None:
-        """Another block."""
-        self._blocks.append(bytes(payload))
-
-    def __bool__(self) -> bool:
-        return bool(self._blocks or self._elements)
-
-    def __len__(self) -> int:
-        return len(self._blocks) + len(self._elements)
-
-    def pop(self) -> Residual | None:
-        """Take out the first one."""
-        while self._blocks and not self._elements:
-            self._elements.extend(self._decode(self._blocks.popleft()))
-        if not self._elements:
-            return None
-        element = self._elements.popleft()
-        # Until its estimator says more, what it makes is as old as the element itself, or younger.
-        return Residual(element, element.timestamp.micros)
-
-    def _decode(self, payload: bytes) -> Iterator[Any]:
-        for context, values in read_runs(memoryview(payload), self._coding):
-            elements = values if context is None else map(context.with_value, values)
-            for element in elements:
-                if self.by_window and len(element.windows) > 1:
-                    # Beam cannot split an element in the midst of its windows.
-                    for window in element.windows:
-                        yield WindowedValue(
-                            element.value, element.timestamp, (window,), element.pane_info
-                        )
-                else:
-                    yield element
-
-
-class Line:
-    """Who is due in a round, in the order of turns, and what is left of them.
-
-    Args:
-        store: what was left of earlier rounds.
-        arrivals: what is new.
-        now: processing time.
-        most_delay: how long somebody may ask to wait, microseconds.
-    """
-
-    def __init__(
-        self,
-        store: ResidualStore,
-        arrivals: Arrivals | TruncatedArrivals,
-        now: int,
-        most_delay: int = I64_MAX,
-    ) -> None:
-        self._store = store
-        self._arrivals = arrivals
-        self._now = now
-        self._most_delay = most_delay
-        self._interrupted: deque[Residual] = deque()
-        self._deferred: list[tuple[Residual, int]] = []
-
-    def __len__(self) -> int:
-        """About how many there are."""
-        return len(self._store) + len(self._arrivals) + len(self._interrupted)
-
-    def pop(self) -> Residual | None:
-        """Whose turn it is."""
-        residual = self._store.pop(self._now) or self._arrivals.pop()
-        if residual is None and self._interrupted:
-            residual = self._interrupted.popleft()
-        return residual
-
-    def interrupted(self, residual: Residual) -> None:
-        """It goes on as soon as there is time."""
-        self._interrupted.append(self._store.copy(residual))
-
-    def deferred(self, residual: Residual, micros: int) -> None:
-        """It does not want to go on in this round, and not before so much time has passed."""
-        delay = min(micros if micros > 0 else rest_of(self._now, residual.idle), self._most_delay)
-        self._deferred.append((residual, self._now + delay))
-
-    def keep(self) -> None:
-        """The round is over."""
-        while (residual := self._arrivals.pop()) is not None:
-            self._store.put(residual, self._now)
-        for residual in self._interrupted:
-            self._store.put(residual, self._now)
-        for residual, resume in self._deferred:
-            self._store.put(residual, resume)
 
 
 class Work:

@@ -9,7 +9,7 @@ from sparkdrain.harness.beam import common
 
 if TYPE_CHECKING:
     from sparkdrain.rounds.residuals import Residual
-    from sparkdrain.rounds.restrictions import Arrivals
+    from sparkdrain.rounds.restriction_line import Arrivals
 
 
 class Truncation:
