@@ -167,7 +167,10 @@ class Schedule:
         return any(
             any(edge.id in report.sent for report in ran[edge.producer])
             or least(self._told(edge.id, current)) > self.edge_frontier(edge.id)
-            or self._drained(edge.id, current) > self._drained(edge.id, self._last)
+            or (
+                orders.drain is not None
+                and self._drained(edge.id, current) > self._drained(edge.id, self._last)
+            )
             for edge in self.plan.edges_into(level)
             if edge.producer in ran
         )
@@ -211,6 +214,7 @@ class Schedule:
             heard=frozenset(
                 (edge.id, producer)
                 for edge in edges
+                if orders.drain is not None
                 for producer in self._drained(edge.id, self._last)
             ),
             drained=() if last is None else last.drained,
