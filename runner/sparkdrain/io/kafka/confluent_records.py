@@ -1,0 +1,130 @@
+"""Records from brokers, by confluent-kafka."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka as ck
+from confluent_kafka import KafkaError, TopicPartition
+
+from sparkdrain.io.kafka.client import NO_HEADERS, NO_TIME, Batch, Headers, Partition, nothing
+from sparkdrain.io.kafka.confluent_errors import (
+    LOGGER,
+    LOST,
+    Problems,
+    failure,
+    may_pass,
+)
+from sparkdrain.io.kafka.errors import KafkaDataLost
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+_key = methodcaller("key")
+_value = methodcaller("value")
+_offset = methodcaller("offset")
+_stamp = methodcaller("timestamp")
+_partition = methodcaller("partition")
+
+
+class ConfluentRecords:
+    """See ``Records``."""
+
+    def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
+        self._servers = servers
+        self._problems = Problems()
+        self._consumer = ck.Consumer({**config, "error_cb": self._problems}, logger=LOGGER)
+        self._headers = headers
+        self._followed: set[Partition] = set()
+
+    def follow(self, partition: Partition, offset: int) -> None:
+        """See ``Records``."""
+        self.leave(partition)
+        self._consumer.incremental_assign([TopicPartition(*partition, offset)])
+        self._followed.add(partition)
+
+    def leave(self, partition: Partition) -> None:
+        """See ``Records``."""
+        if partition in self._followed:
+            self._followed.remove(partition)
+            self._consumer.incremental_unassign([TopicPartition(*partition)])
+
+    def pause(self, partition: Partition) -> None:
+        """See ``Records``."""
+        self._consumer.pause([TopicPartition(*partition)])
+
+    def resume(self, partition: Partition) -> None:
+        """See ``Records``."""
+        self._consumer.resume([TopicPartition(*partition)])
+
+    def poll(self, seconds: float, most: int) -> Iterator[Batch]:
+        """See ``Records``."""
+        # Asked for many with a timeout, it waits until there are so many.
+        messages = self._consumer.consume(most, 0)
+        if not messages and seconds > 0:
+            first = self._consumer.poll(seconds)
+            if first is not None:
+                messages = [first, *self._consumer.consume(most, 0)]
+        if not messages:
+            self._problems.check(self._servers)
+        for number, same in groupby(messages, _partition):
+            for topic, run in groupby(same, methodcaller("topic")):
+                if topic is None:  # an error that is of no partition
+                    self._check_all(run)
+                else:
+                    yield from self._batches(Partition(topic, number), list(run))
+
+    def _batches(self, partition: Partition, messages: list[Any]) -> Iterator[Batch]:
+        begin = 0
+        for index, message in enumerate(map(methodcaller("error"), messages)):
+            if message is None:
+                continue
+            if index > begin:
+                yield self._batch(partition, messages[begin:index])
+            begin = index + 1
+            yield from self._event(partition, messages[index], message)
+        if begin < len(messages):
+            yield self._batch(partition, messages[begin:] if begin else messages)
+
+    def _batch(self, partition: Partition, messages: list[Any]) -> Batch:
+        offsets = list(map(_offset, messages))
+        headers: Sequence[Headers] = ()
+        if self._headers:
+            headers = [tuple(one) if (one := m.headers()) else NO_HEADERS for m in messages]
+        return Batch(
+            partition,
+            offsets,
+            [millis if kind else NO_TIME for kind, millis in map(_stamp, messages)],
+            list(map(_key, messages)),
+            list(map(_value, messages)),
+            headers,
+            offsets[-1] + 1,
+        )
+
+    def _event(self, partition: Partition, message: Any, error: KafkaError) -> Iterator[Batch]:
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            yield nothing(partition, message.offset())
+        elif error.code() in LOST:
+            msg = f"{partition}: {error.str()}"
+            raise KafkaDataLost(msg)
+        elif not may_pass(error):
+            raise failure(self._servers, error, f"{partition}: ")
+
+    def _check_all(self, messages: Iterable[Any]) -> None:
+        for message in messages:
+            if not may_pass(message.error()):
+                raise failure(self._servers, message.error())
+
+    def end(self, partition: Partition) -> int | None:
+        """See ``Records``."""
+        if partition not in self._followed:
+            return None
+        _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
+        return high if high >= 0 else None
+
+    def close(self) -> None:
+        """See ``Records``."""
+        self._consumer.close()
