@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
 
-from sparkdrain.errors import Cancelled
+from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.task import RoundTask
 from sparkdrain.shuffle.blocks import reports_in
 from sparkdrain.stages.cluster import is_local
-from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
+from sparkdrain.stages.spark import Exchange, FileBroadcast, Notes, partitioner
 from sparkdrain.stages.spark_error import as_error
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class SparkLevels:
         self._cancel = cancel
         self._partitioner = partitioner(context, layout.partitions, hash(run_id) & 0x7FFFFFFF)
         self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
+        self._reports = Notes(context)
         self._exchanges: dict[int, Exchange] = {}
         host = context.getConf().get("spark.driver.host", _THIS_MACHINE)
         self._leash = Leash(host, _THIS_MACHINE if is_local(context) else "")
@@ -86,8 +88,11 @@ class SparkLevels:
             first.number == self._first_round,
             bool(producers),
             self._place,
+            self._reports,
         )
         layout = self._layout
+        # Of an attempt that failed, those that came nevertheless.
+        self._reports.take()
         try:
             exchange = Exchange(
                 self._context,
@@ -98,11 +103,12 @@ class SparkLevels:
                 self._partitioner,
             )
             self._exchanges[first.level] = exchange
-            return list(map(RoundReport.decode, reports_in(exchange.read([layout.reports]))))
+            exchange.run()
         except (Py4JError, CapturedException, ConnectionError) as error:
             if self._cancel.is_cancelled():
                 raise Cancelled(self._run_id) from None
             raise as_error(error, self._context.pythonExec) from None
+        return _one_of_each(headers, reports_in(self._reports.take()))
 
     def end_round(self) -> None:
         """See ``loop.Levels``."""
@@ -114,5 +120,23 @@ class SparkLevels:
     def close(self) -> None:
         """End all hosts: DoFns are torn down, state is deleted."""
         self._leash.close()
+        self._reports.close()
         with contextlib.suppress(Py4JError, ConnectionError):
             self._plan_file.drop()
+
+
+def _one_of_each(headers: Sequence[RoundHeader], told: list[bytes]) -> list[RoundReport]:
+    """The reports of the slots with these headers.
+
+    Raises:
+        TruncatedInput: a slot has run twice, or not in this round: what was sent may be of one
+            time, and the slot's state of the other.
+    """
+    reports = [RoundReport.decode(report) for report in told]
+    ran = Counter((report.number, report.level, report.slot) for report in reports)
+    asked = Counter((header.number, header.level, header.slot) for header in headers)
+    if ran != asked:
+        off = sorted({slot for _, _, slot in (ran - asked) + (asked - ran)})
+        message = f"of slots {off} of level {headers[0].level} there is not one report each"
+        raise TruncatedInput(message)
+    return reports

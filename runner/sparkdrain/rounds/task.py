@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.open_slot import CheckpointPlace
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.preparation import Preparation
+    from sparkdrain.stages.spark import Notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class RoundTask:
         fresh: hosts may be made; else they must be there, for they have state.
         has_input: Spark's records are those of a shuffle.
         place: where checkpoints go, if the job has any.
+        reports: takes the slots' reports.
     """
 
     job: str
@@ -55,6 +57,7 @@ class RoundTask:
     fresh: bool
     has_input: bool
     place: CheckpointPlace | None
+    reports: Notes
 
     def __call__(self, index: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
         """Run the slot: records in, (partition, block) pairs out.
@@ -64,7 +67,7 @@ class RoundTask:
         """
         with guarded(self.level, index):
             worker().prepare(self.preparation)
-            yield from call(
+            for partition, record in call(
                 HostId(self.job, index),
                 partial(_service, broadcast_path(self.plan), self.layout, self.options, self.place),
                 self.headers[index],
@@ -74,7 +77,11 @@ class RoundTask:
                 directory=(local_directories() or [scratch_directory()])[0],
                 describe=partial(_told, index),
                 failure=_raised,
-            )
+            ):
+                if partition == self.layout.reports:
+                    self.reports.tell(record)
+                else:
+                    yield partition, record
 
 
 def _service(

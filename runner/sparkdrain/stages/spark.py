@@ -9,6 +9,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkContext, SparkFiles
+from pyspark.accumulators import AccumulatorParam, _accumulatorRegistry
 from pyspark.core.broadcast import Broadcast
 from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, pack_long
 from pyspark.util import _load_from_socket
@@ -160,7 +161,12 @@ class Exchange:
         function = gate.python_function(context, pickled)
         sent = gate.python_rdd(source, function, False, False)
         self.pairs: Any = gate.pairwise_rdd(sent).asJavaPairRDD().partitionBy(partitioner)
-        self.pairs.rdd().setSerializer(gate.serializer)
+        self._shuffled = self.pairs.rdd().setSerializer(gate.serializer)
+
+    def run(self) -> None:
+        """Run the tasks, and nothing else: what they send can be read later."""
+        shuffle = self._shuffled.dependencies().head()
+        self._gate.scala_context.submitMapStage(shuffle).get()
 
     def read(self, partitions: Sequence[int]) -> Iterator[bytes]:
         """Fetch the records of ``partitions`` to the driver; runs the tasks if they have not run.
@@ -175,7 +181,42 @@ class Exchange:
 
     def drop(self) -> None:
         """Give the shuffle files back."""
-        self.pairs.rdd().cleanShuffleDependencies(False)
+        self._shuffled.cleanShuffleDependencies(False)
+
+
+class Notes:
+    """What tasks tell the driver beside their output. What a failed task has told does not come.
+
+    A task that Spark has run again although it had succeeded has told everything once more.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._accumulator = context.accumulator([], _Lists())
+
+    def tell(self, record: bytes) -> None:
+        """Tell the driver; in a task."""
+        self._accumulator.add([record])
+
+    def take(self) -> list[bytes]:
+        """What was told since the last call, by tasks of runs that are over; in the driver."""
+        told: list[bytes] = self._accumulator.value
+        self._accumulator.value = []
+        return told
+
+    def close(self) -> None:
+        """Nobody will tell anything any more."""
+        _accumulatorRegistry.pop(self._accumulator.aid, None)
+
+
+class _Lists(AccumulatorParam[list[bytes]]):
+    """Lists, put one behind the other."""
+
+    def zero(self, value: list[bytes]) -> list[bytes]:
+        return []
+
+    def addInPlace(self, value1: list[bytes], value2: list[bytes]) -> list[bytes]:  # noqa: N802
+        value1.extend(value2)
+        return value1
 
 
 class _Framed:
