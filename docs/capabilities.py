@@ -384,6 +384,12 @@ _DRAIN = (
         "a_drain_that_takes_too_long_ends_as_the_policy_says_and_the_request_stays",
     ),
     _row(
+        "A new version that cannot read the old state: drain, start, each record counted once",
+        "integration/test_redeploy: "
+        "drained_and_started_anew_each_visit_is_counted_once "
+        "without_a_drain_the_new_version_is_refused_and_begun_anew_it_loses_visits",
+    ),
+    _row(
         "A drain goes on after its driver was lost",
         "tests/drain/test_drain_on_spark: "
         "a_request_is_heard_by_who_takes_the_run_up_again_after_its_driver_was_killed",

@@ -16,6 +16,7 @@ from sparkdrain.checkpoints.lease import Lease, claim
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest, publish
+from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointFailed, CheckpointRefused
 from sparkdrain.rounds.record import record_of, report_of
@@ -62,7 +63,8 @@ class DurableJob:
         root: str, job_name: str, run_id: str, identity: Mapping[str, str], slots: int, kept: int
     ) -> DurableJob:
         """The job of that name below ``root``, a path of any of Beam's file systems."""
-        return DurableJob(storage_at(root), Paths(root, job_name), run_id, identity, slots, kept)
+        storage = TimedStorage(storage_at(root))
+        return DurableJob(storage, Paths(root, job_name), run_id, identity, slots, kept)
 
     @property
     def epoch(self) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
+
+from timers_state import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +33,15 @@ class SlotUploads:
             return
         self._number = number
         version = self._directory / str(number)
-        version.parent.mkdir(parents=True, exist_ok=True)
-        snapshot(version)
-        self._uploader.begin(number, version)
+        try:
+            version.parent.mkdir(parents=True, exist_ok=True)
+            snapshot(version)
+        except (StateError, OSError) as error:
+            # A disk is full, perhaps. That is the end of this checkpoint, not of the round.
+            shutil.rmtree(version, ignore_errors=True)
+            self._uploader.fail(number, str(error))
+        else:
+            self._uploader.begin(number, version)
 
     def ended(self) -> Uploaded | None:
         """How the copying that was begun last has ended; nothing while it goes on."""
