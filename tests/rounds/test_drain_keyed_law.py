@@ -1,0 +1,80 @@
+"""Law: stateful DoFns that are drained make what they make of the elements that were admitted.
+
+So it is for all that ends by itself: within ten generations of timers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import apache_beam as beam
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from test_keyed_law import WINDOWS, Everything, scripts, told
+
+from sparkdrain.errors import TruncatedInput
+from tests.support.drained import emitted_when_drained
+from tests.support.recorded import emitted_in_batch
+from tests.support.scripts import pairs_at_once, pairs_in_rounds
+
+
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+)
+@given(
+    scripts(),
+    st.sampled_from(sorted(WINDOWS)),
+    st.integers(1, 3),
+    st.integers(0, 12),
+    st.randoms(use_true_random=False),
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from([2, 10_000]),
+)
+def test_drained_stateful_dofns_make_what_they_make_of_what_was_admitted(
+    steps, windowing, slots, after, random, failing, elements
+) -> None:
+    def build(source, *steps):
+        return lambda p: (
+            source(*steps, windows=WINDOWS[windowing]())(p)
+            | beam.ParDo(Everything())
+            | beam.Map(told)
+        )
+
+    undone: Counter = Counter()
+
+    def fail(header) -> None:
+        if random.random() < failing and undone[header.number] < 5:
+            undone[header.number] += 1
+            message = "as the test wants it"
+            raise TruncatedInput(message)
+
+    given, refused = [0], Counter()
+
+    def begin(rounds) -> None:
+        tell = rounds.loop.tell
+
+        def look(schedule, reports) -> None:
+            if schedule.number <= after:
+                given[0] = rounds.loop.play.place
+            tell(schedule, reports)
+
+        rounds.loop.tell = look
+
+    before, rest = emitted_when_drained(
+        build(pairs_in_rounds, *steps),
+        after,
+        begin=begin,
+        watch=lambda rounds: refused.update(rounds.schedule.refused),
+        slots=slots,
+        fail=fail,
+        attempts=6,
+        elements=elements,
+        seconds=100,
+    )
+    admitted = steps[: given[0]]
+    assert sorted(before + rest) == sorted(emitted_in_batch(build(pairs_at_once, *admitted)))
+    assert not refused
