@@ -1,18 +1,19 @@
 """The timers of all keys of a state that follow one clock, the earliest first.
 
-What was set since the last writing is in a heap of keys; what the store has is read by one iterator
-over its time index, which passes over what changed since. Both are corrected when they are asked,
-not when a timer changes: an entry of the heap is never later than the key's earliest timer in
-memory, and a row that is hidden stays hidden until the next writing.
+What is not in the store is in lists of keys, one for each time, with a heap of these times; what
+the store has is read by one iterator over its time index, which passes over what changed since.
+Both are corrected when they are asked, not when a timer changes: a key is never in a later list
+than its earliest timer in memory, and a row that is hidden stays hidden until the next writing.
 """
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Protocol
 
 from timers_state.keys import (
     I64_MIN,
+    key_group,
     key_of_time_row,
     time_bound,
     time_domain_end,
@@ -38,16 +39,11 @@ StoredTimer = tuple[int, int, bytes, bytes, bytes, bytes]
 """Time, key group, key, window, family, dynamic tag."""
 
 
-class Grouped(Protocol):
-    """The scope of a key."""
-
-    @property
-    def group(self) -> int:
-        """The key group of the key."""
-
-
 class Memory(Protocol):
     """What is in memory and not in the store."""
+
+    groups: int
+    """The number of key groups."""
 
     def reach(self) -> Store:
         """The store."""
@@ -62,21 +58,25 @@ class Memory(Protocol):
 class DueIndex:
     """The earliest timer over all keys of one state and domain.
 
-    ``_bounds`` has, per key, the time in the heap's entry that counts; ``_low`` is at or below all
-    times that are in the batch that is being made, and ``_start`` is at or below the first row in
-    the store that is not hidden.
+    ``_bounds`` has, per key, the time of the list that counts of those that it is in; ``_listed``
+    is how many keys are in all lists, of which those that were looked at are heaps, in ``_fronts``.
+    ``_low`` is at or below all times that are in the batch that is being made, and ``_start`` is at
+    or below the first row in the store that is not hidden.
     """
 
     __slots__ = (
         "_bounds",
         "_domain",
+        "_fronts",
         "_head",
-        "_heap",
+        "_keys",
+        "_listed",
         "_low",
         "_memory",
         "_rows",
         "_start",
         "_state",
+        "_times",
     )
 
     def __init__(self, memory: Memory, state_id: int, domain: Domain) -> None:
@@ -84,25 +84,18 @@ class DueIndex:
         self._state = state_id
         self._domain = domain
         self._start = time_bound(state_id, domain, I64_MIN)
-        self._bounds: dict[bytes, int] = {}
-        self._heap: list[First] = []
         self._low: int | None = None
         self._rows: Iterator[bytes] | None = None
         self._head: StoredTimer | None = None
+        self._forget_memory()
 
-    def note(self, time: int, key: bytes, scope: Grouped) -> None:
-        """A timer of a key is about to be set; the time is one that fits into a row."""
+    def note(self, time: int, key: bytes, *, alone: bool) -> None:
+        """A timer of a key was set; ``alone``: the key has no other one in memory."""
         bound = self._bounds.get(key)
-        if bound is not None and bound <= time:
-            return
-        self._bounds[key] = time
-        heappush(self._heap, (time, (scope.group, key)))
-        if len(self._heap) > 2 * len(self._bounds) + _SPARE:
-            bounds = self._bounds
-            self._heap = list(
-                {entry for entry in self._heap if bounds.get(entry[1][1]) == entry[0]}
-            )
-            heapify(self._heap)
+        if bound is None or time < bound or (alone and time != bound):
+            self._list(time, key)
+            if self._listed > 2 * len(self._bounds) + _SPARE:
+                self._list_again()
 
     def drop(self, key: bytes) -> None:
         """What was set for a key is gone, or about to be in the store."""
@@ -126,6 +119,8 @@ class DueIndex:
     def restart(self) -> None:
         """The store went back to what it was, and nothing is in memory."""
         self._forget_memory()
+        self._rows = None
+        self._head = None
         self._low = None
         self._start = time_bound(self._state, self._domain, I64_MIN)
 
@@ -151,35 +146,67 @@ class DueIndex:
             timers.held() for timers in held if timers is not None
         )
 
-    def _counts(self, entry: First) -> bool:
-        return self._bounds.get(entry[1][1]) == entry[0]
+    def _list(self, time: int, key: bytes) -> None:
+        self._bounds[key] = time
+        self._listed += 1
+        keys = self._keys.get(time)
+        if keys is not None:
+            keys.append(key)
+        elif time in self._fronts:
+            heappush(self._fronts[time], self._order(key))
+        else:
+            self._keys[time] = [key]
+            heappush(self._times, time)
+
+    def _list_again(self) -> None:
+        """Leaves out what does not count."""
+        bounds = self._bounds
+        self._forget_memory()
+        for key, time in bounds.items():
+            self._list(time, key)
+
+    def _order(self, key: bytes) -> Order:
+        return key_group(key, self._memory.groups), key
 
     def _forget_memory(self) -> None:
-        self._bounds = {}
-        self._heap = []
-        self._rows = None
-        self._head = None
+        self._bounds: dict[bytes, int] = {}
+        self._keys: dict[int, list[bytes]] = {}
+        self._times: list[int] = []
+        self._listed = 0
+        self._fronts: dict[int, list[Order]] = {}
 
     def _first_held(self) -> First | None:
-        heap, bounds = self._heap, self._bounds
-        while heap:
-            entry = heap[0]
-            time, order = entry
-            key = order[1]
-            if bounds.get(key) != time:
-                heappop(heap)
-                continue
-            timers = self._memory.unwritten_timers(self._state, key, self._domain)
-            actual = timers.next_held() if timers is not None else None
-            if actual == time:
-                return entry
-            if actual is None:
-                heappop(heap)
-                del bounds[key]
-            else:
-                heapreplace(heap, (actual, order))
-                bounds[key] = actual
+        times, bounds = self._times, self._bounds
+        while times:
+            time = times[0]
+            front = self._fronts.get(time)
+            if front is None:
+                front = self._open(time)
+            while front:
+                order = front[0]
+                key = order[1]
+                if bounds.get(key) == time:
+                    timers = self._memory.unwritten_timers(self._state, key, self._domain)
+                    actual = timers.next_held() if timers is not None else None
+                    if actual == time:
+                        return time, order
+                    del bounds[key]
+                    if actual is not None:
+                        self._list(actual, key)
+                heappop(front)
+                self._listed -= 1
+            heappop(times)
+            del self._fronts[time]
         return None
+
+    def _open(self, time: int) -> list[Order]:
+        """Makes a heap of a list, of what counts in it."""
+        keys, bounds = self._keys.pop(time), self._bounds
+        front = [self._order(key) for key in {key for key in keys if bounds.get(key) == time}]
+        heapify(front)
+        self._fronts[time] = front
+        self._listed -= len(keys) - len(front)
+        return front
 
     def _first_stored(self) -> StoredTimer | None:
         head = self._head

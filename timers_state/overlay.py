@@ -116,8 +116,8 @@ class Overlay:
         scope = self._scopes.pop(ident, None)
         if scope is not None:
             self._free += scope.leased
-            if isinstance(scope, RoundScope) and scope.unwritten:
-                self.keep_aside(scope)
+            if scope.unwritten:
+                self._keep_aside(scope)
         if self._rested:
             scope = self._resting.pop(ident, None) or scope
         if scope.stored if scope is not None else self._may_be_stored(ident):
@@ -295,6 +295,8 @@ class Overlay:
                 scope.leased += _FIRST_ROOM
                 scope.room += _FIRST_ROOM - REST_ROOM
                 scope.active = True
+                if scope.unwritten:
+                    self._keep_aside(scope)
                 scope.wake()
             else:
                 self._activate(scope, (scope.state_id, scope.key))
@@ -307,10 +309,6 @@ class Overlay:
         scope.room += grant
         scope.leased += grant
         self._free -= grant
-
-    def keep_aside(self, scope: RoundScope) -> None:
-        """Keeps what was committed of a scope, which is about to change."""
-        self._free -= self._in_round().keep_aside(scope)
 
     def changed_scopes(self) -> list[RoundScope]:
         """Where scopes put themselves that become active; only with rounds."""
@@ -352,7 +350,19 @@ class Overlay:
         self._scopes[ident] = scope
         scope.leased += _FIRST_LEASE
         scope.room += _FIRST_ROOM - REST_ROOM
+        if scope.unwritten:
+            self._keep_aside(scope)
         scope.wake()
+
+    def _keep_aside(self, scope: KeyScope) -> None:
+        """Keeps what was committed of a scope that is about to change."""
+        rounds = self._rounds
+        if rounds is not None and isinstance(scope, RoundScope):
+            image = scope.image()
+            rounds.images[scope.state_id, scope.key] = image
+            rounds.image_bytes += image[4]
+            self._free -= image[4]
+            scope.unwritten = False
 
     def _make_room(self, need: int) -> bool:
         """Makes room; says whether that was possible without writing everything out."""
@@ -386,7 +396,7 @@ class Overlay:
             for ident, scope in list(self._scopes.items()):
                 if self._free >= need:
                     return
-                if not isinstance(scope, RoundScope) or scope.active or scope.unwritten:
+                if scope.active or scope.unwritten or not isinstance(scope, RoundScope):
                     continue
                 if scope.recent and not any_will_do:
                     scope.recent = False

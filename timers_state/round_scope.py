@@ -1,4 +1,4 @@
-"""Scopes and timers of an overlay with rounds: they keep what they wrote to be read again."""
+"""Scopes of an overlay with rounds: they keep what they hold from round to round."""
 
 from __future__ import annotations
 
@@ -6,34 +6,39 @@ from itertools import islice
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from timers_state.cells import RoundBag, Value
-from timers_state.cells.cell import CELL_BYTES, GONE_MESSAGE, REST_ROOM
+from timers_state.cells import RoundBag
+from timers_state.cells.cell import (
+    CELL_BYTES,
+    GONE_MESSAGE,
+    NOTHING,
+    REST_ROOM,
+    TO_WRITE,
+    UNWRITTEN,
+)
 from timers_state.errors import StaleScope
 from timers_state.image import IMAGE_BYTES, Image
 from timers_state.keys import (
-    I64_MAX,
-    I64_MIN,
     Domain,
     decode_i64,
-    encode_i64,
     prefix_end,
     timer_of_owned_tag_row,
     window_prefix,
 )
 from timers_state.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
+from timers_state.round_timers import RoundTimers
 from timers_state.scope import SCOPE_BYTES, KeyScope
 from timers_state.store import Batch, delete_rows
-from timers_state.timer_rows import TimerRows
-from timers_state.timers import TIMERS_BYTES, Timers
+from timers_state.timers import TIMERS_BYTES
 
 if TYPE_CHECKING:
     from timers_state.cells import Bag
     from timers_state.due_index import DueIndex
+    from timers_state.image import TimersImage, ValueImage
     from timers_state.known_timers import Known
     from timers_state.overlay import Overlay
     from timers_state.store import Store
-    from timers_state.timer_rows import Ident, StoredTimers
-    from timers_state.timers import Timer
+    from timers_state.timer_rows import Ident
+    from timers_state.timers import Timers
 
 
 class RoundScope(KeyScope):
@@ -44,7 +49,7 @@ class RoundScope(KeyScope):
     ``_loaded`` has the timers of the key that were read and not asked for yet, by domain.
     """
 
-    __slots__ = ("_changed", "_loaded", "_many", "unwritten")
+    __slots__ = ("_changed", "_loaded", "_many")
 
     def __init__(self, overlay: Overlay, state_id: int, key: bytes, stored: bool) -> None:
         super().__init__(overlay, state_id, key, stored)
@@ -52,7 +57,6 @@ class RoundScope(KeyScope):
         self._loaded: dict[Domain, dict[bytes, dict[Ident, Known]]] | None
         self._loaded = None if stored else {}
         self._many = False
-        self.unwritten = False
 
     def bag(self, tag: bytes, window: bytes = b"") -> Bag:
         """See ``KeyScope``."""
@@ -76,10 +80,6 @@ class RoundScope(KeyScope):
             super().wake()
         self.recent = True
         self._changed.append(self)
-        if self.unwritten:
-            if self._overlay is not None:
-                self._overlay.keep_aside(self)
-            self.unwritten = False
 
     def rest(self) -> int:
         """Ends a round without writing anything.
@@ -109,12 +109,13 @@ class RoundScope(KeyScope):
         empty = None
         for window, cells in self._windows.items():
             for tag, cell in cells.items():
-                if cell.is_new:
-                    empty = [*(empty or ()), (window, tag)]
-                elif cell.differs:
-                    if not isinstance(cell, Value):
-                        return None
+                difference = cell.difference()
+                if difference is UNWRITTEN:
                     differs = True
+                elif difference is TO_WRITE:
+                    return None
+                elif difference is NOTHING:
+                    empty = [*(empty or ()), (window, tag)]
         for timers in self._timers.values():
             if timers.differs:
                 differs = True
@@ -126,21 +127,20 @@ class RoundScope(KeyScope):
     def image(self) -> Image:
         """What of it is unwritten."""
         size = IMAGE_BYTES
-        values = []
+        values: list[ValueImage] = []
         for cells in self._windows.values():
             for cell in cells.values():
-                if isinstance(cell, Value) and cell.differs:
-                    image = cell.image()
+                image = cell.image()
+                if image is not None:
                     values.append(image)
-                    size += len(image[3] or b"")
-        kept = []
+                    if image[3]:
+                        size += len(image[3])
+        kept: list[TimersImage] = []
         for timers in self._timers.values():
-            if timers.differs:
-                changes, cost = timers.image()
-                kept.append(changes)
-                size += cost
+            size += timers.add_images(kept)
         erased = None if self._erased is None else frozenset(self._erased)
-        return Image(self.stored, erased, values, kept, size)
+        # Not by its name: there is one for each key of a round.
+        return tuple.__new__(Image, (self.stored, erased, values, kept, size))
 
     def restore(self, image: Image) -> None:
         """Takes over what was kept aside; for a new scope, to be settled."""
@@ -149,10 +149,11 @@ class RoundScope(KeyScope):
             cell = kind(self, tag, window, base)
             cell.restore(content)
             self._windows.setdefault(window, {})[tag] = cell
-        for domain, changes, stored in image.timers:
-            timers = RoundTimers(self, domain, stored)
-            timers.restore(changes)
-            self._timers[domain] = timers
+        for domain, stored, window, changes in image.timers:
+            timers = self._timers.get(domain)
+            if timers is None:
+                timers = self._timers[domain] = RoundTimers(self, domain, stored)
+            timers.restore(window, changes)
 
     def settle(self, batch: Batch, store: Store) -> int:
         """Adds to ``batch`` what differs from ``store``, and becomes clean.
@@ -250,107 +251,3 @@ class RoundScope(KeyScope):
             if not cells:
                 del self._windows[window]
         self._resting = resting
-
-
-class RoundTimers(Timers):
-    """Timers of one key that are also found across keys."""
-
-    __slots__ = ("_index", "_round_scope")
-
-    def __init__(self, scope: RoundScope, domain: Domain, stored: bool) -> None:
-        super().__init__(scope, domain, stored)
-        self._round_scope = scope
-        self._index = scope.index(domain)
-
-    def set(
-        self, time: int, family: bytes, tag: bytes = b"", window: bytes = b"", payload: bytes = b""
-    ) -> None:
-        """See ``Timers``."""
-        if not I64_MIN <= time <= I64_MAX:
-            encode_i64(time)
-        scope = self._round_scope
-        if scope.room < 0:
-            scope.lease()
-        # Before the change, since that may write everything out: the index has to know then.
-        self._index.note(time, scope.key, scope)
-        super().set(time, family, tag, window, payload)
-
-    def clear(self, family: bytes, tag: bytes = b"", window: bytes = b"") -> None:
-        """See ``Timers``."""
-        if self._scope.room < 0:
-            self._scope.lease()
-        super().clear(family, tag, window)
-
-    def clear_window(self, window: bytes) -> None:
-        """See ``Timers``."""
-        if self._scope.room < 0:
-            self._scope.lease()
-        super().clear_window(window)
-
-    def time_of(self, family: bytes, tag: bytes = b"", window: bytes = b"") -> int | None:
-        """See ``Timers``."""
-        time = super().time_of(family, tag, window)
-        self._pay()
-        return time
-
-    def next_time(self) -> int | None:
-        """See ``Timers``."""
-        time = super().next_time()
-        self._pay()
-        return time
-
-    def pop_due(self, up_to: int) -> Timer | None:
-        """See ``Timers``."""
-        if self._scope.room < 0:
-            self._scope.lease()
-        timer = super().pop_due(up_to)
-        self._pay()
-        return timer
-
-    def settle(self, batch: Batch, store: Store) -> int:
-        """Adds to ``batch`` what differs from ``store``; returns what it costs from now on."""
-        if self._changes:
-            self._tell_index()
-            self._of_store().write(batch, store, self._changes, self._stored)
-            self._stored = True
-            self._changes = {}
-            self._heap = None
-        rows = self._rows
-        if not isinstance(rows, KnownTimers):
-            return TIMERS_BYTES
-        if rows.count > MOST_KNOWN:
-            self._round_scope.know_less()
-            self._rows = None
-            return TIMERS_BYTES
-        return TIMERS_BYTES + KNOWN_BYTES * rows.count + rows.payload_bytes
-
-    def spill(self, batch: Batch, store: Store) -> None:
-        """See ``Timers``; does not look for what it does not know."""
-        if self._changes:
-            self._tell_index()
-            rows = self._rows or TimerRows(self._scope, self.domain)
-            rows.write(batch, store, self._changes, self._stored)
-            self._stored = True
-        self.drop()
-
-    def drop(self) -> None:
-        """See ``Timers``."""
-        super().drop()
-        self._rows = None
-
-    def _find_stored(self) -> StoredTimers:
-        known = self._round_scope.take_stored_timers(self.domain)
-        return TimerRows(self._scope, self.domain) if known is None else known
-
-    def _tell_index(self) -> None:
-        index = self._index
-        index.drop(self._round_scope.key)
-        for changed in self._changes.values():
-            for change in changed.values():
-                if isinstance(change, tuple):
-                    index.will_write(change[0])
-
-    def _pay(self) -> None:
-        """Looking may have put timers into memory."""
-        if self._scope.room < 0 and self._round_scope.active:
-            self._scope.lease()

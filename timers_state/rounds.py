@@ -52,13 +52,6 @@ class Rounds:
         for index in self._indexes.values():
             index.written(whole=whole)
 
-    def keep_aside(self, scope: RoundScope) -> int:
-        """Keeps an image of a scope that is about to change; says what that costs in memory."""
-        image = scope.image()
-        self.images[scope.state_id, scope.key] = image
-        self.image_bytes += image.size
-        return image.size
-
     def drop_images(self) -> int:
         """Nobody needs them anymore; says what they cost."""
         size, self.image_bytes = self.image_bytes, 0

@@ -64,6 +64,7 @@ class KeyScope:
         "room",
         "state_id",
         "stored",
+        "unwritten",
     )
 
     def __init__(self, overlay: Overlay, state_id: int, key: bytes, stored: bool) -> None:
@@ -74,6 +75,8 @@ class KeyScope:
         self.state_id = state_id
         self.key = key
         self.stored = stored
+        self.unwritten = False
+        """At rest: whether something that was committed is not in the store; see ``RoundScope``."""
         self.before_spill: Callable[[], None] | None = None
         self._overlay: Overlay | None = overlay
         self._group = -1

@@ -21,7 +21,7 @@ from timers_state.timer_rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from timers_state.image import TimersImage
     from timers_state.store import Batch, Store
@@ -197,14 +197,17 @@ class Timers:
         """Whether something may differ from the store."""
         return bool(self._changes)
 
-    def image(self) -> tuple[TimersImage, int]:
-        """What differs from the store, and what a copy of that costs in memory."""
-        changes = {window: dict(changed) for window, changed in self._changes.items()}
-        return (self.domain, changes, self._stored), TIMER_BYTES * sum(map(len, changes.values()))
+    def add_images(self, images: list[TimersImage]) -> int:
+        """Adds what differs from the store, for ``restore``; returns what that costs in memory."""
+        count = 0
+        for window, changed in self._changes.items():
+            images.append((self.domain, self._stored, window, tuple(changed.items())))
+            count += len(changed)
+        return count * TIMER_BYTES
 
-    def restore(self, changes: Changes) -> None:
+    def restore(self, window: bytes, changes: Iterable[tuple[Ident, Change]]) -> None:
         """Takes over what was kept aside; for new timers."""
-        self._changes = changes
+        self._changes[window] = dict(changes)
 
     def drop(self) -> None:
         """Lets go of everything in memory, unwritten."""

@@ -9,6 +9,7 @@ from timers_state.errors import StaleScope
 from timers_state.keys import Kind, cell_prefix
 
 if TYPE_CHECKING:
+    from timers_state.image import ValueImage
     from timers_state.store import Batch, Store
 
 ITEM_BYTES: Final = 56
@@ -37,6 +38,25 @@ class Unread(Enum):
     """Stands for content that is in the store and was not looked at yet."""
 
     UNREAD = 0
+
+
+class Difference(Enum):
+    """What a cell has that the store has not got."""
+
+    NOTHING = 0
+    """There is nothing, here and in the store."""
+    SAME = 1
+    """The store has the same."""
+    UNWRITTEN = 2
+    """Something that may stay unwritten: ``image`` has it."""
+    TO_WRITE = 3
+    """Something that has to be written, or that is not known."""
+
+
+NOTHING: Final = Difference.NOTHING
+SAME: Final = Difference.SAME
+UNWRITTEN: Final = Difference.UNWRITTEN
+TO_WRITE: Final = Difference.TO_WRITE
 
 
 class Account(Protocol):
@@ -127,15 +147,13 @@ class Cell:
         self.spill(batch, store)
         return CELL_BYTES if self._base else 0
 
-    @property
-    def differs(self) -> bool:
-        """Whether the content may differ from the store's."""
-        return True
+    def difference(self) -> Difference:
+        """How the content differs from the store's, at the end of a round."""
+        return TO_WRITE
 
-    @property
-    def is_new(self) -> bool:
-        """Whether there is nothing, here and in the store; False if that is not known."""
-        return False
+    def image(self) -> ValueImage | None:
+        """What may stay unwritten after a round, if there is something; see ``Value``."""
+        return None
 
     def _prefix(self) -> bytes:
         return cell_prefix(self._scope.owner(), self.window, self.tag, self.KIND)

@@ -6,7 +6,15 @@ from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from timers_state.cells.bag import Bag
-from timers_state.cells.cell import CELL_BYTES, ITEM_BYTES, Account
+from timers_state.cells.cell import (
+    CELL_BYTES,
+    ITEM_BYTES,
+    NOTHING,
+    SAME,
+    TO_WRITE,
+    Account,
+    Difference,
+)
 from timers_state.cells.segment import encode_segment
 from timers_state.keys import Kind, segment_suffix
 
@@ -59,15 +67,11 @@ class RoundBag(Bag):
         self._written_bytes = 0
         super().clear()
 
-    @property
-    def differs(self) -> bool:
+    def difference(self) -> Difference:
         """See ``Cell``."""
-        return bool(self._items) or self._erase
-
-    @property
-    def is_new(self) -> bool:
-        """See ``Cell``."""
-        return not (self._items or self._erase or self._base)
+        if self._items or self._erase:
+            return TO_WRITE
+        return SAME if self._base else NOTHING
 
     def disown(self) -> None:
         """See ``Cell``."""

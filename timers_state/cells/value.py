@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from timers_state.cells.cell import CELL_BYTES, Account, Cell, Unread
+from timers_state.cells.cell import (
+    CELL_BYTES,
+    NOTHING,
+    SAME,
+    UNWRITTEN,
+    Account,
+    Cell,
+    Difference,
+    Unread,
+)
 from timers_state.keys import Kind
 
 if TYPE_CHECKING:
@@ -61,18 +70,16 @@ class Value(Cell):
         if scope.room < 0:
             scope.lease()
 
-    @property
-    def differs(self) -> bool:
+    def difference(self) -> Difference:
         """See ``Cell``."""
-        return self._changed
+        if self._value is None and not self._base:
+            return NOTHING
+        return UNWRITTEN if self._changed else SAME
 
-    @property
-    def is_new(self) -> bool:
-        """See ``Cell``."""
-        return self._value is None and not self._base
-
-    def image(self) -> ValueImage:
-        """The content, to be given to ``restore`` of another cell."""
+    def image(self) -> ValueImage | None:
+        """The content, to be given to ``restore`` of another cell; None if the store has it."""
+        if not self._changed:
+            return None
         value = self._value
         return type(self), self.window, self.tag, None if value is UNREAD else value, self._base
 

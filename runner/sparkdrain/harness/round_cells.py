@@ -153,7 +153,8 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
     def read(self) -> Any:
         value = self._value
         if value is _UNREAD:
-            data = self._stored().get()
+            cell = self._cell or self._stored()
+            data = cell.get()
             value = None if data is None else self._kind.decoded(data, self._place)
             self._value = value
         return value
@@ -173,10 +174,11 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         """See ``PutOff``."""
         self._changed = False
         value = self._value
+        cell = self._cell or self._stored()
         if value is None:
-            self._stored().clear()
+            cell.clear()
         else:
-            self._stored().set(self._kind.encoded(value))
+            cell.set(self._kind.encoded(value))
 
 
 class CombiningCell(userstate.CombiningValueRuntimeState):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.round_cells import PutOff
     from timers_state import KeyScope, Overlay
-    from timers_state.timers import Timer
+    from timers_state.timers import Timer, Timers
 
 _HOLD = struct.Struct(">q")
 _PANES = PaneInfoCoderImpl()
@@ -145,7 +145,8 @@ class RoundKeyedState(userstate.UserStateContext):
         section = self._window_impl.encode(window)
         place = self._places.get(section)
         if place is None:
-            place = self._places[section] = WindowPlace(self, section, window, key)
+            scope = self._scope or self.scope()
+            place = self._places[section] = WindowPlace(self, scope, section, window, key)
         self._window = window
         self._place = place
         return place
@@ -252,10 +253,13 @@ class RoundKeyedState(userstate.UserStateContext):
 class WindowPlace:
     """A window of the present key: see ``round_cells.Place``."""
 
-    __slots__ = ("_context", "_is_kept", "_key", "bound", "cells", "section", "window")
+    __slots__ = ("_context", "_is_kept", "_key", "_scope", "bound", "cells", "section", "window")
 
-    def __init__(self, context: RoundKeyedState, section: bytes, window: Any, key: Any) -> None:
+    def __init__(
+        self, context: RoundKeyedState, scope: KeyScope, section: bytes, window: Any, key: Any
+    ) -> None:
         self._context = context
+        self._scope = scope
         self._key = key
         self._is_kept = False
         self.bound = context.bound
@@ -264,7 +268,7 @@ class WindowPlace:
         self.window = window
 
     def scope(self) -> KeyScope:
-        return self._context.scope()
+        return self._scope
 
     def keep(self) -> None:
         if not self._is_kept:
@@ -290,7 +294,7 @@ class RoundTimer(userstate.BaseTimer):
     holds it at the time of the element, or of the timer, that set it.
     """
 
-    __slots__ = ("_domain", "_family", "_pane", "_place", "_timestamp")
+    __slots__ = ("_domain", "_family", "_pane", "_place", "_timers", "_timestamp")
 
     def __init__(
         self, place: WindowPlace, family: bytes, domain: Domain, timestamp: Any, pane: Any
@@ -300,6 +304,12 @@ class RoundTimer(userstate.BaseTimer):
         self._domain = domain
         self._timestamp = timestamp
         self._pane = pane
+        self._timers: Timers | None = None
+
+    def set_in(self, pane: Any) -> RoundTimer:
+        """Itself, for the next element of the same window."""
+        self._pane = pane
+        return self
 
     def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
         """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
@@ -317,7 +327,10 @@ class RoundTimer(userstate.BaseTimer):
             payload = marked(generation, payload)
         place.keep()
         tag = dynamic_timer_tag.encode() if dynamic_timer_tag else b""
-        place.scope().timers(domain).set(time, self._family, tag, place.section, payload)
+        timers = self._timers
+        if timers is None:
+            timers = self._timers = place.scope().timers(domain)
+        timers.set(time, self._family, tag, place.section, payload)
         if domain is Domain.PROCESSING:
             hold = micros(self._timestamp)
             place.scope().timers(Domain.HOLD).set(hold, self._family, tag, place.section)

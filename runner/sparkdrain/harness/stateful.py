@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _ELEMENT = {
     DoFn.KeyParam: "key",
     DoFn.WindowParam: "window",
-    DoFn.TimestampParam: "element.timestamp",
+    DoFn.TimestampParam: "timestamp",
     DoFn.PaneInfoParam: "element.pane_info",
 }
 _TIMER = {
@@ -48,6 +48,11 @@ _TIMER = {
 }
 # Timers are not given these, and keep the marker.
 _NOT_FOR_TIMERS = (DoFn.ElementParam, DoFn.PaneInfoParam, DoFn.SideInputParam)
+# Many elements share their time with the one before, often that of another key.
+_TIMESTAMP = (
+    "if element.timestamp_micros != micros:",
+    "    micros, timestamp = element.timestamp_micros, element.timestamp",
+)
 _NUMBERS = itertools.count()
 
 
@@ -77,10 +82,10 @@ class StatefulCalls:
         """The same for timers."""
         return self._firing
 
-    def fed(self, count: int, key: Any, last: Any) -> None:
-        """Count elements that were fed in a round, of which the last is shown."""
+    def fed(self, count: int, key: Any, last: Any | None) -> None:
+        """Count elements that were fed in a round, of which one may be shown."""
         self._source.receivers[0].opcounter.element_counter.update(count)
-        if self._sample is not None:
+        if self._sample is not None and last is not None:
             self._sample((key, last.value), last)
 
     def reraise(self, error: Exception) -> NoReturn:
@@ -195,6 +200,8 @@ class _Writer:
             "enter": context.enter,
             "cell": context.cell,
             "RoundTimer": RoundTimer,
+            "micros": None,
+            "timestamp": None,
             "WindowedValue": WindowedValue,
             "handle_results": handle_results,
         }
@@ -203,11 +210,13 @@ class _Writer:
 
     def feed(self, method: Any) -> Any:
         """``feed(key, elements)``, which calls ``process``."""
-        at = "element.timestamp", "element.pane_info"
+        at = "timestamp", "element.pane_info"
         arguments = ["(key, element.value)"]
         arguments += [self._argument(default, _ELEMENT, *at) for default in method.defaults]
+        asked = " ".join(arguments)
         lines = [
             "def call(key, elements):",
+            "    global micros, timestamp",
             "    last = None",
             "    for element in elements:",
             "        windows = element.windows",
@@ -222,6 +231,7 @@ class _Writer:
             "            place = enter(window, key)",
             *(f"            {line}" for line in self._on_enter),
             "            last = window",
+            *([f"        {line}" for line in _TIMESTAMP] if "timestamp" in asked else []),
             f"        results = method({', '.join(arguments)})",
             "        if results is not None:",
             "            handle_results(element, results)",
@@ -258,9 +268,12 @@ class _Writer:
             family, domain = self._context.family(default.timer_spec)
             self._names[f"family{number}"] = family
             self._names[f"domain{number}"] = domain
-            # Nobody asks an event-time timer when it was set.
-            at = timestamp if domain is Domain.PROCESSING else "None"
-            return f"RoundTimer(place, family{number}, domain{number}, {at}, {pane})"
+            if domain is Domain.PROCESSING:
+                return f"RoundTimer(place, family{number}, domain{number}, {timestamp}, {pane})"
+            # Nobody asks an event-time timer when it was set: one serves for a whole turn.
+            made = f"RoundTimer(place, family{number}, domain{number}, None, None)"
+            self._on_enter.append(f"timer{number} = {made}")
+            return f"timer{number}.set_in({pane})"
         return known[default]
 
     def _made(self, lines: list[str], method: Any) -> Any:

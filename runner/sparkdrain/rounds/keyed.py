@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.transforms.window import WindowedValue
@@ -96,24 +97,23 @@ class KeyedInput:
 
     def process(self, turn: Turn) -> None:
         """Feed the elements of the round, and those that have waited long enough."""
+        keys = self._keys(turn)
+        first = next(keys, None)
+        if first is not None:
+            self._feeder().feed(chain((first,), keys))
+
+    def _keys(self, turn: Turn) -> Iterator[tuple[bytes, Iterator[list[Any]]]]:
+        """Keys, and their elements that are to be fed now."""
         decode = self._coding.windowed_values.decode
         late = turn.before if self._expiry_of is not None else BEGIN
-        feeder: Feeder | None = None
+        wait = self._wait
         for encoded, chunks in self._blocks.groups():
             batches: Iterator[list[Any]] = map(decode, chunks)
             if late > BEGIN:
                 batches = (self._timely(elements, late) for elements in batches)
-            if self._wait is not None:
-                batches = self._wait.take(encoded, batches, turn)
-            if feeder is None:
-                feeder = self._feeder()
-            feeder.feed(encoded, batches)
-        if self._wait is not None:
-            for encoded, batches in self._wait.due(turn):
-                feeder = feeder or self._feeder()
-                feeder.feed(encoded, batches)
-        if feeder is not None:
-            feeder.finish()
+            yield encoded, batches if wait is None else wait.take(encoded, batches, turn)
+        if wait is not None:
+            yield from wait.due(turn)
 
     def _timely(self, elements: list[Any], late: int) -> list[Any]:
         """Those whose windows have not all expired. None has, if the element is on time itself."""

@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 class Feeder(Protocol):
     """Feeds elements of one key after the other."""
 
-    def feed(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
-        """Feed all elements of a key; ``finish`` is called after the last key."""
-
-    def finish(self) -> None:
-        """There are no more keys in this round."""
+    def feed(self, keys: Iterable[tuple[bytes, Iterable[list[Any]]]]) -> None:
+        """Feed all elements of encoded keys, of each before the next key is asked for."""
 
 
 class BeamFeeder:
@@ -42,8 +39,12 @@ class BeamFeeder:
         self._contexts = contexts
         self._decode_key = decode_key
 
-    def feed(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
+    def feed(self, keys: Iterable[tuple[bytes, Iterable[list[Any]]]]) -> None:
         """See ``Feeder``."""
+        for encoded, batches in keys:
+            self._feed_key(encoded, batches)
+
+    def _feed_key(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
         key = self._decode_key(encoded)
         contexts = self._contexts
         for context in contexts:
@@ -59,9 +60,6 @@ class BeamFeeder:
             tell_key(error, key, contexts[0].window if contexts else None)
             raise
 
-    def finish(self) -> None:
-        """See ``Feeder``."""
-
 
 class CallingFeeder:
     """Calls the only DoFn behind a source."""
@@ -75,34 +73,31 @@ class CallingFeeder:
         self._calls = calls
         self._context = context
         self._decode_key = decode_key
-        self._count = 0
-        self._last: tuple[Any, Any] = (None, None)
 
-    def feed(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
+    def feed(self, keys: Iterable[tuple[bytes, Iterable[list[Any]]]]) -> None:
         """See ``Feeder``."""
-        key = self._decode_key(encoded)
-        calls, context = self._calls, self._context
-        context.begin_key(encoded)
-        try:
-            for elements in batches:
-                if not elements:
-                    continue
-                self._count += len(elements)
-                self._last = key, elements[-1]
+        calls, context, decode_key = self._calls, self._context, self._decode_key
+        call = calls.feed
+        count = 0
+        key: Any = None
+        elements: list[Any] = []
+        with calls.processing():
+            for encoded, batches in keys:
+                key = decode_key(encoded)
+                context.begin_key(encoded)
                 try:
-                    with calls.processing():
-                        calls.feed(key, elements)
-                except Exception as error:  # noqa: BLE001 - raised again, with the step's name
-                    calls.reraise(error)
-            context.end_key()
-        except Exception as error:
-            tell_key(error, key, context.window)
-            raise
-
-    def finish(self) -> None:
-        """See ``Feeder``."""
-        if self._count:
-            self._calls.fed(self._count, *self._last)
+                    for elements in batches:
+                        count += len(elements)
+                        try:
+                            call(key, elements)
+                        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+                            calls.reraise(error)
+                    context.end_key()
+                except Exception as error:
+                    tell_key(error, key, context.window)
+                    raise
+        if count:
+            calls.fed(count, key, elements[-1] if elements else None)
 
 
 class Callback(Protocol):
