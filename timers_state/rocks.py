@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from rocksdict import (
     AccessType,
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     DBCompressionType,
@@ -68,6 +69,11 @@ class RocksMemory:
         table.set_bloom_filter(10, False)
         table.set_cache_index_and_filter_blocks(True)
         table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+        # In parts, each as small as a block of data. What is for a whole file does not fit into a
+        # shard of the cache, and would be read from the file for every row that is looked for.
+        table.set_index_type(BlockBasedIndexType.two_level_index_search())
+        table.set_partition_filters(True)
+        table.set_pin_top_level_index_and_filter(True)
         table.set_format_version(5)
         options = Options(raw_mode=True)
         options.set_block_based_table_factory(table)
