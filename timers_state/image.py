@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from timers_state.keys import Domain
     from timers_state.timer_rows import Change, Ident
 
-IMAGE_BYTES: Final = 400
+IMAGE_BYTES: Final = 240
 """What an image costs in memory, but for values and timers."""
 
 ValueImage = tuple[type["Value"], bytes, bytes, bytes | None, bool]

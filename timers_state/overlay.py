@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _FIRST_ROOM: Final = 1024
 _FIRST_LEASE: Final = SCOPE_BYTES + _FIRST_ROOM
+# A key that comes back mostly replaces what it has; in a round there are many of them.
+_NEXT_ROOM: Final = 128
 _MOST_ROOM: Final = 1 << 20
 _MOST_RESIDENTS: Final = 100_000
 
@@ -290,10 +292,10 @@ class Overlay:
         """Makes a scope active and gives it room, from the budget or by writing everything out."""
         if not scope.active:
             self._check_open_round()
-            if scope.leased and self._free >= _FIRST_ROOM:
-                self._free -= _FIRST_ROOM
-                scope.leased += _FIRST_ROOM
-                scope.room += _FIRST_ROOM - REST_ROOM
+            if scope.leased and self._free >= _NEXT_ROOM:
+                self._free -= _NEXT_ROOM
+                scope.leased += _NEXT_ROOM
+                scope.room += _NEXT_ROOM - REST_ROOM
                 scope.active = True
                 if scope.unwritten:
                     self._keep_aside(scope)
