@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import json
 
+from apache_beam.portability.api import metrics_pb2
+
 from sparkdrain.errors import CheckpointFailed
+from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.messages import RoundReport
 
 
@@ -33,6 +36,10 @@ def report_of(record: bytes) -> RoundReport:
     """
     try:
         fields = json.loads(record)
+        metrics = merge(
+            metrics_pb2.MonitoringInfo.FromString(base64.b64decode(info))
+            for info in fields["metrics"]
+        )
         return RoundReport(
             level=fields["level"],
             slot=fields["slot"],
@@ -42,7 +49,8 @@ def report_of(record: bytes) -> RoundReport:
             outputs=tuple(fields["outputs"]),
             sent=frozenset(),
             wake=fields["wake"],
-            metrics=[base64.b64decode(info) for info in fields["metrics"]],
+            # Each life adds its own to those of the lives before.
+            metrics=[info.SerializeToString() for info in metrics],
             dropped=fields["dropped"],
             drained=tuple(fields.get("drained", ())),
         )

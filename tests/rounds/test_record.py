@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+from apache_beam.metrics import monitoring_infos
+
+from sparkdrain.errors import CheckpointFailed
+from sparkdrain.rounds.messages import RoundReport
+from sparkdrain.rounds.record import record_of, report_of
+
+
+def report(metrics):
+    return RoundReport(
+        1, 2, 3, 4, {}, (5, 6), frozenset(), 7, metrics=metrics, dropped=8, drained=(True, False)
+    )
+
+
+def test_what_a_job_goes_on_from_is_what_was_reported():
+    metrics = [monitoring_infos.int64_user_counter("n", "c", 1, ptransform="p").SerializeToString()]
+    assert report_of(record_of(report(metrics))) == report(metrics)
+
+
+def test_metrics_of_many_lives_take_no_more_room_than_those_of_one():
+    one = monitoring_infos.int64_user_counter("n", "c", 1, ptransform="p").SerializeToString()
+    found = report([one])
+    for _ in range(10):
+        found = report_of(record_of(report([*found.metrics, one])))
+    (info,) = found.metrics
+    expected = monitoring_infos.int64_user_counter("n", "c", 11, ptransform="p")
+    assert info == expected.SerializeToString()
+
+
+def test_a_record_that_is_none_says_so():
+    with pytest.raises(CheckpointFailed, match="record of a slot cannot be read"):
+        report_of(b'{"level": 1}')
