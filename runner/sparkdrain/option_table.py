@@ -122,6 +122,16 @@ OPTIONS: tuple[Option, ...] = (
         minimum=1,
     ),
     Option(
+        name="state_memory_mb",
+        kind="int",
+        default="256",
+        unit="MiB per slot",
+        summary="Memory that state and timers of a streaming job may use; what is more is on disk",
+        why="Raise it if there are more keys at a time than fit: 2 KiB each, or less.",
+        group="memory",
+        minimum=1,
+    ),
+    Option(
         name="checkpoint_dir",
         kind="str",
         default="",

@@ -52,6 +52,7 @@ class Settings:
         streaming: whether the job is to run in rounds even if all of its input is bounded.
         round_ms: milliseconds that a round of a streaming job should take.
         round_attempts: how often a round is run, counting the first time.
+        state_memory_mb: MiB per slot for state of a streaming job before it is on disk only.
         checkpoint_dir: where checkpoints go; nothing if there are none.
         checkpoint_ms: milliseconds between the beginnings of two checkpoints.
         checkpoints_kept: how many of the newest stay.
@@ -81,6 +82,7 @@ class Settings:
     streaming: bool = False
     round_ms: int = 200
     round_attempts: int = 3
+    state_memory_mb: int = 256
     checkpoint_dir: str = ""
     checkpoint_ms: int = 10_000
     checkpoints_kept: int = 3

@@ -190,7 +190,10 @@ class _StreamingJob:
     def _levels(self, first_round: int) -> SparkLevels:
         settings = self.settings
         options = TaskOptions(
-            settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages
+            settings.block_kb << 10,
+            settings.shuffle_memory_mb << 20,
+            settings.compiled_stages,
+            settings.state_memory_mb << 20,
         )
         place, life = None, self.run_id
         if self.durable is not None:

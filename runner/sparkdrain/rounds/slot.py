@@ -14,7 +14,7 @@ from apache_beam.runners import pipeline_context
 
 from sparkdrain.drain.progress import Left
 from sparkdrain.errors import HostMissing
-from sparkdrain.graph.plan import EdgeId, Plan, Stage
+from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.panes.grouping import groups_by_window
 from sparkdrain.rounds.budget import Budget
@@ -81,7 +81,7 @@ class RoundSlot:
         self.directory = directory
         where = state_directory(directory, level)
         store = RoundStore(where) if restored is None else RoundStore.take_up(where)
-        self.overlay = Overlay(store, options.memory_bytes // 3, rounds=True)
+        self.overlay = Overlay(store, state_budget(plan, options), rounds=True)
         # The attempts whose versions are here: the one that may count, and the one that does.
         self._prepared: int | None = None
         self._committed = None if restored is None else restored.attempt
@@ -419,6 +419,18 @@ class RoundSlot:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def state_budget(plan: Plan, options: TaskOptions) -> int:
+    """How many bytes of state a slot of one level keeps in memory.
+
+    Levels share it that have much: restrictions of sources are few.
+    """
+    if not options.state_bytes:
+        return options.memory_bytes // 3
+    kinds = (EdgeKind.KEYED, EdgeKind.GROUP, EdgeKind.BROADCAST)
+    keeping = {edge.consumer for edge in plan.edges if edge.kind in kinds}
+    return options.state_bytes // max(1, len(keeping))
 
 
 def state_directory(directory: Path, level: int) -> Path:
