@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import sparkdrain
 from sparkdrain.coordination.address import Address
 from sparkdrain.errors import BadOption
+from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.options import OPTIONS, Settings, SparkDrainOptions
 from sparkdrain.spark_master import spark_is_set_up
 
@@ -293,3 +295,16 @@ def test_options_are_checked_without_importing_pyspark(python):
     printed = python("-c", code).stdout
     assert "sparkdrain.options" in printed.split()
     assert "pyspark" not in printed.split()
+
+
+def test_resuming_without_checkpoints_is_refused():
+    with pytest.raises(BadOption, match="--resume needs --checkpoint_dir"):
+        settings("--resume")
+
+
+def test_checkpoints_of_a_batch_job_are_refused():
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    _ = pipeline | beam.Create([1])
+    given = settings("--checkpoint_dir=/somewhere")
+    with pytest.raises(BadOption, match=r"--checkpoint_dir .* batch job"):
+        SparkEngine().check(pipeline.to_runner_api(), given)

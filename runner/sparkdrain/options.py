@@ -124,6 +124,9 @@ class Settings:
         master = given_master(options)
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):
             master = DEFAULT_MASTER
+        if values["resume"] and not values["checkpoint_dir"]:
+            message = "--resume needs --checkpoint_dir: it says where the checkpoints are."
+            raise BadOption(message)
         streaming = bool(options.view_as(StandardOptions).streaming)
         return cls(**values, streaming=streaming, spark_master_url=master)
 

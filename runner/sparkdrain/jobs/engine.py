@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sparkdrain.errors import BadOption
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -58,6 +60,7 @@ class Engine(Protocol):
 
         Raises:
             Unsupported: names the transform, its URN and an alternative.
+            BadOption: an option would have no effect on such a job.
         """
 
     def execute(
@@ -94,8 +97,15 @@ class SparkEngine:
         from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
+        streaming = is_streaming(pipeline, settings)
         durable = bool(settings.checkpoint_dir)
-        check(pipeline, streaming=is_streaming(pipeline, settings), durable=durable)
+        if durable and not streaming:
+            message = (
+                "--checkpoint_dir makes the state of streaming jobs durable, and this is a batch "
+                "job: leave it out, or give --streaming."
+            )
+            raise BadOption(message)
+        check(pipeline, streaming=streaming, durable=durable)
 
     def execute(
         self,

@@ -156,3 +156,19 @@ def test_a_record_without_a_topic_says_so():
         Encoding(None, None, None).record(ProducerRecord(b"", b""))
     with pytest.raises(BadOption, match="topic is empty"):
         WriteToKafka("fake", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"groups": 4}, "groups is for exactly_once"),
+        ({"exactly_once": " ", "topic": "t"}, "exactly_once is blank"),
+        ({"exactly_once": "a"}, "exactly_once needs topic"),
+        ({"exactly_once": "a", "topic": "t", "groups": 0}, "groups is 0"),
+        ({"exactly_once": "a", "topic": "t", "with_results": True}, "with_results does not go"),
+        ({"exactly_once": "a", "topic": "t", "partitioner": hash}, "partitioner does not go"),
+    ],
+)
+def test_what_does_not_go_with_exactly_once_is_refused(given, said):
+    with pytest.raises(BadOption, match=said):
+        WriteToKafka("localhost:9092", **given)

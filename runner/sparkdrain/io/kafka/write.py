@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.settings import Settings
 
 NAMESPACE: Final = "sparkdrain.io.kafka"
+_GROUPS: Final = 8
 _BYTES: Final = frozenset({bytes, type(None)})
 
 
@@ -56,7 +57,7 @@ class WriteToKafka(beam.PTransform):
         exactly_once: a name that no other sink of any job has. It is kept from version to version
             of the job; transactional ids and groups begin with it.
         groups: with ``exactly_once``, in how many groups records are published, each with
-            transactions of its own. It must not change while a job goes on.
+            transactions of its own; 8 if not given. It must not change while a job goes on.
 
     Raises:
         BadOption: arguments that mean nothing.
@@ -75,7 +76,7 @@ class WriteToKafka(beam.PTransform):
         producer_config: Mapping[str, Any] | None = None,
         client: str = "auto",
         exactly_once: str | None = None,
-        groups: int = 8,
+        groups: int | None = None,
     ) -> None:
         super().__init__()
         self._settings = settings(bootstrap_servers, producer_config, client, "producer_config")
@@ -84,7 +85,7 @@ class WriteToKafka(beam.PTransform):
         self._once = None
         if exactly_once is not None and topic is not None:
             self._once = Transactional(self._settings, exactly_once, topic)
-        self._groups = groups
+        self._groups = _GROUPS if groups is None else groups
         if topic is not None and not topic:
             msg = "topic is empty; leave it out if records name their topics themselves"
             raise BadOption(msg)
@@ -113,8 +114,13 @@ class WriteToKafka(beam.PTransform):
         return written if self._with_results else None
 
 
-def _check_once(name: str | None, groups: int, topic: str | None, refused: list[str]) -> None:
+def _check_once(
+    name: str | None, groups: int | None, topic: str | None, refused: list[str]
+) -> None:
     if name is None:
+        if groups is not None:
+            msg = "groups is for exactly_once: give both, or none of them"
+            raise BadOption(msg)
         return
     if not name.strip():
         msg = "exactly_once is blank: give the sink a name that no other has"
@@ -122,7 +128,7 @@ def _check_once(name: str | None, groups: int, topic: str | None, refused: list[
     if topic is None:
         msg = "exactly_once needs topic: what was published is noted for a partition of it"
         raise BadOption(msg)
-    if groups < 1:
+    if groups is not None and groups < 1:
         msg = f"groups is {groups}: there must be one at least"
         raise BadOption(msg)
     if refused:
