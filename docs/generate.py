@@ -108,8 +108,13 @@ def _option(option: Option) -> str:
     default = f"`{option.default}`" if option.default else "nothing"
     return (
         f"\n### `{option.flag}`\n\n{option.summary}. {option.why}\n\n"
-        f"Takes: {option.unit}. Default: {default}.\n"
+        f"Takes: {option.unit}. Default: {default}.{_limits(option)}\n"
     )
+
+
+def _limits(option: Option) -> str:
+    jobs = "" if option.jobs == "all" else f" Only for {option.jobs} jobs."
+    return jobs + (f" Needs `--{option.needs}`." if option.needs else "")
 
 
 def _capabilities_table() -> str:

@@ -297,14 +297,49 @@ def test_options_are_checked_without_importing_pyspark(python):
     assert "pyspark" not in printed.split()
 
 
-def test_resuming_without_checkpoints_is_refused():
-    with pytest.raises(BadOption, match="--resume needs --checkpoint_dir"):
-        settings("--resume")
+@pytest.mark.parametrize(
+    "flag", ["--resume", "--checkpoint_ms=500", "--checkpoints_kept=1", "--recoveries=0"]
+)
+def test_options_of_checkpoints_are_refused_without_a_folder_for_them(flag):
+    with pytest.raises(BadOption, match=rf"{flag.partition('=')[0]} .* without --checkpoint_dir"):
+        settings("--streaming", flag)
+    settings("--streaming", flag, "--checkpoint_dir=/somewhere")
 
 
-def test_checkpoints_of_a_batch_job_are_refused():
+def _checked(*flags: str) -> None:
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     _ = pipeline | beam.Create([1])
-    given = settings("--checkpoint_dir=/somewhere")
-    with pytest.raises(BadOption, match=r"--checkpoint_dir .* batch job"):
-        SparkEngine().check(pipeline.to_runner_api(), given)
+    SparkEngine().check(pipeline.to_runner_api(), settings(*flags))
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--round_ms=500",
+        "--round_attempts=1",
+        "--state_memory_mb=512",
+        "--checkpoint_dir=/somewhere",
+        "--drain_timer_repeats=4",
+        "--drain_element_limit_ms=1",
+        "--drain_watermark_limit_ms=2",
+    ],
+)
+def test_what_only_a_stream_heeds_is_refused_by_a_batch_job(flag):
+    with pytest.raises(BadOption, match=rf"{flag.partition('=')[0]} is for streaming jobs"):
+        _checked(flag)
+    _checked(flag, "--streaming")
+
+
+def test_what_only_a_batch_job_heeds_is_refused_by_a_stream():
+    with pytest.raises(BadOption, match="--job_attempts is for batch jobs"):
+        _checked("--job_attempts=1", "--streaming")
+    _checked("--job_attempts=1")
+
+
+def test_an_option_given_as_it_is_anyway_has_its_effect():
+    _checked("--round_ms=200", "--checkpoint_ms=10000", "--job_attempts=3", "--streaming")
+
+
+def test_what_an_option_needs_is_an_option():
+    names = {option.name for option in OPTIONS}
+    assert {option.needs for option in OPTIONS} <= names | {""}

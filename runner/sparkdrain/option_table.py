@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["int", "str", "flag", "pairs"]
+Jobs = Literal["all", "batch", "streaming"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Option:
         group: heading under which it is listed.
         minimum: lowest legal number.
         words: the legal words, if it takes one of a few; else any text.
+        jobs: the kind of jobs in which it has an effect; others refuse it.
+        needs: the option without which it has none.
     """
 
     name: str
@@ -38,6 +41,8 @@ class Option:
     group: str
     minimum: int = 0
     words: tuple[str, ...] = ()
+    jobs: Jobs = "all"
+    needs: str = ""
 
     @property
     def flag(self) -> str:
@@ -100,6 +105,7 @@ OPTIONS: tuple[Option, ...] = (
         why="Raise it on machines that may be taken away; 1 fails at the first loss.",
         group="execution",
         minimum=1,
+        jobs="batch",
     ),
     Option(
         name="round_ms",
@@ -110,6 +116,7 @@ OPTIONS: tuple[Option, ...] = (
         why="Lower it for results sooner; raise it for more elements a second.",
         group="streaming",
         minimum=10,
+        jobs="streaming",
     ),
     Option(
         name="round_attempts",
@@ -120,6 +127,7 @@ OPTIONS: tuple[Option, ...] = (
         why="Raise it on machines that may be taken away; 1 fails at the first loss.",
         group="streaming",
         minimum=1,
+        jobs="streaming",
     ),
     Option(
         name="state_memory_mb",
@@ -130,6 +138,7 @@ OPTIONS: tuple[Option, ...] = (
         why="Raise it if there are more keys at a time than fit: 2 KiB each, or less.",
         group="memory",
         minimum=1,
+        jobs="streaming",
     ),
     Option(
         name="checkpoint_dir",
@@ -139,6 +148,7 @@ OPTIONS: tuple[Option, ...] = (
         summary="Where the state of a streaming job is made durable, in a folder of the job's name",
         why="Give it to jobs that must survive the loss of a process, a machine or the driver.",
         group="checkpoints",
+        jobs="streaming",
     ),
     Option(
         name="checkpoint_ms",
@@ -148,6 +158,8 @@ OPTIONS: tuple[Option, ...] = (
         summary="How often a checkpoint is begun, as long as something has changed",
         why="Lower it to repeat less after a loss; raise it to write less.",
         group="checkpoints",
+        jobs="streaming",
+        needs="checkpoint_dir",
     ),
     Option(
         name="checkpoints_kept",
@@ -158,6 +170,8 @@ OPTIONS: tuple[Option, ...] = (
         why="Raise it to be able to look further back.",
         group="checkpoints",
         minimum=1,
+        jobs="streaming",
+        needs="checkpoint_dir",
     ),
     Option(
         name="resume",
@@ -167,6 +181,8 @@ OPTIONS: tuple[Option, ...] = (
         summary="Go on from the newest checkpoint of the job, or begin if there is none",
         why="Without it, a job that has a checkpoint is refused.",
         group="checkpoints",
+        jobs="streaming",
+        needs="checkpoint_dir",
     ),
     Option(
         name="recoveries",
@@ -176,6 +192,8 @@ OPTIONS: tuple[Option, ...] = (
         summary="How often a job goes on from its newest checkpoint after it has lost state",
         why="Raise it on machines that may be taken away; 0 fails at the first loss.",
         group="checkpoints",
+        jobs="streaming",
+        needs="checkpoint_dir",
     ),
     Option(
         name="run_id",
@@ -233,6 +251,7 @@ OPTIONS: tuple[Option, ...] = (
         summary="While draining, how often a timer fires again that its own callback sets again",
         why="Raise it if timers need more to get state out; the rest is counted and told.",
         group="drain",
+        jobs="streaming",
     ),
     Option(
         name="drain_element_limit_ms",
@@ -242,6 +261,7 @@ OPTIONS: tuple[Option, ...] = (
         summary="While draining, how long a slot may work on what it was sent in one round",
         why="Set it if user code may hang and a drain must not wait for that.",
         group="drain",
+        jobs="streaming",
     ),
     Option(
         name="drain_watermark_limit_ms",
@@ -251,6 +271,7 @@ OPTIONS: tuple[Option, ...] = (
         summary="While draining, how long a slot may fire windows and timers in one round",
         why="As above; firing takes longer than elements do, so it has a limit of its own.",
         group="drain",
+        jobs="streaming",
     ),
     Option(
         name="drain_limit_ms",

@@ -15,7 +15,7 @@ from sparkdrain.option_table import OPTIONS, Option
 from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_up
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["OPTIONS", "LimitPolicy", "Option", "Progress", "Settings", "SparkDrainOptions"]
 
@@ -124,11 +124,56 @@ class Settings:
         master = given_master(options)
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):
             master = DEFAULT_MASTER
-        if values["resume"] and not values["checkpoint_dir"]:
-            message = "--resume needs --checkpoint_dir: it says where the checkpoints are."
-            raise BadOption(message)
         streaming = bool(options.view_as(StandardOptions).streaming)
-        return cls(**values, streaming=streaming, spark_master_url=master)
+        settings = cls(**values, streaming=streaming, spark_master_url=master)
+        settings.check_needs()
+        return settings
+
+    def check_needs(self) -> None:
+        """Refuse options that were given without the one that they need.
+
+        Raises:
+            BadOption: names both.
+        """
+        for option in self._given():
+            if option.needs and not getattr(self, option.needs):
+                message = (
+                    f"{option.flag} has no effect without --{option.needs}: give that too, or "
+                    f"leave {option.flag} out."
+                )
+                raise BadOption(message)
+
+    def check_effect(self, *, streaming: bool) -> None:
+        """Refuse options that would have no effect on a job of this kind.
+
+        Args:
+            streaming: whether the job runs in rounds.
+
+        Raises:
+            BadOption: names the option.
+        """
+        for option in self._given():
+            match option.jobs, streaming:
+                case "streaming", False:
+                    message = (
+                        f"{option.flag} is for streaming jobs, and this is a batch job: leave it "
+                        f"out, or give --streaming."
+                    )
+                case "batch", True:
+                    message = (
+                        f"{option.flag} is for batch jobs, and this one is streaming, because it "
+                        f"was given --streaming or has unbounded input: leave it out."
+                    )
+                case _:
+                    continue
+            raise BadOption(message)
+
+    def _given(self) -> Iterator[Option]:
+        """The options that are not as they would be if nobody had given them."""
+        plain = Settings()
+        for option in OPTIONS:
+            if getattr(self, option.name) != getattr(plain, option.name):
+                yield option
 
 
 def _add_flag(parser: ArgumentParser, option: Option) -> None:

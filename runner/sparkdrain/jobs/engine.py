@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sparkdrain.errors import BadOption
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -98,14 +96,8 @@ class SparkEngine:
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
         streaming = is_streaming(pipeline, settings)
-        durable = bool(settings.checkpoint_dir)
-        if durable and not streaming:
-            message = (
-                "--checkpoint_dir makes the state of streaming jobs durable, and this is a batch "
-                "job: leave it out, or give --streaming."
-            )
-            raise BadOption(message)
-        check(pipeline, streaming=streaming, durable=durable)
+        settings.check_effect(streaming=streaming)
+        check(pipeline, streaming=streaming, durable=bool(settings.checkpoint_dir))
 
     def execute(
         self,
