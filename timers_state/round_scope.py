@@ -33,9 +33,9 @@ from timers_state.timers import TIMERS_BYTES
 if TYPE_CHECKING:
     from timers_state.cells import Bag
     from timers_state.due_index import DueIndex
+    from timers_state.holdings import Holdings
     from timers_state.image import TimersImage, ValueImage
     from timers_state.known_timers import Known
-    from timers_state.overlay import Overlay
     from timers_state.store import Store
     from timers_state.timer_rows import Ident
     from timers_state.timers import Timers
@@ -51,7 +51,7 @@ class RoundScope(KeyScope):
 
     __slots__ = ("_changed", "_loaded", "_many")
 
-    def __init__(self, overlay: Overlay, state_id: int, key: bytes, stored: bool) -> None:
+    def __init__(self, overlay: Holdings, state_id: int, key: bytes, stored: bool) -> None:
         super().__init__(overlay, state_id, key, stored)
         self._changed = overlay.changed_scopes()
         self._loaded: dict[Domain, dict[bytes, dict[Ident, Known]]] | None

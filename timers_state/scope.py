@@ -22,7 +22,7 @@ from timers_state.timers import Timers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from timers_state.overlay import Overlay
+    from timers_state.holdings import Holdings
     from timers_state.store import Batch, Store
 
 SCOPE_BYTES: Final = 640
@@ -67,7 +67,7 @@ class KeyScope:
         "unwritten",
     )
 
-    def __init__(self, overlay: Overlay, state_id: int, key: bytes, stored: bool) -> None:
+    def __init__(self, overlay: Holdings, state_id: int, key: bytes, stored: bool) -> None:
         self.room = REST_ROOM
         self.leased = 0
         self.active = False
@@ -78,7 +78,7 @@ class KeyScope:
         self.unwritten = False
         """At rest: whether something that was committed is not in the store; see ``RoundScope``."""
         self.before_spill: Callable[[], None] | None = None
-        self._overlay: Overlay | None = overlay
+        self._overlay: Holdings | None = overlay
         self._group = -1
         self._owner: bytes | None = None
         self._windows: dict[bytes, dict[bytes, Cell]] = {}

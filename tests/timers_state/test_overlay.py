@@ -258,7 +258,7 @@ def test_rows_carry_the_key_group_of_the_overlays_number_of_groups():
 
 
 def test_many_written_keys_make_the_overlay_ask_the_store_about_every_key(monkeypatch):
-    monkeypatch.setattr("timers_state.overlay._MOST_RESIDENTS", 3)
+    monkeypatch.setattr("timers_state.holdings._MOST_RESIDENTS", 3)
     overlay = Overlay(MemoryStore(), 1 << 20)
     for number in range(10):
         overlay.scope(1, b"%d" % number).value(b"v").set(b"%d" % number)

@@ -1,0 +1,172 @@
+"""What an overlay has in memory: scopes, what of them was erased, and the running round."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final, NoReturn
+from weakref import WeakValueDictionary
+
+from timers_state.errors import StoreFailed
+from timers_state.keys import DEFAULT_GROUPS, MAX_GROUPS
+from timers_state.round_scope import RoundScope
+from timers_state.rounds import Rounds
+from timers_state.scope import KeyScope
+from timers_state.sealed import refuse
+
+if TYPE_CHECKING:
+    from timers_state.due_index import DueIndex
+    from timers_state.keys import Domain
+    from timers_state.store import Store
+    from timers_state.timers import Timers
+
+_MOST_RESIDENTS: Final = 100_000
+
+Ident = tuple[int, bytes]
+"""State id and key."""
+
+
+class Holdings(ABC):
+    """The scopes of an overlay, and what they may still take.
+
+    A scope that is in ``_scopes`` counts against the budget; one in ``_resting`` has no content,
+    and is there as long as somebody else has it. ``_erased`` has keys whose rows are to go with
+    the next batch; ``_residents`` those that the store has rows of; None: it may have any.
+    """
+
+    __slots__ = (
+        "_budget",
+        "_erased",
+        "_free",
+        "_kind",
+        "_lost",
+        "_residents",
+        "_rested",
+        "_resting",
+        "_rounds",
+        "_scopes",
+        "_spilling",
+        "groups",
+        "store",
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        budget_bytes: int,
+        groups: int = DEFAULT_GROUPS,
+        *,
+        rounds: bool = False,
+    ) -> None:
+        if not 1 <= groups <= MAX_GROUPS:
+            message = f"the number of key groups must be in [1, {MAX_GROUPS}], not {groups}"
+            raise ValueError(message)
+        self.store = store
+        self.groups = groups
+        self._budget = budget_bytes
+        self._free = budget_bytes
+        self._spilling = False
+        self._lost = False
+        self._rounds = Rounds() if rounds else None
+        self._kind: type[KeyScope] = RoundScope if rounds else KeyScope
+        self._scopes: dict[Ident, KeyScope] = {}
+        self._rested = False
+        self._resting: WeakValueDictionary[Ident, KeyScope] = WeakValueDictionary()
+        self._erased: dict[Ident, None] = {}
+        self._residents: set[Ident] | None = set() if store.sequence == 0 else None
+
+    @abstractmethod
+    def lease(self, scope: KeyScope) -> None:
+        """Makes a scope active and gives it room, from the budget or by writing everything out."""
+
+    @abstractmethod
+    def forget(self, state_id: int, key: bytes) -> None:
+        """Ends the life of a key: all its state and timers are gone, and its scope is stale."""
+
+    def changed_scopes(self) -> list[RoundScope]:
+        """Where scopes put themselves that become active; only with rounds."""
+        return self._in_round().changed
+
+    def index_of(self, state_id: int, domain: Domain) -> DueIndex:
+        """The index of timers across keys; only with rounds."""
+        return self._in_round().index(self, state_id, domain)
+
+    def reach(self) -> Store:
+        """The store, or what refuses in its place."""
+        return self.store
+
+    def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> Timers | None:
+        """See ``due_index.Memory``."""
+        scope = self._scopes.get((state_id, key))
+        return None if scope is None else scope.held_timers(domain)
+
+    def is_erased(self, state_id: int, key: bytes) -> bool:
+        """See ``due_index.Memory``."""
+        return (state_id, key) in self._erased
+
+    def _keep(self, scope: RoundScope, cost: int) -> None:
+        """Keeps a scope that rests, at that cost; lets go of it if there is none."""
+        self._free += scope.leased - cost
+        scope.leased = cost
+        if not cost:
+            ident = (scope.state_id, scope.key)
+            del self._scopes[ident]
+            self._resting[ident] = scope
+            self._rested = True
+
+    def _keep_aside(self, scope: KeyScope) -> None:
+        """Keeps what was committed of a scope that is about to change."""
+        rounds = self._rounds
+        if rounds is not None and isinstance(scope, RoundScope):
+            image = scope.image()
+            rounds.images[scope.state_id, scope.key] = image
+            rounds.image_bytes += image[4]
+            self._free -= image[4]
+            scope.unwritten = False
+
+    def _may_be_stored(self, ident: Ident) -> bool:
+        residents = self._residents
+        return (residents is None or ident in residents) and ident not in self._erased
+
+    def _written(self, *, whole: bool) -> None:
+        """Something in memory is about to be in the store; everything if ``whole``."""
+        if self._residents is not None and len(self._residents) > _MOST_RESIDENTS:
+            self._residents = None
+        if self._rounds is not None:
+            self._rounds.written(whole=whole)
+
+    def _in_round(self) -> Rounds:
+        rounds = self._rounds
+        if rounds is None:
+            message = "this overlay was made without rounds: pass rounds=True"
+            raise ValueError(message)
+        if rounds.prepared is not None:
+            refuse()
+        if self._lost:
+            self._refuse_lost()
+        return rounds
+
+    def _check_open_round(self) -> None:
+        rounds = self._rounds
+        if rounds is not None and rounds.prepared is not None:
+            refuse()
+        if self._lost:
+            self._refuse_lost()
+
+    def _kill_all(self) -> None:
+        for scope in (*self._scopes.values(), *self._resting.values()):
+            scope.kill()
+        self._scopes = {}
+        self._resting = WeakValueDictionary()
+        self._free = self._budget
+
+    def _lose(self) -> None:
+        """What was in memory is gone, perhaps something that was committed."""
+        self._kill_all()
+        self._lost = self._rounds is not None
+
+    def _refuse_lost(self) -> NoReturn:
+        message = (
+            "what was committed and not written is lost, since writing failed before: the last "
+            "snapshot has the state of its time"
+        )
+        raise StoreFailed(message)
