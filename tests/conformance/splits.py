@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 
-from sparkdrain.rounds.interruption import Interruption
-from sparkdrain.rounds.restrictions import Work
+from sparkdrain.rounds.sources.interruption import Interruption
+from sparkdrain.rounds.sources.restrictions import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,8 +26,8 @@ from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.io.stable import StableParDo
-from sparkdrain.rounds import open_slot
-from sparkdrain.rounds.durable import DurableJob
+from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.slots import open_slot
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.random_pipelines import (

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.errors import CheckpointFailed
-from sparkdrain.rounds.checkpointing import Checkpointing
+from sparkdrain.rounds.driver.checkpointing import Checkpointing
 from sparkdrain.rounds.messages import RoundReport
 
 SECOND = 1_000_000

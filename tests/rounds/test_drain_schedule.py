@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from test_schedule import SLOTS, chain, report
 
+from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.messages import DrainOrder, Orders
 from sparkdrain.rounds.record import record_of, report_of
-from sparkdrain.rounds.schedule import Schedule
 from sparkdrain.watermarks.frontier import END
 
 DRAIN = Orders(drain=DrainOrder("job/1", 10))

@@ -9,7 +9,7 @@ from apache_beam.transforms.deduplicate import Deduplicate
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
 
 from sparkdrain.errors import DrainStuck
-from sparkdrain.rounds.keyed import KeyedInput
+from sparkdrain.rounds.keyed.input import KeyedInput
 from tests.support.drained import emitted_when_drained
 from tests.support.scripts import Mark, Pass, pairs_in_rounds
 

@@ -10,7 +10,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from sparkdrain.errors import TruncatedInput
-from sparkdrain.rounds.tell import refused_timers
+from sparkdrain.rounds.driver.tell import refused_timers
 from tests.support.drained import emitted_when_drained
 from tests.support.scripts import Mark, pairs_in_rounds
 from timers_state import inspect

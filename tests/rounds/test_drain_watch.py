@@ -5,8 +5,8 @@ import threading
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.progress import Left
 from sparkdrain.drain.signal import DrainSignal
-from sparkdrain.rounds.attention import Attention
-from sparkdrain.rounds.drain_watch import DrainWatch
+from sparkdrain.rounds.driver.attention import Attention
+from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.types import CancelToken
 
 SECOND = 1_000_000

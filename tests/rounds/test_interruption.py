@@ -3,7 +3,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from sparkdrain.rounds.interruption import Interruption, Watch
+from sparkdrain.rounds.sources.interruption import Interruption, Watch
 
 DEADLINE = 30
 
@@ -123,7 +123,7 @@ def test_the_watch_interrupts_and_then_complains(caplog):
                 complained.set()
 
     listener = Listen()
-    logging.getLogger("sparkdrain.rounds.interruption").addHandler(listener)
+    logging.getLogger("sparkdrain.rounds.sources.interruption").addHandler(listener)
     try:
         with Watch("Topic", 0.01, 0.02, lambda: bool(interrupted.set())) as watch:
             watch.begin()
@@ -131,7 +131,7 @@ def test_the_watch_interrupts_and_then_complains(caplog):
             assert complained.wait(DEADLINE)
             watch.end()
     finally:
-        logging.getLogger("sparkdrain.rounds.interruption").removeHandler(listener)
+        logging.getLogger("sparkdrain.rounds.sources.interruption").removeHandler(listener)
     assert "try_claim" in caplog.text
 
 

@@ -4,9 +4,9 @@ import pytest
 from test_schedule import SLOTS, chain, report
 
 from sparkdrain.errors import Cancelled, TruncatedInput
-from sparkdrain.rounds.loop import NoPlay, RoundLoop
-from sparkdrain.rounds.pace import Pace
-from sparkdrain.rounds.schedule import Schedule
+from sparkdrain.rounds.driver.loop import NoPlay, RoundLoop
+from sparkdrain.rounds.driver.pace import Pace
+from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.types import CancelToken
 from sparkdrain.watermarks.frontier import BEGIN, END
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_schedule import report
 
+from sparkdrain.rounds.driver.pace import Pace, work_of
 from sparkdrain.rounds.messages import RoundReport
-from sparkdrain.rounds.pace import Pace, work_of
 
 TARGET = 0.2
 

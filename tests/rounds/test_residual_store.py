@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sparkdrain.rounds.residuals import Residual, ResidualStore
+from sparkdrain.rounds.sources.residuals import Residual, ResidualStore
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import MemoryStore, Overlay
 

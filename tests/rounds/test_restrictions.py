@@ -15,7 +15,7 @@ from apache_beam.transforms.window import FixedWindows, SlidingWindows, Timestam
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkdrain.errors import TruncatedInput
-from sparkdrain.rounds import restrictions
+from sparkdrain.rounds.sources import restrictions
 from tests.support.in_memory_rounds import run_in_rounds
 from tests.support.restrictions import START, Count, LeapingClock, Poll, Ranges
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkdrain.errors import TruncatedInput
-from sparkdrain.rounds.levels import _one_of_each
+from sparkdrain.rounds.driver.levels import _one_of_each
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 
 

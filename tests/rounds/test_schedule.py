@@ -12,8 +12,8 @@ from sparkdrain.graph.plan import (
     Stage,
     TransformId,
 )
+from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.messages import Feed, RoundReport
-from sparkdrain.rounds.schedule import Schedule
 from sparkdrain.watermarks.frontier import BEGIN, END, FrontierWentBack
 
 SLOTS = 2

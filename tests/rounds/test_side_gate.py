@@ -14,13 +14,13 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.panes.round_blocks import RoundBlocks
-from sparkdrain.rounds import side_parking
 from sparkdrain.rounds.budget import Budget
 from sparkdrain.rounds.inputs import Plain, Turn
-from sparkdrain.rounds.side_doors import Doors, View
-from sparkdrain.rounds.side_gate import BackGate, FrontGate
-from sparkdrain.rounds.side_parking import Parking
-from sparkdrain.rounds.side_sorting import RunSorter
+from sparkdrain.rounds.sides import parking as side_parking
+from sparkdrain.rounds.sides.doors import Doors, View
+from sparkdrain.rounds.sides.gate import BackGate, FrontGate
+from sparkdrain.rounds.sides.parking import Parking
+from sparkdrain.rounds.sides.sorting import RunSorter
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
 from sparkdrain.watermarks.frontier import BEGIN, END

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkdrain.rounds.side_parking import Parking
+from sparkdrain.rounds.sides.parking import Parking
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import MemoryStore, Overlay
 

@@ -10,7 +10,7 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.rounds.side_sorting import GroupSorter, RunSorter
+from sparkdrain.rounds.sides.sorting import GroupSorter, RunSorter
 from sparkdrain.shuffle.blocks import Block, decode
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import ElementWriter, read_runs

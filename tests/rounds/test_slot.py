@@ -7,7 +7,7 @@ from apache_beam.testing import test_stream
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from sparkdrain.errors import HostMissing
-from sparkdrain.rounds.slot import RoundSlot
+from sparkdrain.rounds.slots.slot import RoundSlot
 from tests.support.in_memory_rounds import DEFAULTS, InMemoryRounds, plan_of
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from test_schedule import SLOTS, chain, report, reports
 
-from sparkdrain.rounds.schedule import Schedule
-from sparkdrain.rounds.tell import Teller, shown
+from sparkdrain.rounds.driver.schedule import Schedule
+from sparkdrain.rounds.driver.tell import Teller, shown
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 

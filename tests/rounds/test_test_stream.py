@@ -15,9 +15,9 @@ from sparkdrain.graph.mode import is_streaming
 from sparkdrain.graph.translate import translate
 from sparkdrain.options import Settings
 from sparkdrain.rounds.clock import WallClock
-from sparkdrain.rounds.loop import NoPlay
+from sparkdrain.rounds.driver.loop import NoPlay
+from sparkdrain.rounds.driver.test_stream import ScriptClock, play_for
 from sparkdrain.rounds.messages import Feed
-from sparkdrain.rounds.test_stream import ScriptClock, play_for
 from sparkdrain.types import CancelToken
 from sparkdrain.watermarks.frontier import BEGIN, END
 from tests.support.in_memory_rounds import run_in_rounds

@@ -9,7 +9,7 @@ import pytest
 
 from sparkdrain.drain.limits import Kind, Limits
 from sparkdrain.errors import DrainLimitExceeded
-from sparkdrain.rounds.time_limits import limited
+from sparkdrain.rounds.slots.time_limits import limited
 
 HANGS = 30.0
 FAST = Limits(element=0.05, watermark=0.05, policy="fail")

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.transforms import environments
 
 from sparkdrain.graph.translate import translate
-from sparkdrain.rounds.checkpointing import Checkpointing, NoCheckpoints
 from sparkdrain.rounds.clock import WallClock
-from sparkdrain.rounds.durable import DurableJob, go_on
-from sparkdrain.rounds.loop import RoundLoop
+from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints
+from sparkdrain.rounds.driver.durable import DurableJob, go_on
+from sparkdrain.rounds.driver.loop import RoundLoop
+from sparkdrain.rounds.driver.pace import Pace
+from sparkdrain.rounds.driver.schedule import Schedule
+from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
-from sparkdrain.rounds.open_slot import CheckpointPlace, open_slot
-from sparkdrain.rounds.pace import Pace
-from sparkdrain.rounds.schedule import Schedule
-from sparkdrain.rounds.slot import RoundSlot
-from sparkdrain.rounds.test_stream import play_for
+from sparkdrain.rounds.slots.open_slot import CheckpointPlace, open_slot
+from sparkdrain.rounds.slots.slot import RoundSlot
 from sparkdrain.shuffle.blocks import Report, decode
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.task import TaskOptions

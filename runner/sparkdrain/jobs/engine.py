@@ -116,7 +116,7 @@ class SparkEngine:
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
         if is_streaming(pipeline, settings):
-            from sparkdrain.rounds.execute import execute as run  # noqa: PLC0415 (imports PySpark)
+            from sparkdrain.rounds.driver.execute import execute as run  # noqa: PLC0415 (imports PySpark)
         else:
             from sparkdrain.stages.execute import execute as run  # noqa: PLC0415
         return run(

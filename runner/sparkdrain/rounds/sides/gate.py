@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.rounds.inputs import Input, Turn
     from sparkdrain.rounds.inside import Count
-    from sparkdrain.rounds.side_doors import Doors
-    from sparkdrain.rounds.side_parking import Parking
-    from sparkdrain.rounds.side_sorting import Sorter
+    from sparkdrain.rounds.sides.doors import Doors
+    from sparkdrain.rounds.sides.parking import Parking
+    from sparkdrain.rounds.sides.sorting import Sorter
     from sparkdrain.shuffle.coding import ElementCoding
 
 _BATCH = 1024

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.drain.signal import DrainSignal
-    from sparkdrain.rounds.schedule import Schedule
+    from sparkdrain.rounds.driver.schedule import Schedule
 
 # Microseconds between two surveys of a drain. In a survey every slot reads the row of each timer
 # that it has, three million a second; so that they take less than a tenth of the time, they are

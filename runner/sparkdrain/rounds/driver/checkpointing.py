@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sparkdrain.checkpoints.upload import Uploaded
+    from sparkdrain.rounds.driver.schedule import Schedule, Shard
     from sparkdrain.rounds.messages import RoundReport
-    from sparkdrain.rounds.schedule import Schedule, Shard
 
 _LOGGER = logging.getLogger(__name__)
 # How often slots that have nothing else to do are asked how far they are; microseconds.

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sparkdrain.checkpoints.storage import Storage
-    from sparkdrain.rounds.checkpointing import Cut
-    from sparkdrain.rounds.loop import Play
-    from sparkdrain.rounds.schedule import Schedule
+    from sparkdrain.rounds.driver.checkpointing import Cut
+    from sparkdrain.rounds.driver.loop import Play
+    from sparkdrain.rounds.driver.schedule import Schedule
 
 _LOGGER = logging.getLogger(__name__)
 _SHOWN_DIFFERENCES = 10

@@ -21,7 +21,7 @@ from sparkdrain.drain.states import DrainMessage, DrainStates
 from sparkdrain.graph.plan import EdgeId, EdgeKind
 from sparkdrain.graph.state_ids import DRAIN_STATE_ID
 from sparkdrain.panes.round_blocks import RoundBlocks
-from sparkdrain.rounds.time_limits import limited
+from sparkdrain.rounds.slots.time_limits import limited
 from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from sparkdrain.graph import urns
 from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.state_ids import edge_state_id, transform_state_id
 from sparkdrain.harness.round_state import RoundKeyedState
-from sparkdrain.rounds.keyed import KeyedInput, Stateful
-from sparkdrain.rounds.keyed_blocks import KeyedBlocks
-from sparkdrain.rounds.keyed_sorted import SortedWait
+from sparkdrain.rounds.keyed.blocks import KeyedBlocks
+from sparkdrain.rounds.keyed.input import KeyedInput, Stateful
+from sparkdrain.rounds.keyed.time_sorted import SortedWait
 from sparkdrain.shuffle.keys import key_codec
 from sparkdrain.watermarks.frontier import END
 
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Edge, Plan, Stage
     from sparkdrain.harness.factory import MakeState
-    from sparkdrain.rounds.slot import RoundSlot
+    from sparkdrain.rounds.context import Context
     from sparkdrain.stages.edges import Codings
     from sparkdrain.stages.shard import Source
     from timers_state import Overlay
 
 
-def keyed_input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> KeyedInput:
+def keyed_input_for(context: Context, edge: Edge, stage: Stage, source: Source) -> KeyedInput:
     """The input that a KEYED edge is."""
-    coder = slot.codings.coder(edge)
-    coding = slot.codings.elements(edge, coder.value_coder())
+    coder = context.codings.coder(edge)
+    coding = context.codings.elements(edge, coder.value_coder())
     _, decode_key = key_codec(coder.key_coder())
-    windowing = slot.codings.windowing(edge)
+    windowing = context.codings.windowing(edge)
     wait = None
     if edge.time_sorted:
         lateness = windowing.allowed_lateness.micros
-        wait = SortedWait(slot.overlay, edge_state_id(edge.id), coding, lateness)
+        wait = SortedWait(context.overlay, edge_state_id(edge.id), coding, lateness)
     return KeyedInput(
         source,
-        stateful_behind(slot.plan, stage, edge),
+        stateful_behind(context.plan, stage, edge),
         coding,
         decode_key,
         expiry_for(windowing),
-        slot.overlay,
-        KeyedBlocks(slot.options.memory_bytes, lambda: slot.directory),
+        context.overlay,
+        KeyedBlocks(context.options.memory_bytes, lambda: context.directory),
         wait,
     )
 

@@ -9,8 +9,8 @@ from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.rounds.record import report_of
-from sparkdrain.rounds.slot import RoundSlot, state_directory
-from sparkdrain.rounds.uploads import SlotUploads
+from sparkdrain.rounds.slots.slot import RoundSlot, state_directory
+from sparkdrain.rounds.slots.uploads import SlotUploads
 
 if TYPE_CHECKING:
     from pathlib import Path

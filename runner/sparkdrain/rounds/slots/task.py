@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.hosts.call import call
 from sparkdrain.hosts.identity import HostId
-from sparkdrain.rounds.service import SlotService
+from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.stages.failure import TaskFailed, guarded, task_failure
 from sparkdrain.stages.spark import broadcast_path, local_directories
 from sparkdrain.stages.task import TaskOptions, scratch_directory
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.core.broadcast import Broadcast
 
     from sparkdrain.hosts.line import Address
-    from sparkdrain.rounds.open_slot import CheckpointPlace
+    from sparkdrain.rounds.slots.open_slot import CheckpointPlace
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.stages.spark import Notes

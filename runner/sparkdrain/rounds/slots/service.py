@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sparkdrain.rounds.messages import RoundHeader
-from sparkdrain.rounds.open_slot import open_slot
+from sparkdrain.rounds.slots.open_slot import open_slot
 from sparkdrain.stages.failure import task_failure
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.graph.plan import Plan
-    from sparkdrain.rounds.open_slot import CheckpointPlace
-    from sparkdrain.rounds.slot import RoundSlot
+    from sparkdrain.rounds.slots.open_slot import CheckpointPlace
+    from sparkdrain.rounds.slots.slot import RoundSlot
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.task import TaskOptions
 

@@ -12,11 +12,11 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkdrain.graph import urns
 from sparkdrain.rounds.inputs import Plain
 from sparkdrain.rounds.inside import Inside
-from sparkdrain.rounds.interruption import Interruption, Watch
-from sparkdrain.rounds.residuals import Residual
-from sparkdrain.rounds.resting import MOST_IDLE
-from sparkdrain.rounds.restriction_line import Arrivals, Line
-from sparkdrain.rounds.truncation import TruncatedArrivals, Truncation
+from sparkdrain.rounds.sources.interruption import Interruption, Watch
+from sparkdrain.rounds.sources.line import Arrivals, Line
+from sparkdrain.rounds.sources.residuals import Residual
+from sparkdrain.rounds.sources.resting import MOST_IDLE
+from sparkdrain.rounds.sources.truncation import TruncatedArrivals, Truncation
 from sparkdrain.watermarks.frontier import BEGIN, END, least
 from timers_state.keys import I64_MAX
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.budget import Budget
     from sparkdrain.rounds.inputs import Turn
     from sparkdrain.rounds.inside import Count
-    from sparkdrain.rounds.residuals import ResidualStore
+    from sparkdrain.rounds.sources.residuals import ResidualStore
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
 

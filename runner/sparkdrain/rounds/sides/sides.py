@@ -13,21 +13,21 @@ from sparkdrain.graph.plan import EdgeId, EdgeKind, PCollectionId
 from sparkdrain.graph.state_ids import parked_state_id
 from sparkdrain.panes.round_blocks import RoundBlocks
 from sparkdrain.rounds.inputs import ElementInput
-from sparkdrain.rounds.restrictions import RestrictionInput
-from sparkdrain.rounds.side_doors import Doors, View
-from sparkdrain.rounds.side_gate import BackGate, FrontGate, Gate
-from sparkdrain.rounds.side_parking import Parking
-from sparkdrain.rounds.side_sorting import GroupSorter, RunSorter
-from sparkdrain.rounds.side_stream import SideStream, TriggeredStream, side_stream_for
+from sparkdrain.rounds.sides.doors import Doors, View
+from sparkdrain.rounds.sides.gate import BackGate, FrontGate, Gate
+from sparkdrain.rounds.sides.parking import Parking
+from sparkdrain.rounds.sides.sorting import GroupSorter, RunSorter
+from sparkdrain.rounds.sides.stream import SideStream, TriggeredStream, side_stream_for
+from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from sparkdrain.watermarks.frontier import least
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from sparkdrain.graph.plan import Edge, SideInput, Stage, TransformId
+    from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.inputs import Input, Turn
     from sparkdrain.rounds.shard import RoundShard
-    from sparkdrain.rounds.slot import RoundSlot
     from sparkdrain.side_inputs.windows import WindowedContent
     from sparkdrain.stages.shard import Source
 
@@ -38,11 +38,11 @@ _SHARE = 16
 class Sides:
     """All side inputs of a level in one slot."""
 
-    def __init__(self, slot: RoundSlot, edges: Iterable[Edge]) -> None:
-        self._slot = slot
-        self._counts = slot.is_first
+    def __init__(self, context: Context, edges: Iterable[Edge]) -> None:
+        self._context = context
+        self._counts = context.is_first
         self.streams: dict[EdgeId, SideStream] = {
-            edge.id: side_stream_for(slot, edge)
+            edge.id: side_stream_for(context, edge)
             for edge in edges
             if edge.kind is EdgeKind.BROADCAST
         }
@@ -118,12 +118,12 @@ class Sides:
         reader = next(transform for transform, read in stage.sources if read == edge.id)
         (read,) = _transform(stage, reader).outputs.values()
         main = replace(edge, pcollection=PCollectionId(read))
-        codings = self._slot.codings
+        codings = self._context.codings
         windowing = codings.windowing(main)
         doors = Doors(
             [self._view(stage, side) for side in waits], windowing.allowed_lateness.micros
         )
-        parking = Parking(self._slot.overlay, parked_state_id(edge.id))
+        parking = Parking(self._context.overlay, parked_state_id(edge.id))
         gate: FrontGate | BackGate
         if edge.kind is EdgeKind.GROUP:
             gate = BackGate(make, source, doors, parking, codings.elements(main))
@@ -132,8 +132,8 @@ class Sides:
             if edge.kind is EdgeKind.KEYED:
                 values = codings.coder(main).value_coder()
                 sorter = GroupSorter(doors, codings.elements(main, values))
-            room = self._slot.options.memory_bytes // _SHARE
-            blocks = RoundBlocks(room, lambda: self._slot.directory)
+            room = self._context.options.memory_bytes // _SHARE
+            blocks = RoundBlocks(room, lambda: self._context.directory)
             inner = make(source)
             feed = source.feed_windowed if isinstance(inner, ElementInput) else None
             lasting = isinstance(inner, RestrictionInput)
@@ -146,8 +146,8 @@ class Sides:
         proto = _transform(stage, side.transform)
         payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
         data = SideInputData.from_runner_api(payload.side_inputs[side.tag], None)
-        edge = next(e for e in self._slot.plan.edges if e.id == side.edge)
-        windowing = self._slot.codings.windowing(edge)
+        edge = next(e for e in self._context.plan.edges if e.id == side.edge)
+        windowing = self._context.codings.windowing(edge)
         return View(self.streams[side.edge], windowing, data.window_mapping_fn)
 
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkdrain.rounds.residuals import Residual
-from sparkdrain.rounds.resting import rest_of
+from sparkdrain.rounds.sources.residuals import Residual
+from sparkdrain.rounds.sources.resting import rest_of
 from sparkdrain.shuffle.elements import read_runs
 from timers_state.keys import I64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.rounds.residuals import ResidualStore
-    from sparkdrain.rounds.truncation import TruncatedArrivals
+    from sparkdrain.rounds.sources.residuals import ResidualStore
+    from sparkdrain.rounds.sources.truncation import TruncatedArrivals
     from sparkdrain.shuffle.coding import ElementCoding
 
 

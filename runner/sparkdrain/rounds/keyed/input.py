@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.rounds.inside import Inside
-from sparkdrain.rounds.keyed_turns import (
+from sparkdrain.rounds.keyed.turns import (
     BeamFeeder,
     BeamTimers,
     CallingFeeder,
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from sparkdrain.harness.stateful import StatefulCalls
     from sparkdrain.rounds.inputs import Turn
     from sparkdrain.rounds.inside import Count
-    from sparkdrain.rounds.keyed_blocks import KeyedBlocks
-    from sparkdrain.rounds.keyed_sorted import SortedWait
-    from sparkdrain.rounds.keyed_turns import Feeder
+    from sparkdrain.rounds.keyed.blocks import KeyedBlocks
+    from sparkdrain.rounds.keyed.time_sorted import SortedWait
+    from sparkdrain.rounds.keyed.turns import Feeder
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
     from timers_state import Overlay

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Protocol
 
 from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
-from sparkdrain.rounds.attention import Attention
-from sparkdrain.rounds.checkpointing import NoCheckpoints
+from sparkdrain.rounds.driver.attention import Attention
+from sparkdrain.rounds.driver.checkpointing import NoCheckpoints
+from sparkdrain.rounds.driver.tell import shown
 from sparkdrain.rounds.messages import DrainOrder
-from sparkdrain.rounds.tell import shown
 from sparkdrain.shuffle.complete import agree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sparkdrain.drain.signal import DrainSignal
-    from sparkdrain.rounds.checkpointing import Checkpoints
     from sparkdrain.rounds.clock import Clock
-    from sparkdrain.rounds.drain_watch import DrainWatch
+    from sparkdrain.rounds.driver.checkpointing import Checkpoints
+    from sparkdrain.rounds.driver.drain_watch import DrainWatch
+    from sparkdrain.rounds.driver.pace import Pace
+    from sparkdrain.rounds.driver.schedule import Schedule
     from sparkdrain.rounds.messages import Feed, Orders, RoundHeader, RoundReport
-    from sparkdrain.rounds.pace import Pace
-    from sparkdrain.rounds.schedule import Schedule
     from sparkdrain.types import CancelToken
 
 

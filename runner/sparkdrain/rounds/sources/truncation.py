@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sparkdrain.harness.beam import common
 
 if TYPE_CHECKING:
-    from sparkdrain.rounds.residuals import Residual
-    from sparkdrain.rounds.restriction_line import Arrivals
+    from sparkdrain.rounds.sources.line import Arrivals
+    from sparkdrain.rounds.sources.residuals import Residual
 
 
 class Truncation:

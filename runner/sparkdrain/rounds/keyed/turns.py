@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apache_beam.transforms import userstate
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.rounds.keyed_errors import tell_key
+from sparkdrain.rounds.keyed.errors import tell_key
 from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from sparkdrain.graph.plan import Edge
+    from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.inputs import Turn
-    from sparkdrain.rounds.slot import RoundSlot
 
 _BATCH = 1024
 _REMEMBERED = 10_000
@@ -44,11 +44,13 @@ class SideStream(Plain):
         passed: tells up to which time nobody will read windows again.
     """
 
-    def __init__(self, slot: RoundSlot, edge: Edge) -> None:
-        self.content = WindowedContent(slot.overlay, side_state_id(edge.id), multimap=edge.multimap)
+    def __init__(self, context: Context, edge: Edge) -> None:
+        self.content = WindowedContent(
+            context.overlay, side_state_id(edge.id), multimap=edge.multimap
+        )
         self.keeps: int | None = 0
         self.passed: Callable[[], int] = lambda: BEGIN
-        self.window_coder = slot.codings.window_coder(edge)
+        self.window_coder = context.codings.window_coder(edge)
         self._decode_window = self.window_coder.get_impl().decode
         self._ready: set[bytes] = set()
         self._frontier = BEGIN
@@ -97,9 +99,9 @@ class SideStream(Plain):
 class UntriggeredStream(SideStream):
     """A side input that is complete with its window."""
 
-    def __init__(self, slot: RoundSlot, edge: Edge) -> None:
-        super().__init__(slot, edge)
-        windowing = slot.codings.windowing(edge)
+    def __init__(self, context: Context, edge: Edge) -> None:
+        super().__init__(context, edge)
+        windowing = context.codings.windowing(edge)
         trigger = windowing.triggerfn
         late = type(trigger) is DefaultTrigger or bool(getattr(trigger, "late", None))
         self._lateness = windowing.allowed_lateness.micros if late else 0
@@ -127,18 +129,18 @@ class UntriggeredStream(SideStream):
 class TriggeredStream(SideStream):
     """A side input of which a trigger makes panes."""
 
-    def __init__(self, slot: RoundSlot, edge: Edge) -> None:
-        super().__init__(slot, edge)
-        coder = slot.codings.coder(edge)
+    def __init__(self, context: Context, edge: Edge) -> None:
+        super().__init__(context, edge)
+        coder = context.codings.coder(edge)
         self._entries = _entries_of(coder, multimap=edge.multimap)
         grouping = grouping_for(
-            slot.codings.windowing(edge),
+            context.codings.windowing(edge),
             coders.BytesCoder(),
-            slot.codings.elements(edge),
-            slot.overlay,
+            context.codings.elements(edge),
+            context.overlay,
             edge_state_id(edge.id),
-            slot.options.memory_bytes,
-            lambda: slot.directory,
+            context.options.memory_bytes,
+            lambda: context.directory,
             on_time=OnTime.IF_NOT_EMPTY,
         )
         self._encode_window = self.window_coder.get_impl().encode
@@ -196,8 +198,8 @@ def _entries_of(
     return keyed
 
 
-def side_stream_for(slot: RoundSlot, edge: Edge) -> SideStream:
+def side_stream_for(context: Context, edge: Edge) -> SideStream:
     """The side input that comes on ``edge``."""
-    if comes_with_window(slot.codings.windowing(edge)):
-        return UntriggeredStream(slot, edge)
-    return TriggeredStream(slot, edge)
+    if comes_with_window(context.codings.windowing(edge)):
+        return UntriggeredStream(context, edge)
+    return TriggeredStream(context, edge)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.errors import SparkDrainError
-from sparkdrain.rounds.loop import NoPlay
+from sparkdrain.rounds.driver.loop import NoPlay
+from sparkdrain.rounds.driver.test_stream_service import served
 from sparkdrain.rounds.messages import Feed
-from sparkdrain.rounds.test_stream_service import served
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Plan, PlayedSource
     from sparkdrain.rounds.clock import Clock, Interrupt
-    from sparkdrain.rounds.loop import Play
+    from sparkdrain.rounds.driver.loop import Play
 
 _LOGGER = logging.getLogger(__name__)
 # Scripts are in milliseconds; what services send, like all else, is in microseconds.

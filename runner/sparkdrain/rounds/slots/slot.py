@@ -18,16 +18,17 @@ from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.panes.grouping import groups_by_window
 from sparkdrain.rounds.budget import Budget
-from sparkdrain.rounds.draining import Draining
+from sparkdrain.rounds.context import Context
 from sparkdrain.rounds.finalizers import Finalizers
-from sparkdrain.rounds.input_for import input_for, source_input_for
 from sparkdrain.rounds.inputs import Turn
 from sparkdrain.rounds.inside import NOTHING
-from sparkdrain.rounds.keyed_state import state_maker
-from sparkdrain.rounds.late import take_dropped
+from sparkdrain.rounds.keyed.state import state_maker
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.shard import RoundShard
-from sparkdrain.rounds.sides import Sides
+from sparkdrain.rounds.sides.sides import Sides
+from sparkdrain.rounds.slots.draining import Draining
+from sparkdrain.rounds.slots.input_for import input_for, source_input_for
+from sparkdrain.rounds.slots.late import take_dropped
 from sparkdrain.rounds.stable import Coverage, StableInput
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.inputs import Input
     from sparkdrain.rounds.inside import Inside
     from sparkdrain.rounds.messages import Orders
-    from sparkdrain.rounds.uploads import SlotUploads
+    from sparkdrain.rounds.slots.uploads import SlotUploads
     from sparkdrain.shuffle.outbox import Layout, Partition
     from sparkdrain.stages.task import TaskOptions
 
@@ -78,7 +79,6 @@ class RoundSlot:
         self._slot = slot
         self._options = options
         self._clock = clock
-        self.directory = directory
         where = state_directory(directory, level)
         store = RoundStore(where) if restored is None else RoundStore.take_up(where)
         self.overlay = Overlay(store, state_budget(plan, options), rounds=True)
@@ -92,7 +92,10 @@ class RoundSlot:
         components = beam_runner_api_pb2.Components()
         components.ParseFromString(plan.components)
         self._components = components
-        self.codings = Codings(pipeline_context.PipelineContext(components), components)
+        codings = Codings(pipeline_context.PipelineContext(components), components)
+        self.context = Context(
+            plan, level, slot, layout.slots, options, directory, codings, self.overlay
+        )
         self._outbox = Outbox(layout, level, slot, 0, _nowhere)
         self._edges = {edge.id: edge for edge in plan.edges_into(level)}
         self._draining: Draining | None = None
@@ -106,11 +109,15 @@ class RoundSlot:
         """Make everything that remembers nothing (or nothing that counts)."""
         self._writers = {
             edge.id: writer_for(
-                edge, self.codings, self._outbox, self._options.block_bytes, groups_by_window
+                edge,
+                self.context.codings,
+                self._outbox,
+                self._options.block_bytes,
+                groups_by_window,
             )
             for edge in self._plan.edges_out_of(self._level)
         }
-        self.sides = Sides(self, self._edges.values())
+        self.sides = Sides(self.context, self._edges.values())
         self._inputs: dict[EdgeId, Input] = dict(self.sides.streams)
         self._shards = [
             self._make_shard(stage, metrics)
@@ -135,36 +142,14 @@ class RoundSlot:
             self._components,
             self._writers,
             SideInputState(edges, self.sides.content),
-            state_maker(self._plan, stage, self.codings, self.overlay),
+            state_maker(self._plan, stage, self.context.codings, self.overlay),
             compiled=self._options.compiled,
             changing_side_inputs=self.sides.change(stage),
         )
 
-    # --- what inputs need ---------------------------------------------------------------------
-
-    @property
-    def plan(self) -> Plan:
-        """The job's."""
-        return self._plan
-
-    @property
-    def options(self) -> TaskOptions:
-        """The job's settings, as far as a slot needs them."""
-        return self._options
-
     def inputs(self) -> Iterator[Input]:
         """All of them, in the order in which they have their turns."""
         return (input_ for shard in self._shards for _, input_ in shard.inputs)
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this is the slot that tells what all of them know."""
-        return self._slot == 0
-
-    def is_first_for(self, stage: Stage) -> bool:
-        """Whether this is the slot in which a stage begins that has no input."""
-        stages = self._plan.levels[self._level]
-        return stages.index(stage) % self._outbox.layout.slots == self._slot
 
     # --- a round ------------------------------------------------------------------------------
 
@@ -283,7 +268,7 @@ class RoundSlot:
             self._outbox.layout.slots,
             self.overlay,
             self._options.memory_bytes,
-            lambda: self.directory,
+            lambda: self.context.directory,
         )
 
     def _flush(self, shard: RoundShard) -> None:

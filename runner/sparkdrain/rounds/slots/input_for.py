@@ -8,16 +8,16 @@ from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
 from sparkdrain.panes.grouping import grouping_for
 from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, ImpulseInput
-from sparkdrain.rounds.keyed_state import keyed_input_for
-from sparkdrain.rounds.residuals import ResidualStore
-from sparkdrain.rounds.restrictions import RestrictionInput, processed_by
-from sparkdrain.rounds.side_gate import Gate
+from sparkdrain.rounds.keyed.state import keyed_input_for
+from sparkdrain.rounds.sides.gate import Gate
+from sparkdrain.rounds.sources.residuals import ResidualStore
+from sparkdrain.rounds.sources.restrictions import RestrictionInput, processed_by
 from sparkdrain.rounds.stable import StableInput
 
 if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, Stage, TransformId
     from sparkdrain.rounds.inputs import Input
-    from sparkdrain.rounds.slot import RoundSlot
+    from sparkdrain.rounds.slots.slot import RoundSlot
     from sparkdrain.stages.shard import Source
 
 
@@ -25,10 +25,10 @@ def source_input_for(
     slot: RoundSlot, stage: Stage, transform: TransformId, source: Source
 ) -> Input:
     """The input for a transform without any."""
-    mine = slot.is_first_for(stage)
-    for played in slot.plan.played:
+    mine = slot.context.is_first_for(stage)
+    for played in slot.context.plan.played:
         if played.transform == transform:
-            return FeedInput(slot.codings.coder_of(played.coder), source, mine=mine)
+            return FeedInput(slot.context.codings.coder_of(played.coder), source, mine=mine)
     return ImpulseInput(source, mine=mine)
 
 
@@ -37,11 +37,11 @@ def input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inpu
     input_ = slot.sides.gated(edge, stage, source, lambda into: _input_for(slot, edge, stage, into))
     if not edge.stable:
         return input_
-    return StableInput(input_, slot.overlay, stable_state_id(edge.id), slot.coverage)
+    return StableInput(input_, slot.context.overlay, stable_state_id(edge.id), slot.coverage)
 
 
 def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:
-    codings = slot.codings
+    codings = slot.context.codings
     match edge.kind:
         case EdgeKind.SPREAD if (transform := processed_by(stage, source.transform)) is not None:
             coding = codings.elements(edge)
@@ -49,9 +49,9 @@ def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inp
                 coding,
                 source,
                 transform,
-                ResidualStore(slot.overlay, edge_state_id(edge.id), coding.windowed),
+                ResidualStore(slot.context.overlay, edge_state_id(edge.id), coding.windowed),
                 [
-                    ResidualStore(slot.overlay, id_, coding.windowed)
+                    ResidualStore(slot.context.overlay, id_, coding.windowed)
                     for id_ in truncated_state_ids(edge.id)
                 ],
                 lambda: _restrictions(slot),
@@ -65,14 +65,14 @@ def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inp
                 codings.windowing(edge),
                 coder.key_coder(),
                 codings.elements(edge, coder.value_coder()),
-                slot.overlay,
+                slot.context.overlay,
                 edge_state_id(edge.id),
-                slot.options.memory_bytes,
-                lambda: slot.directory,
+                slot.context.options.memory_bytes,
+                lambda: slot.context.directory,
             )
             return GroupInput(grouping, source, edge_state_id(edge.id))
         case EdgeKind.KEYED:
-            return keyed_input_for(slot, edge, stage, source)
+            return keyed_input_for(slot.context, edge, stage, source)
         case _:
             raise NotImplementedError(edge.kind)
 
@@ -85,5 +85,5 @@ def _restrictions(slot: RoundSlot) -> list[RestrictionInput]:
 
 def _firing(slot: RoundSlot, edge: Edge) -> int:
     """Whether timers need a part of the budget of the level that ``edge`` leads to."""
-    kinds = {other.kind for other in slot.plan.edges_into(edge.consumer)}
+    kinds = {other.kind for other in slot.context.plan.edges_into(edge.consumer)}
     return int(bool(kinds & {EdgeKind.GROUP, EdgeKind.KEYED}))

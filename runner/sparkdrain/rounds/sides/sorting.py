@@ -15,7 +15,7 @@ from sparkdrain.shuffle.grouped_blocks import decode_groups, encode_groups
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.rounds.side_doors import Doors
+    from sparkdrain.rounds.sides.doors import Doors
     from sparkdrain.shuffle.coding import ElementCoding
 
 Admits = Callable[[bytes], bool]

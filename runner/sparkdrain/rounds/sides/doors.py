@@ -17,7 +17,7 @@ from sparkdrain.watermarks.frontier import BEGIN, END
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sparkdrain.rounds.side_stream import SideStream
+    from sparkdrain.rounds.sides.stream import SideStream
 
 _SIZE = struct.Struct(">I")
 _REMEMBERED = 10_000

@@ -13,7 +13,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.messages import RoundReport
-from sparkdrain.rounds.task import RoundTask
+from sparkdrain.rounds.slots.task import RoundTask
 from sparkdrain.shuffle.blocks import reports_in
 from sparkdrain.stages.cluster import is_local
 from sparkdrain.stages.spark import Exchange, FileBroadcast, Notes, partitioner
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import RoundHeader
-    from sparkdrain.rounds.open_slot import CheckpointPlace
+    from sparkdrain.rounds.slots.open_slot import CheckpointPlace
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.stages.task import TaskOptions

@@ -12,8 +12,8 @@ from sparkdrain.watermarks.frontier import BEGIN, END
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.rounds.driver.schedule import Schedule
     from sparkdrain.rounds.messages import RoundReport
-    from sparkdrain.rounds.schedule import Schedule
 
 _EVERY_SECONDS: Final = 2.0
 

@@ -13,17 +13,17 @@ from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
 from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
 from sparkdrain.metrics.merge import merge
-from sparkdrain.rounds.checkpointing import Checkpointing, NoCheckpoints
 from sparkdrain.rounds.clock import WallClock
-from sparkdrain.rounds.drain_watch import DrainWatch
-from sparkdrain.rounds.durable import DurableJob, drain_of, go_on, is_over
-from sparkdrain.rounds.levels import SparkLevels
-from sparkdrain.rounds.loop import RoundLoop
-from sparkdrain.rounds.open_slot import CheckpointPlace
-from sparkdrain.rounds.pace import Pace
-from sparkdrain.rounds.schedule import Schedule
-from sparkdrain.rounds.tell import Teller, refused_timers
-from sparkdrain.rounds.test_stream import play_for
+from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints
+from sparkdrain.rounds.driver.drain_watch import DrainWatch
+from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over
+from sparkdrain.rounds.driver.levels import SparkLevels
+from sparkdrain.rounds.driver.loop import RoundLoop
+from sparkdrain.rounds.driver.pace import Pace
+from sparkdrain.rounds.driver.schedule import Schedule
+from sparkdrain.rounds.driver.tell import Teller, refused_timers
+from sparkdrain.rounds.driver.test_stream import play_for
+from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.cluster import is_usable, spark_context
 from sparkdrain.stages.execute import Outcome
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.graph.plan import Plan
     from sparkdrain.options import Settings
-    from sparkdrain.rounds.checkpointing import Checkpoints, Cut
+    from sparkdrain.rounds.driver.checkpointing import Checkpoints, Cut
     from sparkdrain.stages.execute import Observer
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.types import Artifact, CancelToken

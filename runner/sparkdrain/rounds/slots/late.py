@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Edge
     from sparkdrain.rounds.shard import RoundShard
-    from sparkdrain.rounds.sides import Sides
+    from sparkdrain.rounds.sides.sides import Sides
 
 NAMESPACE: Final = "sparkdrain"
 NAME: Final = "droppedDueToLateness"

@@ -1,0 +1,1 @@
+"""Side inputs of a stream, and the gates where elements wait for them."""

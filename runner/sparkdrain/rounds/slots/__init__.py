@@ -1,0 +1,1 @@
+"""A slot's side, in its host process: one part of every level, over the life of a job."""
