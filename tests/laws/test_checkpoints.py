@@ -112,7 +112,9 @@ class Job:
                 fuse.burn()
 
         durable = DurableJob.at(self.folder, "job", "run", {}, self.slots, 2)
-        burning = Burning(durable.storage, durable.paths, "run", {}, self.slots, 2)
+        burning = Burning(
+            durable.storage, durable.paths, "run", {}, self.slots, 2, in_background=False
+        )
         rounds = InMemoryRounds(
             self.plan, self.slots, fail=fuse.burn, durable=burning, clock=self.clock
         )

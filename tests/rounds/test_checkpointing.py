@@ -64,9 +64,21 @@ class Job:
         return orders
 
 
+class Published(list):
+    """Those that were published; with ``slow``, they are on their way until it is taken back."""
+
+    slow = False
+
+    def publish(self, cut):
+        self.append(cut)
+
+    def is_published(self):
+        return not self.slow
+
+
 def job(attempts=3):
-    published = []
-    return Job(Checkpointing(10 * SECOND, published.append, attempts)), published
+    published = Published()
+    return Job(Checkpointing(10 * SECOND, published, attempts)), published
 
 
 def all_uploaded(number):
@@ -113,6 +125,50 @@ def test_it_is_published_when_the_last_slot_has_uploaded_and_all_slots_are_told_
     assert (orders.published, orders.levels) == (1, frozenset({0, 1}))
     running.commit()
     assert running.orders().levels == frozenset()
+
+
+def test_rounds_go_on_while_it_is_published():
+    running, published = job()
+    published.slow = True
+    running.round()
+    running.now = 10 * SECOND
+    running.round()
+    running.round(uploaded=all_uploaded(1))
+    for _ in range(3):
+        running.now = 100 * SECOND
+        orders = running.round(uploaded=all_uploaded(1))
+        assert (orders.checkpoint, orders.published, orders.levels) == (None, 0, frozenset())
+    assert len(published) == 1
+    published.slow = False
+    assert running.now < running.checkpoints.wake() < running.now + SECOND
+    orders = running.round()
+    assert (orders.published, orders.levels) == (1, frozenset({0, 1}))
+    assert orders.checkpoint == 2
+
+
+def test_a_publication_that_fails_between_rounds_is_a_failure_of_the_checkpoint():
+    class Late(Published):
+        looks = 0
+
+        def is_published(self):
+            self.looks += 1
+            if self.looks < 3:
+                return False
+            message = "the storage hangs"
+            raise CheckpointFailed(message)
+
+    late = Late()
+    running = Job(Checkpointing(10 * SECOND, late, 2))
+    running.round()
+    running.now = 10 * SECOND
+    running.round()
+    running.round(uploaded=all_uploaded(1))
+    assert running.round().checkpoint is None
+    running.now = 20 * SECOND
+    assert running.round().checkpoint == 2
+    assert running.orders().published == 0
+    with pytest.raises(CheckpointFailed, match=r"2\. in a row of 2 that may: the storage hangs"):
+        running.commit(uploaded=all_uploaded(2))
 
 
 def test_a_job_in_which_nothing_happens_makes_no_checkpoint():
@@ -190,11 +246,12 @@ def test_an_upload_that_never_ends_is_given_up():
 
 
 def test_what_publishing_says_is_a_failure_of_the_checkpoint():
-    def refuse(cut):
-        message = f"{cut.number} is not ours to publish"
-        raise CheckpointFailed(message)
+    class Refused(Published):
+        def is_published(self):
+            message = f"{self[-1].number} is not ours to publish"
+            raise CheckpointFailed(message)
 
-    running = Job(Checkpointing(0, refuse, 1))
+    running = Job(Checkpointing(0, Refused(), 1))
     running.round()
     running.round()
     with pytest.raises(CheckpointFailed, match="1 is not ours"):

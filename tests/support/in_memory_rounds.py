@@ -99,7 +99,7 @@ class InMemoryRounds:
             if taken is not None:
                 go_on(taken, self.schedule, play or script)
             self._place = CheckpointPlace(durable.paths, durable.epoch)
-            checkpoints = Checkpointing(interval, durable.publish, number=durable.number)
+            checkpoints = Checkpointing(interval, durable, number=durable.number)
         else:
             self._slots = {
                 (level, slot): RoundSlot(plan, level, slot, self.layout, options, self._home(slot))

@@ -2,8 +2,8 @@
 
 One checkpoint at a time. It covers the rounds that were committed when it was begun: the next round
 tells all slots to keep that version of their state, and to upload it while rounds go on. When the
-last slot has said that its part is there, the checkpoint is published. From then on it is what a
-recovery goes back to, and what it covers counts as done to the outside.
+last slot has said that its part is there, the checkpoint is published, while rounds go on too. From
+then on it is what a recovery goes back to, and what it covers counts as done to the outside.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparkdrain.rounds.messages import Orders
 from sparkdrain.watermarks.frontier import BEGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from sparkdrain.checkpoints.upload import Uploaded
     from sparkdrain.rounds.driver.schedule import Schedule, Shard
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 # How often slots that have nothing else to do are asked how far they are; microseconds.
 _POLL: Final = 100_000
+# How often a job that has nothing else to do looks whether a checkpoint is published.
+_POLL_PUBLISHING: Final = 10_000
 # An upload that takes longer than this many intervals, and than ten minutes, is given up.
 _PATIENCE_INTERVALS: Final = 10
 _PATIENCE: Final = 600_000_000
@@ -52,6 +54,20 @@ class Cut:
     drain: bytes | None
     reports: Mapping[Shard, RoundReport]
     files: Mapping[Shard, Uploaded]
+
+
+class Publication(Protocol):
+    """Makes complete checkpoints the newest ones, one at a time."""
+
+    def publish(self, cut: Cut) -> None:
+        """Begin to; does not wait."""
+
+    def is_published(self) -> bool:
+        """Whether the last one is.
+
+        Raises:
+            CheckpointFailed: it could not be; also ``Fenced``.
+        """
 
 
 class Checkpoints(Protocol):
@@ -114,16 +130,17 @@ class _Flight:
     since: int
     waiting: set[Shard]
     begun: bool = False
+    publishing: bool = False
     asked: int = 0
     files: dict[Shard, Uploaded] = field(default_factory=dict)
 
 
 class Checkpointing:
-    """Checkpoints in intervals; see ``Checkpoints``. Does no I/O but through ``publish``.
+    """Checkpoints in intervals; see ``Checkpoints``. Does no I/O but through ``publication``.
 
     Args:
         interval: between the beginnings of two checkpoints, microseconds.
-        publish: makes a complete checkpoint the newest one; raises ``CheckpointFailed``.
+        publication: makes a complete checkpoint the newest one.
         attempts: how many checkpoints may fail in a row before the job does.
         number: of the last checkpoint that was published, 0 if none was.
     """
@@ -131,13 +148,13 @@ class Checkpointing:
     def __init__(
         self,
         interval: int,
-        publish: Callable[[Cut], None],
+        publication: Publication,
         attempts: int = 3,
         *,
         number: int = 0,
     ) -> None:
         self._interval = interval
-        self._publish = publish
+        self._publication = publication
         self._attempts = attempts
         self._number = self.published = number
         self._began: int | None = None
@@ -163,7 +180,8 @@ class Checkpointing:
         if self._told < self.published:
             return BEGIN
         if flight is not None:
-            return flight.asked + _POLL if flight.begun else BEGIN
+            pause = _POLL_PUBLISHING if flight.publishing else _POLL
+            return flight.asked + pause if flight.begun else BEGIN
         return self._next() if self._dirty else None
 
     def _next(self) -> int:
@@ -172,7 +190,12 @@ class Checkpointing:
         return self._began + self._interval
 
     def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
-        """See ``Checkpoints``."""
+        """See ``Checkpoints``.
+
+        Raises:
+            CheckpointFailed: too often in a row.
+        """
+        self._look(now)
         if self._began is None:
             # The first one comes an interval after the job began, not with its first round.
             self._began = now
@@ -242,8 +265,23 @@ class Checkpointing:
             self._collect(flight, reports, now)
         except CheckpointFailed as error:
             self._failed(flight, error)
+        self._look(now)
+
+    def _look(self, now: int) -> None:
+        """Find out whether the checkpoint on its way is published."""
+        flight = self._flight
+        if flight is None or not flight.publishing:
+            return
+        flight.asked = now
+        try:
+            if self._publication.is_published():
+                self.published, self._flight, self._failures = flight.cut.number, None, 0
+        except CheckpointFailed as error:
+            self._failed(flight, error)
 
     def _collect(self, flight: _Flight, reports: Sequence[RoundReport], now: int) -> None:
+        if flight.publishing:
+            return
         for report in reports:
             uploaded = report.uploaded
             if uploaded is None or uploaded.number != flight.cut.number:
@@ -254,8 +292,8 @@ class Checkpointing:
             flight.files[report.level, report.slot] = uploaded
             flight.waiting.discard((report.level, report.slot))
         if not flight.waiting:
-            self._publish(replace(flight.cut, files=flight.files))
-            self.published, self._flight, self._failures = flight.cut.number, None, 0
+            flight.publishing = True
+            self._publication.publish(replace(flight.cut, files=flight.files))
         elif now - flight.since > max(_PATIENCE, _PATIENCE_INTERVALS * self._interval):
             message = f"{len(flight.waiting)} slots have not uploaded their state in time"
             raise CheckpointFailed(message)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.beam_storage import storage_at
-from sparkdrain.checkpoints.collect import collect
 from sparkdrain.checkpoints.decide import differences
 from sparkdrain.checkpoints.lease import Lease, claim
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
-from sparkdrain.checkpoints.publish import newest, publish
+from sparkdrain.checkpoints.publish import newest
+from sparkdrain.checkpoints.publisher import Publisher
 from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
-from sparkdrain.errors import CheckpointFailed, CheckpointRefused
+from sparkdrain.errors import CheckpointRefused
 from sparkdrain.rounds.record import record_of, report_of
 
 if TYPE_CHECKING:
@@ -29,8 +28,9 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.driver.loop import Play
     from sparkdrain.rounds.driver.schedule import Schedule
 
-_LOGGER = logging.getLogger(__name__)
 _SHOWN_DIFFERENCES = 10
+# Each call of the storage ends in time; a publication has some of them. Seconds.
+_PATIENCE: Final = 300.0
 
 
 @dataclass(slots=True)
@@ -45,7 +45,8 @@ class DurableJob:
         slots: per level.
         kept: how many checkpoints stay.
         clock: microseconds since 1970.
-        number: of the newest checkpoint when the job was taken.
+        number: of the newest checkpoint that is known to be published.
+        in_background: whether publishing goes on while the driver does.
     """
 
     storage: Storage
@@ -56,7 +57,9 @@ class DurableJob:
     kept: int
     clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1000)
     number: int = 0
+    in_background: bool = True
     _lease: Lease | None = None
+    _publisher: Publisher | None = None
 
     @staticmethod
     def at(
@@ -108,8 +111,10 @@ class DurableJob:
 
         A run that came to its end is gone on from only if ``resume``: then nothing is left to do.
         """
+        self.settle()
         token = secrets.token_hex(8)
         self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n")
+        self._publisher = Publisher(self._lease, self.kept)
         found = newest(self.storage, self.paths)
         self.number = 0 if found is None else found.number
         if found is None or (is_over(found) and found.run_id != self.run_id and not resume):
@@ -118,13 +123,9 @@ class DurableJob:
         return found
 
     def publish(self, cut: Cut) -> None:
-        """Make a complete checkpoint the newest one, and remove those that are too many.
-
-        Raises:
-            Fenced: the job belongs to another driver now.
-            CheckpointFailed: the storage refuses.
-        """
+        """Begin to make a complete checkpoint the newest one, and to remove those too many."""
         assert self._lease is not None, "take the job first"
+        assert self._publisher is not None
         shards = tuple(
             ShardState(level, slot, cut.files[level, slot].files, record_of(report))
             for (level, slot), report in sorted(cut.reports.items())
@@ -143,12 +144,29 @@ class DurableJob:
             shards,
             json.dumps(driver).encode(),
         )
-        publish(self._lease, manifest)
-        try:
-            collect(self._lease, manifest.stamp, self.kept)
-        except CheckpointFailed as error:
-            # It is there. What is left over is found again the next time.
-            _LOGGER.warning("old checkpoints could not be removed: %s", error)
+        self._publisher.begin(manifest)
+        if not self.in_background:
+            self._publisher.wait(_PATIENCE)
+
+    def is_published(self) -> bool:
+        """Whether the last checkpoint is the newest one now.
+
+        Raises:
+            Fenced: the job belongs to another driver now.
+            CheckpointFailed: the storage refuses.
+        """
+        assert self._publisher is not None, "take the job first"
+        ended = self._publisher.poll()
+        if ended is not None and ended.error is not None:
+            raise ended.error
+        if ended is not None:
+            self.number = ended.number
+        return ended is not None
+
+    def settle(self) -> None:
+        """Wait until nothing is left to be published or removed."""
+        if self._publisher is not None:
+            self._publisher.wait(_PATIENCE)
 
 
 def go_on(manifest: Manifest, schedule: Schedule, play: Play) -> None:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.graph.plan import Plan
     from sparkdrain.options import Settings
-    from sparkdrain.rounds.driver.checkpointing import Checkpoints, Cut
+    from sparkdrain.rounds.driver.checkpointing import Checkpoints
     from sparkdrain.stages.execute import Observer
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.types import Artifact, CancelToken
@@ -126,9 +126,15 @@ class _StreamingJob:
     cancel: CancelToken
     drain: DrainSignal
     durable: DurableJob | None
-    _newest: int = 0
 
     def run(self) -> Outcome:
+        try:
+            return self._all_lives()
+        finally:
+            if self.durable is not None:
+                self.durable.settle()
+
+    def _all_lives(self) -> Outcome:
         left = self.settings.recoveries
         lost: Exception | None = None
         while True:
@@ -136,11 +142,11 @@ class _StreamingJob:
             if lost is not None:
                 start = "the beginning" if taken is None else f"checkpoint {taken.number}"
                 self.observer.message(_WARNING, f"The job goes on from {start}: {lost}")
-            before = self._newest
+            before = self._newest()
             try:
                 return self._live(taken)
             except _LOSSES as error:
-                left = self.settings.recoveries if self._newest > before else left
+                left = self.settings.recoveries if self._newest() > before else left
                 if self.durable is None or not left or not is_usable(self.context):
                     raise
                 left, lost = left - 1, error
@@ -149,11 +155,13 @@ class _StreamingJob:
         if self.durable is None:
             return None
         taken = self.durable.take(resume=self.settings.resume)
-        self._newest = self.durable.number
         drain = None if taken is None else drain_of(taken)
         if drain is not None:
             self.drain.request(drain)
         return taken
+
+    def _newest(self) -> int:
+        return 0 if self.durable is None else self.durable.number
 
     def _live(self, taken: Manifest | None) -> Outcome:
         """From a checkpoint, or the beginning, to the end of the job."""
@@ -217,12 +225,7 @@ class _StreamingJob:
         if self.durable is None:
             return NoCheckpoints()
         interval = 1000 * self.settings.checkpoint_ms
-        return Checkpointing(interval, self._publish, number=self._newest)
-
-    def _publish(self, cut: Cut) -> None:
-        assert self.durable is not None
-        self.durable.publish(cut)
-        self._newest = cut.number
+        return Checkpointing(interval, self.durable, number=self.durable.number)
 
 
 def _counted(schedule: Schedule) -> Outcome:

@@ -210,7 +210,8 @@ class RoundLoop:
             self.checkpoints.committed(reports, self.clock.now())
             wake = self.schedule.wake()
             behind = wake is not None and wake <= self.clock.now()
-            self.pace.took(time.monotonic() - started, reports, behind=behind)
+            if reports:
+                self.pace.took(time.monotonic() - started, reports, behind=behind)
             self.tell(self.schedule, reports)
             if self.watch is not None:
                 self.watch.committed(self.schedule, self.clock.now())
