@@ -22,6 +22,13 @@ def test_a_task_on_another_executor_finds_the_host(bench, executors) -> None:
     outcomes = [bench.ask("count", directory=executor) for executor in executors]
     assert outcomes == [[(0, str(calls).encode())] for calls in (1, 2, 3, 4)]
     assert bench.ask("count", directory=executors[3], fresh=False) == [(0, b"5")]
+    assert bench.leash.visits() == 4
+
+
+def test_calls_from_the_executor_of_a_host_are_no_visits(bench, executors) -> None:
+    assert bench.ask("count", directory=executors[0]) == [(0, b"1")]
+    assert bench.ask("count", directory=executors[0]) == [(0, b"2")]
+    assert bench.leash.visits() == 0
 
 
 def test_of_tasks_that_race_on_different_executors_one_starts_the_host(bench, executors) -> None:

@@ -12,9 +12,12 @@ from sparkdrain.watermarks.frontier import BEGIN, END
 class Board:
     def __init__(self, progress="plain") -> None:
         self.time = 0.0
+        self.more = ""
         self.lines: list[str] = []
         self.published = 0
-        self.teller = Teller(progress, self.publish, lambda: self.time, self.lines.append)
+        self.teller = Teller(
+            progress, self.publish, lambda: self.more, lambda: self.time, self.lines.append
+        )
 
     def publish(self) -> None:
         self.published += 1
@@ -56,6 +59,13 @@ def test_says_how_much_came_too_late():
     board = Board()
     board.rounds(made, 3.0)
     assert board.lines[0].endswith(", 2,400 elements dropped as late")
+
+
+def test_says_what_else_there_is():
+    board = Board()
+    board.more = "2 of 30 tasks away from their slot's state"
+    board.rounds(schedule(), 3.0)
+    assert board.lines[0].endswith(", 2 of 30 tasks away from their slot's state")
 
 
 def test_says_nothing_if_it_is_not_to_but_metrics_are_published():

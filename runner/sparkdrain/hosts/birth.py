@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.hosts.executor import executor_of
 from sparkdrain.hosts.host import Host
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import WELCOME, Address, dial
@@ -119,7 +120,7 @@ class Birth:
         try:
             line = self._dial()
             warden = Warden(line, keeper)
-            child = self._bear(listener, scratch, line)
+            child = self._bear(listener, scratch, line, keeper)
         except Exception as error:  # noqa: BLE001 - the worker raises it
             _tell(done, str(error))
             # Now that it is told, the worker lets go of the lock.
@@ -132,7 +133,7 @@ class Birth:
         with contextlib.suppress(OSError):
             line.send(ended)
 
-    def _bear(self, listener: socket.socket, scratch: Path, line: Connection) -> int:
+    def _bear(self, listener: socket.socket, scratch: Path, line: Connection, keeper: int) -> int:
         """Fork the host and make it known to the driver."""
         remote = _listen_at(line)
         # The host has the one end; this process never closes the other.
@@ -140,7 +141,13 @@ class Birth:
         child = os.fork()
         if child == 0:
             self._be_host(listener, remote, scratch, lifeline)
-        record = HostRecord(self.id, socket.gethostname(), child, remote.getsockname()[:2])
+        record = HostRecord(
+            self.id,
+            socket.gethostname(),
+            child,
+            remote.getsockname()[:2],
+            executor=executor_of(keeper),
+        )
         for inherited in (listener, remote):
             inherited.close()
         os.close(lifeline)

@@ -124,7 +124,7 @@ def _reach(birth: Birth, *, fresh: bool) -> _Line:
 
 def _connect_elsewhere(birth: Birth) -> socket.socket | None:
     """A connection to the host that the driver knows of, if it is alive."""
-    known = ask(birth.leash, Ask(birth.id))
+    known = ask(birth.leash, Ask(birth.id, visits=True))
     if known is None or known.ended:
         return None
     try:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparkdrain.hosts.executor import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,7 @@ class HostRecord:
         pid: of the process that runs the service.
         address: where tasks on other executors connect.
         ended: how it ended; empty as long as it lives.
+        executor: the one that it belongs to, if the cluster has several.
     """
 
     id: HostId
@@ -30,6 +35,7 @@ class HostRecord:
     pid: int
     address: tuple[str, int]
     ended: str = ""
+    executor: Executor | None = None
 
     def __str__(self) -> str:
         where = f"process {self.pid} on {self.machine}"

@@ -37,6 +37,7 @@ class Leash:
         self._changed = threading.Condition()
         self._records: dict[HostId, HostRecord] = {}
         self._lines: dict[Connection, HostRecord] = {}
+        self._visits = 0
         self._closed: Close | None = None
         self._waker, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._listen, name="leash", daemon=True)
@@ -46,6 +47,11 @@ class Leash:
         """The latest host of every slot that has had one, ended ones too."""
         with self._changed:
             return tuple(self._records.values())
+
+    def visits(self) -> int:
+        """How many calls have come to a host from another executor than its own."""
+        with self._changed:
+            return self._visits
 
     def close(self, seconds: float = _CLOSE_SECONDS) -> tuple[HostRecord, ...]:
         """Let all hosts tear down and end, and wait for them, ``seconds`` at most. Idempotent.
@@ -104,7 +110,10 @@ class Leash:
 
         with self._changed:
             self._changed.wait_for(known, _LAST_WORD_SECONDS)
-            return self._records.get(question.id)
+            record = self._records.get(question.id)
+            if record is not None and not record.ended and question.visits:
+                self._visits += 1
+            return record
 
     def _hold(self, line: Connection, record: HostRecord) -> None:
         with self._changed:

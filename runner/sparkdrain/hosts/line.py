@@ -56,10 +56,12 @@ class Ask:
     Attributes:
         id: whose.
         ended_pid: a process that has just ended; the answer waits a moment for how it did.
+        visits: the task is to go there, if there is one.
     """
 
     id: HostId
     ended_pid: int = 0
+    visits: bool = False
 
 
 def keep_alive(connection: socket.socket) -> None:

@@ -31,6 +31,16 @@ def parent_of(pid: int) -> int:
     return int(stat.rpartition(")")[2].split()[1])
 
 
+def command_of(pid: int) -> list[str]:
+    """What a process was started with; nothing if that cannot be found out."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+    except OSError:
+        command = ["ps", "-o", "args=", "-p", str(pid)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
+        return done.stdout.split()
+
+
 def is_alive(pid: int) -> bool:
     """Whether there is a process of this id."""
     try:

@@ -34,6 +34,9 @@ _DEFAULTS = {
     # A lost shuffle file fails the job, which is then run again: Spark would re-run a part of a
     # level, whose outcome need not fit the part that was used already.
     "spark.stage.maxConsecutiveAttempts": "1",
+    # A task that could not run where its slot's state is goes elsewhere after twice this time: for
+    # the executor, and for the machine.
+    "spark.locality.wait": "500ms",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "sparkdrain.stages.daemon",
 }

@@ -38,6 +38,7 @@ class _Gate:
         self.serializer = self._plain_serializer()
         self._array_list = jvm.java.util.ArrayList
         self._to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._located: dict[tuple[str, ...], Any] = {}
         self._lists: dict[tuple[int, ...], Any] = {}
         self._sets: dict[tuple[int, ...], Any] = {}
         self._workers: dict[Any, tuple[Any, Any]] = {}
@@ -71,6 +72,22 @@ class _Gate:
             _make_room(self._sets)
             self._sets[key] = self._to_seq(self.numbers(key)).toSet()
         return self._sets[key]
+
+    def located(self, places: Sequence[str]) -> Any:
+        """An RDD of one record for each place, whose task prefers to be there; "" is anywhere."""
+        key = tuple(places)
+        if key not in self._located:
+            _make_room(self._located, _PLACES_KEPT)
+            pairs = self._array_list()
+            for place in key:
+                preferred = self._array_list()
+                if place:
+                    preferred.add(place)
+                pairs.add(self.jvm.scala.Tuple2("", self._to_seq(preferred)))
+            any_ref = self.jvm.scala.reflect.ClassTag.AnyRef()
+            made = self.scala_context.makeRDD(self._to_seq(pairs), any_ref)
+            self._located[key] = made.toJavaRDD()
+        return self._located[key]
 
     def empty(self, context: SparkContext, slots: int) -> RDD[Any]:
         """What a task without input reads."""
@@ -114,6 +131,7 @@ class _Gate:
 
 
 _KEPT: Final = 64
+_PLACES_KEPT: Final = 4
 # By identity: a Java object's hash is a round trip. Kept with it, so that none is another's.
 _GATES: dict[int, tuple[Any, _Gate]] = {}
 _GATES_KEPT: Final = 4
@@ -136,6 +154,16 @@ class Exchange:
     """Runs a task in every slot and keeps what it sends, by partition, in a Spark shuffle.
 
     Direct: ``RDD.partitionBy`` gathers blocks in Python lists first, and pickles.
+
+    Args:
+        context: where it runs.
+        task: what is run.
+        inputs: what is read.
+        partitions: how many there are in what is sent.
+        wanted: the partitions of the inputs, one for each slot.
+        partitioner: see ``partitioner``.
+        places: where Spark should run each slot, as it names places; "" is anywhere. Nothing for
+            no preferences but Spark's own.
     """
 
     def __init__(
@@ -146,10 +174,15 @@ class Exchange:
         partitions: int,
         wanted: Sequence[int],
         partitioner: Any,
+        places: Sequence[str] = (),
     ) -> None:
         gate = self._gate = _gate(context)
+        deserializer: Any = NoOpSerializer()
         if inputs:
-            source, deserializer = _read(gate, [e.pairs for e in inputs], wanted), NoOpSerializer()
+            source = _read(gate, [exchange.pairs for exchange in inputs], wanted)
+            source = _at(gate, source, places) if any(places) else source
+        elif any(places):
+            source = gate.located(places).rdd()
         else:
             empty = gate.empty(context, len(wanted))
             source, deserializer = empty._jrdd.rdd(), empty._jrdd_deserializer
@@ -246,6 +279,18 @@ def _read(gate: _Gate, pairs: Sequence[Any], wanted: Sequence[int]) -> Any:
         # With one partitioner, this is a union partition by partition.
         together = together.union(more)
     return gate.prune(gate.value_of_pair(together).rdd(), gate.chosen(wanted))
+
+
+def _at(gate: _Gate, records: Any, places: Sequence[str]) -> Any:
+    """``records``, whose partitions are to be read at ``places``.
+
+    A product of the two has the places as its tasks' preferred locations, and hands one record
+    after the other through. Of its partitions those are left in which the two have one number.
+    (``zip`` would want as many records on either side.)
+    """
+    pairs = gate.located(places).cartesian(records.toJavaRDD())
+    same = range(0, len(places) ** 2, len(places) + 1)
+    return gate.prune(gate.value_of_pair(pairs).rdd(), gate.chosen(same))
 
 
 class FileBroadcast(Broadcast[Any]):

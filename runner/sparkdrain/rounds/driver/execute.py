@@ -20,6 +20,7 @@ from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_ove
 from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
+from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
@@ -27,6 +28,7 @@ from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.cluster import is_usable, spark_context
 from sparkdrain.stages.execute import Outcome
+from sparkdrain.stages.executors import await_executors
 from sparkdrain.stages.task import TaskOptions
 from sparkdrain.stages.workers import job_context
 
@@ -82,6 +84,7 @@ def execute(
     context, preparation = job_context(
         spark_context(settings), pipeline_options, artifacts, streaming=True
     )
+    await_executors(context, cancel)
     slots = settings.slots or context.defaultParallelism
     run_id = f"{job_id}/{next(_RUNS)}"
     durable = None
@@ -107,6 +110,7 @@ def execute(
         cancel,
         drain,
         durable,
+        Placement(slots),
     )
     return job.run()
 
@@ -126,6 +130,7 @@ class _StreamingJob:
     cancel: CancelToken
     drain: DrainSignal
     durable: DurableJob | None
+    placement: Placement
 
     def run(self) -> Outcome:
         try:
@@ -170,8 +175,12 @@ class _StreamingJob:
         if taken is not None:
             go_on(taken, schedule, play)
         if taken is not None and is_over(taken):
-            return _counted(schedule)
-        teller = Teller(self.settings.progress, lambda: self.observer.counted(_counted(schedule)))
+            return self._counted(schedule)
+        teller = Teller(
+            self.settings.progress,
+            lambda: self.observer.counted(self._counted(schedule)),
+            self.placement.told,
+        )
         levels = self._levels(schedule.number + 1)
         try:
             RoundLoop(
@@ -193,7 +202,7 @@ class _StreamingJob:
             levels.close()
         for line in refused_timers(schedule):
             self.observer.message(_WARNING, line)
-        return _counted(schedule)
+        return self._counted(schedule)
 
     def _levels(self, first_round: int) -> SparkLevels:
         settings = self.settings
@@ -219,6 +228,7 @@ class _StreamingJob:
             self.cancel,
             first_round,
             place,
+            self.placement,
         )
 
     def _checkpoints(self) -> Checkpoints:
@@ -227,12 +237,12 @@ class _StreamingJob:
         interval = 1000 * self.settings.checkpoint_ms
         return Checkpointing(interval, self.durable, number=self.durable.number)
 
-
-def _counted(schedule: Schedule) -> Outcome:
-    """What counts so far; of rounds that were undone nothing is left."""
-    infos = merge(
-        metrics_pb2.MonitoringInfo.FromString(info)
-        for report in schedule.reports()
-        for info in report.metrics
-    )
-    return Outcome(infos, infos, drained=schedule.is_drained())
+    def _counted(self, schedule: Schedule) -> Outcome:
+        """What counts so far; of rounds that were undone nothing is left."""
+        infos = merge(
+            metrics_pb2.MonitoringInfo.FromString(info)
+            for report in schedule.reports()
+            for info in report.metrics
+        )
+        infos += self.placement.metrics()
+        return Outcome(infos, infos, drained=schedule.is_drained())

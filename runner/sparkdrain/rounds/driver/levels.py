@@ -12,10 +12,12 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.hosts.leash import Leash
+from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.task import RoundTask
 from sparkdrain.shuffle.blocks import reports_in
 from sparkdrain.stages.cluster import is_local
+from sparkdrain.stages.executors import executors
 from sparkdrain.stages.spark import Exchange, FileBroadcast, Notes, partitioner
 from sparkdrain.stages.spark_error import as_error
 
@@ -50,6 +52,7 @@ class SparkLevels:
         cancel: CancelToken,
         first_round: int = 1,
         place: CheckpointPlace | None = None,
+        placement: Placement | None = None,
     ) -> None:
         self._context = context
         self._first_round = first_round
@@ -65,6 +68,8 @@ class SparkLevels:
         self._exchanges: dict[int, Exchange] = {}
         host = context.getConf().get("spark.driver.host", _THIS_MACHINE)
         self._leash = Leash(host, _THIS_MACHINE if is_local(context) else "")
+        self._placement = placement or Placement(layout.slots)
+        self._placement.begin(executors(context))
         context.setJobGroup(run_id, job_name, interruptOnCancel=True)
         cancel.on_cancel(lambda: context.cancelJobGroup(run_id))
 
@@ -93,6 +98,7 @@ class SparkLevels:
         layout = self._layout
         # Of an attempt that failed, those that came nevertheless.
         self._reports.take()
+        visits = self._leash.visits()
         try:
             exchange = Exchange(
                 self._context,
@@ -101,6 +107,7 @@ class SparkLevels:
                 layout.partitions,
                 [layout.shard(first.level, header.slot) for header in headers],
                 self._partitioner,
+                self._placement.places(self._leash.hosts()),
             )
             self._exchanges[first.level] = exchange
             exchange.run()
@@ -108,6 +115,7 @@ class SparkLevels:
             if self._cancel.is_cancelled():
                 raise Cancelled(self._run_id) from None
             raise as_error(error, self._context.pythonExec) from None
+        self._placement.ran(len(headers), self._leash.visits() - visits)
         return _one_of_each(headers, reports_in(self._reports.take()))
 
     def end_round(self) -> None:

@@ -29,6 +29,7 @@ class Teller:
     Args:
         progress: the option; nothing is written if it is off.
         publish: called as often as a line is written, also if none is.
+        more: what else is to be told, if anything.
         clock: seconds that pass.
         write: takes a line.
     """
@@ -37,12 +38,14 @@ class Teller:
         self,
         progress: str,
         publish: Callable[[], object],
+        more: Callable[[], str] = str,
         clock: Callable[[], float] = time.monotonic,
         write: Callable[[str], object] = _to_stderr,
     ) -> None:
         self._on = progress != "off"
         self._clock = clock
         self._publish = publish
+        self._more = more
         self._write = write
         self._last = clock()
         self._rounds = 0
@@ -66,10 +69,12 @@ class Teller:
         by = f", held by {held[0][1]} of {held[0][0]!r}" if held else ""
         dropped = sum(report.dropped for report in schedule.reports())
         late = f", {dropped:,} elements dropped as late" if dropped else ""
+        more = self._more()
         self._write(
             f"round {schedule.number}: {1000 * seconds / self._rounds:.0f} ms each, "
             f"{self._bytes / seconds / 1e6:.1f} MB/s shuffled, "
             f"watermark {shown(schedule.frontier())}{by}{late}"
+            f"{', ' if more else ''}{more}"
         )
 
 

@@ -1,0 +1,112 @@
+"""Where the slots of a streaming job are: each on the executor whose processes have its state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.metrics import monitoring_infos
+
+from sparkdrain.rounds.slots.late import NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from apache_beam.portability.api import metrics_pb2
+
+    from sparkdrain.hosts.executor import Executor
+    from sparkdrain.hosts.identity import HostRecord
+
+AT_HOME: Final = "tasksAtHome"
+AWAY: Final = "tasksAway"
+
+
+def assign(
+    slots: int, last: Mapping[int, Executor], executors: Sequence[Executor]
+) -> dict[int, Executor]:
+    """An executor for each slot; none if there are no executors. Pure.
+
+    No executor has more than one slot more than another. Within that, as many slots as possible
+    stay where they were last; the others go to an executor of the same machine if there is room,
+    else to the one with the fewest.
+    """
+    ordered = sorted(set(executors))
+    if not ordered:
+        return {}
+    each, more = divmod(slots, len(ordered))
+    placed: dict[int, Executor] = {}
+    load: Counter[Executor] = Counter()
+
+    def place(slot: int, wanted: Iterable[Executor]) -> None:
+        nonlocal more
+        free = [one for one in wanted if load[one] < each + (more > 0)]
+        if free:
+            placed[slot] = chosen = min(free, key=lambda one: load[one])
+            more -= load[chosen] == each
+            load[chosen] += 1
+
+    for slot in range(slots):
+        place(slot, [one for one in ordered if last.get(slot) == one])
+    for slot in range(slots):
+        if slot not in placed and slot in last:
+            place(slot, [one for one in ordered if last[slot].host == one.host])
+    for slot in range(slots):
+        if slot not in placed:
+            place(slot, ordered)
+    return placed
+
+
+@dataclass(slots=True)
+class Placement:
+    """Where slots are, or are to be, over all lives of a job, and how often tasks were there.
+
+    Attributes:
+        slots: how many the job has.
+        at_home: tasks that have run on the executor of their slot's host.
+        away: those that have reached it over the network.
+    """
+
+    slots: int
+    at_home: int = 0
+    away: int = 0
+    _homes: dict[int, Executor] = field(default_factory=dict)
+
+    def begin(self, executors: Sequence[Executor]) -> None:
+        """The job's slots are about to be opened on these executors."""
+        self._homes = assign(self.slots, self._homes, executors)
+
+    def places(self, hosts: Sequence[HostRecord]) -> tuple[str, ...]:
+        """Of each slot, the place for its next task, as Spark names places.
+
+        That is where its host is, or before it has one, where it was assigned to. Nothing where
+        there is only one place.
+        """
+        for host in hosts:
+            if host.executor is not None and not host.ended:
+                self._homes[host.id.slot] = host.executor
+        if not self._homes:
+            return ()
+        homes = [self._homes.get(slot) for slot in range(self.slots)]
+        return tuple("" if home is None else home.place for home in homes)
+
+    def ran(self, tasks: int, visits: int) -> None:
+        """A level was run: so many tasks, of which so many were not at home."""
+        self.away += min(tasks, visits)
+        self.at_home += tasks - min(tasks, visits)
+
+    def metrics(self) -> list[metrics_pb2.MonitoringInfo]:
+        """The counters, of a job that has more than one place to be in."""
+        if not self._homes:
+            return []
+        counted = {AT_HOME: self.at_home, AWAY: self.away}
+        return [
+            monitoring_infos.int64_user_counter(NAMESPACE, name, count)
+            for name, count in counted.items()
+        ]
+
+    def told(self) -> str:
+        """For the progress line, if there is anything to tell."""
+        if not self.away:
+            return ""
+        return f"{self.away:,} of {self.away + self.at_home:,} tasks away from their slot's state"

@@ -1,0 +1,89 @@
+"""The executors that a session has, and how long to wait for more before a job is laid out."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.hosts.executor import Executor
+from sparkdrain.stages.cluster import is_local
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark import SparkContext
+
+    from sparkdrain.types import CancelToken
+
+_LOCAL_CLUSTER: Final = re.compile(r"local-cluster\[\s*(\d+)\s*,")
+_PORT: Final = re.compile(r":\d+$")
+_NONE_SECONDS: Final = 30.0
+_QUIET_SECONDS: Final = (1.0, 15.0)
+_LOOK_SECONDS: Final = 0.1
+
+
+def executors(context: SparkContext) -> list[Executor]:
+    """Those that are alive; none for a local master, whose one executor is the driver."""
+    return [executor for executor, _ in _registered(context)]
+
+
+def await_executors(
+    context: SparkContext, cancel: CancelToken, clock: Callable[[], float] = time.time
+) -> None:
+    """Return when the session has its executors, as far as that can be known.
+
+    Executors of a new session come one after the other, and Spark gives all tasks to the first
+    one. How many there will be only some masters say. See ``patience``.
+    """
+    if is_local(context) or context.getConf().get("spark.dynamicAllocation.enabled") == "true":
+        return
+    asked, expected = clock(), _expected(context)
+    started = min(asked, context._jsc.sc().startTime() / 1000)  # noqa: SLF001
+    while not cancel.is_cancelled():
+        added = [seconds for _, seconds in _registered(context)]
+        left = patience(clock(), asked, started, added, expected)
+        if left <= 0:
+            return
+        cancel.wait(min(left, _LOOK_SECONDS))
+
+
+def patience(
+    now: float, asked: float, started: float, added: Sequence[float], expected: int | None
+) -> float:
+    """How many more seconds to wait for executors, if none comes meanwhile.
+
+    Until there are as many as expected, or none has come for half as long as the first one took,
+    at least 1 s and at most 15 s; if there is none at all, for 30 s.
+
+    Args:
+        now: seconds, as all times here.
+        asked: when waiting began.
+        started: when the session did.
+        added: when each executor came.
+        expected: how many there are to be, if that is known.
+    """
+    if not added:
+        return asked + _NONE_SECONDS - now
+    if expected is not None and len(added) >= expected:
+        return 0.0
+    least, most = _QUIET_SECONDS
+    quiet = min(most, max(least, (min(added) - started) / 2))
+    return max(added) + quiet - now
+
+
+def _expected(context: SparkContext) -> int | None:
+    given = _LOCAL_CLUSTER.match(context.master)
+    number = given[1] if given else context.getConf().get("spark.executor.instances")
+    return int(number) if number else None
+
+
+def _registered(context: SparkContext) -> list[tuple[Executor, float]]:
+    """Each executor that is alive, with the time at which it came."""
+    found: Any = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001
+    summaries = [found.apply(index) for index in range(found.size())]
+    return [
+        (Executor(_PORT.sub("", one.hostPort()), one.id()), one.addTime().getTime() / 1000)
+        for one in summaries
+        if one.id() != "driver" and not one.isExcluded()
+    ]

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.hosts.executor import Executor
+from sparkdrain.hosts.identity import HostId, HostRecord
+from sparkdrain.rounds.driver.placement import Placement, assign
+
+EXECUTORS = st.builds(Executor, st.sampled_from(["a", "b", "c"]), st.sampled_from("12345"))
+A1, A2, B3 = Executor("a", "1"), Executor("a", "2"), Executor("b", "3")
+
+
+@given(
+    st.integers(0, 20),
+    st.dictionaries(st.integers(0, 20), EXECUTORS),
+    st.lists(EXECUTORS, min_size=1, max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_slots_are_spread_evenly_and_as_few_as_possible_move(slots, last, executors, chance):
+    placed = assign(slots, last, executors)
+    alive = set(executors)
+    assert sorted(placed) == list(range(slots))
+    assert set(placed.values()) <= alive
+    load = Counter(placed.values())
+    counts = [load[executor] for executor in alive]
+    assert max(counts) - min(counts) <= 1
+    # What the even spread allows: everybody keeps the smaller share, and some one more.
+    each, more = divmod(slots, len(alive))
+    owned = Counter(e for slot, e in last.items() if slot < slots and e in alive)
+    possible = sum(min(n, each) for n in owned.values())
+    possible += min(more, sum(n > each for n in owned.values()))
+    assert sum(placed[slot] == last.get(slot) for slot in placed) == possible
+    shuffled = chance.sample(executors, len(executors))
+    assert assign(slots, last, shuffled) == placed
+
+
+def test_nothing_moves_if_nothing_has_changed():
+    placed = assign(7, {}, [A1, A2, B3])
+    assert assign(7, placed, [B3, A2, A1]) == placed
+
+
+def test_a_slot_whose_executor_is_gone_stays_on_the_machine_if_there_is_room():
+    assert assign(2, {0: A1, 1: B3}, [A2, B3]) == {0: A2, 1: B3}
+    assert assign(2, {0: A1, 1: A2}, [A2, B3]) == {0: B3, 1: A2}
+
+
+def test_without_executors_nothing_is_placed():
+    assert assign(3, {0: A1}, []) == {}
+
+
+def host(slot: int, executor: Executor | None, **more) -> HostRecord:
+    return HostRecord(HostId("job", slot), "machine", 1, ("", 1), executor=executor, **more)
+
+
+def test_a_slot_is_where_its_host_is_and_before_that_where_it_is_to_be():
+    placement = Placement(3)
+    placement.begin([A1, B3])
+    assert placement.places([]) == ("executor_a_1", "executor_b_3", "executor_a_1")
+    # Its task ran elsewhere.
+    assert placement.places([host(0, B3)])[0] == "executor_b_3"
+
+
+def test_in_the_next_life_of_a_job_only_those_move_whose_executor_is_gone():
+    placement = Placement(4)
+    placement.begin([A1, B3])
+    hosts = [host(slot, executor) for slot, executor in enumerate([A1, B3, A1, B3])]
+    before = placement.places(hosts)
+    placement.begin([A2, B3])
+    # The hosts of the life before have ended.
+    after = placement.places([replace(one, ended="killed") for one in hosts])
+    assert after == ("executor_a_2", before[1], "executor_a_2", before[3])
+
+
+def test_where_there_is_one_place_only_spark_is_told_nothing_and_nothing_is_counted():
+    placement = Placement(2)
+    placement.begin([])
+    assert placement.places([host(0, None), host(1, None)]) == ()
+    placement.ran(2, 0)
+    assert placement.metrics() == []
+    assert placement.told() == ""
+
+
+def test_tasks_at_home_and_away_are_counted():
+    placement = Placement(2)
+    placement.begin([A1, B3])
+    placement.ran(2, 0)
+    placement.ran(2, 1)
+    # A task that Spark has run again comes twice.
+    placement.ran(2, 3)
+    assert [info.labels["NAME"] for info in placement.metrics()] == ["tasksAtHome", "tasksAway"]
+    assert (placement.at_home, placement.away) == (3, 3)
+    assert placement.told() == "3 of 6 tasks away from their slot's state"
