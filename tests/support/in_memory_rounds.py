@@ -64,6 +64,8 @@ class InMemoryRounds:
         durable: keeps the job's state; it goes on from the newest checkpoint. Until then there
             are no slots: they are made when they run, as in hosts.
         interval: between checkpoints, microseconds.
+        pace: in place of the budget.
+        stopwatch: seconds that pass.
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class InMemoryRounds:
         attempts: int = 3,
         durable: DurableJob | None = None,
         interval: int = 0,
+        pace: Pace | None = None,
+        stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
         self.plan = plan
         self.options = options
@@ -102,12 +106,15 @@ class InMemoryRounds:
             checkpoints = Checkpointing(interval, durable, number=durable.number)
         else:
             self._slots = {
-                (level, slot): RoundSlot(plan, level, slot, self.layout, options, self._home(slot))
+                (level, slot): RoundSlot(
+                    plan, level, slot, self.layout, options, self._home(slot), stopwatch
+                )
                 for level in range(len(plan.levels))
                 for slot in range(slots)
             }
-        pace = Pace(seconds * 2, least_elements=1)
-        pace.elements = elements
+        if pace is None:
+            pace = Pace(seconds * 2, least_elements=1)
+            pace.elements = elements
         self.loop = RoundLoop(
             self.schedule,
             self,
@@ -118,6 +125,7 @@ class InMemoryRounds:
             attempts,
             lambda schedule, reports: self.rounds.append(reports),
             checkpoints,
+            stopwatch=stopwatch,
         )
 
     def _home(self, slot: int) -> Path:

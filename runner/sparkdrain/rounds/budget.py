@@ -15,15 +15,31 @@ class Budget:
 
     Args:
         elements: how many may be made.
-        seconds: how long it may take.
+        seconds: how long it may take, from when the budget is first asked about: what a round
+            does before that does not depend on it.
         clock: seconds that pass.
     """
 
     def __init__(self, elements: int, seconds: float, clock: Callable[[], float]) -> None:
         self._whole: Budget | None = None
+        self._elements = elements
         self._left = elements
         self._clock = clock
-        self._end = clock() + seconds
+        self._seconds = seconds
+        self._ends: float | None = None
+        self.was_spent = False
+        """Whether somebody stopped because of it."""
+
+    @property
+    def made(self) -> int:
+        """How many elements were made."""
+        return self._elements - self._left
+
+    @property
+    def _end(self) -> float:
+        if self._ends is None:
+            self._ends = self._clock() + self._seconds
+        return self._ends
 
     def spend(self, elements: int) -> None:
         """Count elements that were made."""
@@ -44,7 +60,12 @@ class Budget:
 
     def is_spent(self) -> bool:
         """Whether to stop at the next occasion."""
-        return self._left <= 0 or self._clock() >= self._end
+        if self._left > 0 and self._clock() < self._end:
+            return False
+        self.was_spent = True
+        if self._whole is not None:
+            self._whole.was_spent = True
+        return True
 
     def seconds_left(self) -> float:
         """How long one may go on."""

@@ -129,6 +129,8 @@ class RoundReport(ControlMessage):
         holds: what keeps the output frontier back: (stage, reason, time).
         prepared_bytes: size of the prepared version.
         busy: seconds that the slot was at work.
+        made: how many elements sources and timers have made, as the budget counts them.
+        spent: whether the budget did not let them make more.
         waits: something waits for a checkpoint that is still to be begun.
         uploaded: how the last upload of the slot's state has ended, if it has.
         drained: of each stage, by number, whether it is drained; empty in a job that is not.
@@ -157,3 +159,5 @@ class RoundReport(ControlMessage):
     left: tuple[Left, ...] = ()
     refused: tuple[tuple[str, str, int], ...] = ()
     strangers: int = 0
+    made: int = 0
+    spent: bool = False

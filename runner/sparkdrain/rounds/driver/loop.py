@@ -113,6 +113,7 @@ class RoundLoop:
         timer_repeats: see ``messages.DrainOrder.repeats``.
         watch: tells how far a drain has come.
         limits: how long a slot may be at something while the job is drained.
+        stopwatch: seconds that pass, as rounds take them.
     """
 
     schedule: Schedule
@@ -128,6 +129,7 @@ class RoundLoop:
     timer_repeats: int = 0
     watch: DrainWatch | None = None
     limits: Limits = field(default_factory=Limits)
+    stopwatch: Callable[[], float] = time.monotonic
     _order: DrainOrder | None = field(default=None, init=False)
     _is_cutting: bool = field(default=False, init=False)
 
@@ -196,7 +198,7 @@ class RoundLoop:
             if self.cancel.is_cancelled():
                 message = "the job was cancelled"
                 raise Cancelled(message)
-            started = time.monotonic()
+            started = self.stopwatch()
             try:
                 reports = self._try(feeds, orders)
             except TruncatedInput:
@@ -211,7 +213,7 @@ class RoundLoop:
             wake = self.schedule.wake()
             behind = wake is not None and wake <= self.clock.now()
             if reports:
-                self.pace.took(time.monotonic() - started, reports, behind=behind)
+                self.pace.took(self.stopwatch() - started, reports, behind=behind)
             self.tell(self.schedule, reports)
             if self.watch is not None:
                 self.watch.committed(self.schedule, self.clock.now())

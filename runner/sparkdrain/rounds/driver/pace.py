@@ -1,16 +1,21 @@
 """How much work a round takes on, so that rounds last about as long as they should.
 
-A round lasts as long as its work (what the slots did, level after level) and what it costs to have
-one at all. Only the first follows the budget. Where rounds cost more than the target allows, half
-of their time goes to work: a budget that shrank with them would end in rounds that do nothing. A
-job that lags behind its sources gives three quarters to work, whatever the target.
+A round lasts as long as its elements take, what slots do however few there are, and what it costs
+to have a round at all. Only the first follows the budget. Where the others are more than the target
+allows, half of the time goes to elements: a budget that shrank with them would end in rounds that
+do nothing. A job that lags behind its sources gives them three quarters of what is left beside the
+slots, whatever the target.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.rounds.driver.fixed_work import FixedWork
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sparkdrain.rounds.messages import RoundReport
 
 _FIRST_ELEMENTS: Final = 50_000
@@ -22,7 +27,12 @@ _BELIEF: Final = 0.2
 _ROOM: Final = 2
 _ROOM_BEHIND: Final = 4
 _SHRINK: Final = 0.5
-_GROW: Final = 1.25
+_GROW: Final = 1.5
+# Of how many elements, of those it may make, a round can tell what more of them would do.
+_USED: Final = 0.5
+# Every so many such rounds one gets a part of the budget, to see how much shorter it gets.
+_TRIAL_EVERY: Final = 20
+_TRIAL: Final = 0.5
 
 
 class Pace:
@@ -30,7 +40,7 @@ class Pace:
 
     Args:
         target_seconds: how long a round should take.
-        least_elements: the budget never gets smaller.
+        least_elements: the budget never gets smaller, but for trials.
 
     Attributes:
         seconds: how long sources and timers may go on.
@@ -41,11 +51,15 @@ class Pace:
         self._target = target_seconds
         self._least = least_elements
         self._cost = 0.0
+        self._fixed_work = FixedWork()
         self._rounds = 0
+        self._full = 0
+        # The whole budget, while a round has a part of it.
+        self._whole: tuple[float, int] | None = None
         self.seconds = target_seconds / 2
         self.elements = _FIRST_ELEMENTS
 
-    def took(self, seconds: float, reports: list[RoundReport], *, behind: bool = False) -> None:
+    def took(self, seconds: float, reports: Sequence[RoundReport], *, behind: bool = False) -> None:
         """A round was committed that took so long.
 
         Args:
@@ -54,25 +68,60 @@ class Pace:
             behind: something is due at once, so nobody waits for the end of this round alone.
         """
         work = work_of(reports)
-        self._learn(max(0.0, seconds - work))
-        goal = max(self._target, (_ROOM_BEHIND if behind else _ROOM) * self._cost)
-        ratio = (goal - self._cost) / max(work, 1e-6)
+        self._rounds += 1
+        spent = self._spent(reports)
+        whole = self._whole
+        self._whole = None
+        if whole is not None:
+            self.seconds, self.elements = whole
+        if self._rounds == 1:
+            return  # it has started hosts, which no other one has to
+        cost = max(0.0, seconds - work)
+        self._cost += (cost - self._cost) * (1 if self._rounds == 2 else _BELIEF)
+        if spent is None:
+            # What it would have made of its whole budget, nobody knows.
+            self._fixed_work.forget_last()
+            return
+        self._fixed_work.saw(*spent, made_in(reports), work)
+        if whole is None:
+            self._follow(work, _ROOM_BEHIND if behind else _ROOM)
+        self._full += 1
+        if self._full % _TRIAL_EVERY == 0:
+            self._try()
+
+    def _spent(self, reports: Sequence[RoundReport]) -> tuple[str, float] | None:
+        """The budget that the round used up: its kind, and how much."""
+        if any(report.made >= _USED * self.elements for report in reports):
+            return "elements", self.elements
+        if any(report.spent and report.made for report in reports):
+            return "seconds", self.seconds
+        return None
+
+    def _follow(self, work: float, room: int) -> None:
+        fixed = self._fixed_work.of(work)
+        goal = max(self._target, room * self._cost, _ROOM * (self._cost + fixed))
+        ratio = (goal - self._cost - fixed) / max(work - fixed, 1e-6)
         factor = max(_SHRINK, min(_GROW, ratio))
         self.seconds = max(_LEAST_SECONDS, min(goal - self._cost, self.seconds * factor))
         self.elements = max(self._least, min(_MOST_ELEMENTS, int(self.elements * factor)))
 
-    def _learn(self, cost: float) -> None:
-        self._rounds += 1
-        # The first round starts hosts, which no other one has to.
-        if self._rounds == 2:
-            self._cost = cost
-        elif self._rounds > 2:
-            self._cost += _BELIEF * (cost - self._cost)
+    def _try(self) -> None:
+        self._whole = self.seconds, self.elements
+        self.seconds *= _TRIAL
+        self.elements = max(1, int(self.elements * _TRIAL))
 
 
-def work_of(reports: list[RoundReport]) -> float:
+def work_of(reports: Sequence[RoundReport]) -> float:
     """How long the slots of a round were at work: those of a level at the same time."""
     slowest: dict[int, float] = {}
     for report in reports:
         slowest[report.level] = max(slowest.get(report.level, 0.0), report.busy)
     return sum(slowest.values())
+
+
+def made_in(reports: Sequence[RoundReport]) -> int:
+    """How many elements a round made of its own accord, as far as they came one after another."""
+    most: dict[int, int] = {}
+    for report in reports:
+        most[report.level] = max(most.get(report.level, 0), report.made)
+    return sum(most.values())

@@ -199,7 +199,13 @@ class RoundSlot:
         self._outbox.end(self._told(outputs), message)
         report = replace(self._report(header, inputs, outputs), left=self._left(inside))
         prepared_bytes = self.overlay.prepare()
-        report = replace(report, prepared_bytes=prepared_bytes, busy=self._clock() - began)
+        report = replace(
+            report,
+            prepared_bytes=prepared_bytes,
+            busy=self._clock() - began,
+            made=budget.made,
+            spent=budget.was_spent,
+        )
         self._prepared = attempt
         layout = self._outbox.layout
         send(layout.reports, encode_report(self._level, self._slot, report.encode()))
