@@ -19,6 +19,10 @@ ARGS ?=
 TESTS ?= tests integration
 
 export UV_PYTHON_DOWNLOADS := never
+# Authorities that a company has added to the system's count, as they do for pip.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
+export UV_SYSTEM_CERTS ?= 1
+endif
 
 .PHONY: help
 help: ## List the targets
