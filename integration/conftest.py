@@ -28,7 +28,7 @@ def cluster() -> Iterator[SparkCluster]:
         del os.environ["PYSPARK_PYTHON"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def on() -> Callable[..., beam.Pipeline]:
     """Makes a pipeline for a Spark master; takes further flags."""
 
