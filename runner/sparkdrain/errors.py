@@ -62,6 +62,10 @@ class CheckpointTooNew(SparkDrainError):
     """A newer release wrote the checkpoint; this one cannot know what it means."""
 
 
+class NotAcknowledged(SparkDrainError):
+    """All of a job is done and durable, but the outside could not be told; says who, and why."""
+
+
 class Fenced(SparkDrainError):
     """Another driver has taken the job over: this one must stop, and has changed nothing."""
 

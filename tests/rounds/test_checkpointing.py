@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.errors import CheckpointFailed
-from sparkdrain.rounds.driver.checkpointing import Checkpointing
+from sparkdrain.errors import CheckpointFailed, NotAcknowledged
+from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints, Phase
 from sparkdrain.rounds.messages import RoundReport
+from sparkdrain.watermarks.frontier import BEGIN
 
 SECOND = 1_000_000
 SLOTS = ((0, 0), (0, 1), (1, 0), (1, 1))
@@ -39,7 +40,7 @@ class Job:
     def orders(self, play=0):
         return self.checkpoints.orders(self, play, self.now)
 
-    def commit(self, *, changed=True, uploaded=None):
+    def commit(self, *, changed=True, uploaded=None, complaints=(), unsettled=0):
         self.number += 1
         self._last = [
             RoundReport(
@@ -53,6 +54,8 @@ class Job:
                 None,
                 prepared_bytes=int(changed),
                 uploaded=(uploaded or {}).get((level, slot)),
+                complaints=complaints if (level, slot) == SLOTS[1] else (),
+                unsettled=unsettled if (level, slot) == SLOTS[1] else 0,
             )
             for level, slot in SLOTS
         ]
@@ -96,7 +99,7 @@ def test_the_first_checkpoint_comes_an_interval_after_the_job_began_and_covers_w
     running.now += SECOND
     running.round(uploaded=all_uploaded(1))
     (cut,) = published
-    assert (cut.number, cut.round, cut.is_over) == (1, 2, False)
+    assert (cut.number, cut.round, cut.phase) == (1, 2, Phase.GOING_ON)
     assert {report.number for report in cut.reports.values()} == {2}
     assert set(cut.files) == set(SLOTS)
 
@@ -202,16 +205,95 @@ def test_slots_that_have_nothing_to_do_are_asked_until_they_have_uploaded():
     assert published
 
 
-def test_the_last_checkpoint_is_made_at_once_and_says_that_the_job_is_over():
+def ending(publish=None):
+    """A job of which the checkpoint that has everything is there."""
     running, published = job()
+    if publish is not None:
+        running.checkpoints._publication = publish
     running.round()
     running.checkpoints.finish()
     assert running.round(changed=False).checkpoint == 1
-    running.round(changed=False, uploaded=all_uploaded(1))
-    assert published[0].is_over
-    assert running.checkpoints.wake() is not None  # slots are to be told
-    running.round(changed=False)
+    assert not running.round(changed=False, uploaded=all_uploaded(1)).last
+    return running, published
+
+
+def test_the_end_has_two_checkpoints_and_between_them_everybody_is_told_and_waited_for():
+    running, published = ending()
+    assert [cut.phase for cut in published] == [Phase.PUBLISHING]
+    assert running.checkpoints.wake() == BEGIN
+    orders = running.round()  # what slots have told the outside, they write down: no news
+    assert (orders.last, orders.published, orders.levels) == (True, 1, {0, 1})
+    assert [(cut.number, cut.phase) for cut in published] == [
+        (1, Phase.PUBLISHING),
+        (2, Phase.OVER),
+    ]
+    assert published[1].files == published[0].files
     assert running.checkpoints.wake() is None
+
+
+def test_who_could_not_be_told_is_told_again_before_the_job_is_over():
+    running, published = ending()
+    running.round(complaints=("t[0]: nobody there",))
+    assert len(published) == 1
+    assert running.checkpoints.wake() == running.now + SECOND
+    running.now += SECOND
+    assert running.round().last
+    assert published[1].phase is Phase.OVER
+
+
+def test_if_somebody_cannot_be_told_the_job_fails_and_can_be_taken_up_where_that_is_left():
+    running, published = ending()
+    for _ in range(2):
+        running.round(complaints=("t[0]: nobody there",))
+    with pytest.raises(NotAcknowledged, match=r"could not be: t\[0\]: nobody there"):
+        running.round(complaints=("t[0]: nobody there",))
+    assert [cut.phase for cut in published] == [Phase.PUBLISHING]
+
+
+def test_the_checkpoint_that_says_that_it_is_over_may_fail_too_often_as_any_other():
+    class Full(Published):
+        def is_published(self):
+            if self[-1].phase is Phase.OVER:
+                message = "no space left"
+                raise CheckpointFailed(message)
+            return True
+
+    published = Full()
+    running, _ = ending(published)
+    for number in (2, 4):  # then all of it is done again
+        assert running.round().last
+        assert published[-1].number == number
+        assert running.round().checkpoint == number + 1
+        running.round(uploaded=all_uploaded(number + 1))
+    with pytest.raises(CheckpointFailed, match=r"the 3\. in a row of 3.*no space left"):
+        running.round()
+
+
+def test_without_checkpoints_the_outside_is_waited_for_if_it_has_not_answered():
+    running = Job(NoCheckpoints())
+    running.round(unsettled=1)
+    assert running.checkpoints.wake() is None
+    running.checkpoints.finish()
+    assert running.checkpoints.wake() == BEGIN
+    orders = running.round(unsettled=1, complaints=("t[0]: nobody there",))
+    assert (orders.last, orders.levels) == (True, {SLOTS[1][0]})
+    assert running.checkpoints.wake() == running.now + SECOND
+    running.round()
+    assert running.checkpoints.wake() is None
+
+
+def test_without_checkpoints_a_job_of_which_nobody_is_told_just_ends():
+    running = Job(NoCheckpoints())
+    running.round()
+    running.checkpoints.finish()
+    assert running.checkpoints.wake() is None
+
+
+def test_a_job_that_was_cut_in_another_life_is_not_cut_again():
+    checkpoints = Checkpointing(10 * SECOND, Published(), number=4, is_cut=True)
+    checkpoints.cut(b"again")
+    assert checkpoints.is_cut
+    assert checkpoints.wake() is None
 
 
 def test_one_that_fails_is_followed_by_another_and_too_many_in_a_row_fail_the_job():

@@ -14,7 +14,7 @@ from apache_beam.transforms import environments
 from sparkdrain.graph.translate import translate
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints
-from sparkdrain.rounds.driver.durable import DurableJob, go_on
+from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.schedule import Schedule
@@ -103,7 +103,12 @@ class InMemoryRounds:
             if taken is not None:
                 go_on(taken, self.schedule, play or script)
             self._place = CheckpointPlace(durable.paths, durable.epoch)
-            checkpoints = Checkpointing(interval, durable, number=durable.number)
+            checkpoints = Checkpointing(
+                interval,
+                durable,
+                number=durable.number,
+                is_cut=taken is not None and drain_of(taken) is not None,
+            )
         else:
             self._slots = {
                 (level, slot): RoundSlot(

@@ -15,6 +15,8 @@ _OF_DRAIN = _TRUNCATED | 1 << 28
 _STABLE = _PARKED | 1 << 29
 DRAIN_STATE_ID = _SIDES | 1 << 29
 """For what a slot remembers of a drain."""
+FINALIZERS_STATE_ID = _SIDES | 1 << 28
+"""For bundle finalizers that are still to run."""
 
 
 def edge_state_id(edge: EdgeId) -> int:

@@ -217,17 +217,20 @@ class StageBundle(BundleProcessor):
                 op.finalize_bundle()
                 _reset(op)
 
-    def take_finalizers(self) -> list[Callable[[], object]]:
-        """The callbacks that wait for the bundle to be committed, for somebody else to run."""
-        waiting = [op for op in self.ops.values() if op.needs_finalization()]
-        if not waiting:
-            return []
-        with taken_finalizers() as callbacks:
-            for op in waiting:
-                op.finalize_bundle()
-        for op in waiting:
-            _reset(op)
-        return callbacks
+    def take_finalizers(self) -> list[tuple[str, Callable[[], object]]]:
+        """The callbacks that wait for the bundle to be committed, for somebody else to run.
+
+        Returns:
+            (transform id, callback) pairs.
+        """
+        taken = []
+        for id_, op in self.ops.items():
+            if op.needs_finalization():
+                with taken_finalizers() as callbacks:
+                    op.finalize_bundle()
+                _reset(op)
+                taken += [(id_, callback) for callback in callbacks]
+        return taken
 
     def teardown(self) -> None:
         """Tear all DoFns down; errors of one do not keep the others from it."""

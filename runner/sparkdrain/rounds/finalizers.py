@@ -4,32 +4,101 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sparkdrain.rounds.kept_finalizers import Acknowledgement
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    from sparkdrain.rounds.kept_finalizers import KeptFinalizers, Row
 
 _LOGGER = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    transform: str
+    callback: Callable[[], object]
+    row: Row | None = None
+
+
 class Finalizers:
-    """Of one slot. A callback runs at most once; what it raises is logged, as Beam does.
+    """Of one slot. What a callback raises is logged, as Beam does.
+
+    One that is kept runs again after a loss, until a checkpoint knows that it has run, and, if it
+    is an ``Acknowledgement``, has had its effect. All others run at most once.
 
     Args:
-        durable: callbacks wait for a checkpoint that covers their round; else for the round alone.
+        kept: callbacks wait for a checkpoint that covers their round, and are kept here; without,
+            they wait for the round alone.
     """
 
-    def __init__(self, *, durable: bool) -> None:
-        self.durable = durable
-        self._open: list[Callable[[], object]] = []
-        self._covered: deque[tuple[int, list[Callable[[], object]]]] = deque()
+    def __init__(self, kept: KeptFinalizers | None = None) -> None:
+        self.durable = kept is not None
+        self._kept = kept
+        self._round: list[_Waiting] = []
+        self._open: list[_Waiting] = []
+        self._covered: deque[tuple[int, list[_Waiting]]] = deque()
+        self._unsettled: dict[tuple[str, str], _Waiting] = {}
+        # Rows that nobody needs any more, and those of them that this round removes.
+        self._done: list[Row] = []
+        self._removed: list[Row] = []
 
-    def committed(self, callbacks: Sequence[Callable[[], object]]) -> None:
-        """The round that registered these was committed."""
+    # --- in a round ---------------------------------------------------------------------------
+
+    def registered(
+        self, number: int, callbacks: Iterable[tuple[str, Callable[[], object]]]
+    ) -> None:
+        """A round has registered these; what is kept of them is part of its state.
+
+        Args:
+            number: of the round.
+            callbacks: (transform id, callback) pairs.
+        """
+        kept = self._kept
+        self._collect_settled()
+        if kept is None:
+            self._round = [_Waiting(transform, callback) for transform, callback in callbacks]
+            return
+        for row in self._done:
+            kept.remove(row)
+        self._removed = list(self._done)
+        self._round = [
+            _Waiting(transform, callback, kept.put(number, count, transform, callback))
+            for count, (transform, callback) in enumerate(callbacks)
+        ]
+
+    def _collect_settled(self) -> None:
+        for ident, waiting in list(self._unsettled.items()):
+            if _is_settled(waiting):
+                self._forget(ident, waiting)
+
+    def _forget(self, ident: tuple[str, str], waiting: _Waiting) -> None:
+        del self._unsettled[ident]
+        if waiting.row is not None:
+            self._done.append(waiting.row)
+
+    # --- between rounds -----------------------------------------------------------------------
+
+    def committed(self) -> None:
+        """The round was committed."""
+        taken, self._round = self._round, []
+        self._done = self._done[len(self._removed) :]
+        self._removed = []
         if self.durable:
-            self._open += callbacks
+            self._open += taken
         else:
-            _run(callbacks)
+            self._run(taken)
+
+    def undone(self) -> None:
+        """The round never was."""
+        self._round, self._removed = [], []
+
+    def restored(self, callbacks: Iterable[tuple[Row, str, Callable[[], object]]]) -> None:
+        """A checkpoint that was published has these."""
+        self._run([_Waiting(transform, callback, row) for row, transform, callback in callbacks])
 
     def covered(self, checkpoint: int) -> None:
         """Every round that was committed up to now is part of a checkpoint, once it is there."""
@@ -40,12 +109,58 @@ class Finalizers:
     def published(self, checkpoint: int) -> None:
         """A checkpoint is there, so everything in earlier ones is safe too."""
         while self._covered and self._covered[0][0] <= checkpoint:
-            _run(self._covered.popleft()[1])
+            self._run(self._covered.popleft()[1])
+
+    @property
+    def unsettled(self) -> int:
+        """How many acknowledgements are on their way."""
+        return len(self._unsettled)
+
+    def settle(self, seconds: float) -> list[str]:
+        """Wait until all acknowledgements have arrived; why some have not.
+
+        Those are begun again.
+
+        Args:
+            seconds: how long to wait for each.
+        """
+        complaints = []
+        for ident, waiting in list(self._unsettled.items()):
+            complaint = _settle(waiting, seconds)
+            if complaint is None:
+                self._forget(ident, waiting)
+                continue
+            complaints.append(f"{waiting.transform} {ident[1]}: {complaint}")
+            _call(waiting.callback)
+        return complaints
+
+    def _run(self, taken: Sequence[_Waiting]) -> None:
+        for waiting in taken:
+            _call(waiting.callback)
+            if isinstance(waiting.callback, Acknowledgement):
+                ident = waiting.transform, waiting.callback.ident
+                before = self._unsettled.pop(ident, None)
+                if before is not None and before.row is not None:
+                    self._done.append(before.row)
+                self._unsettled[ident] = waiting
+            elif waiting.row is not None:
+                self._done.append(waiting.row)
 
 
-def _run(callbacks: Sequence[Callable[[], object]]) -> None:
-    for callback in callbacks:
-        try:
-            callback()
-        except Exception:
-            _LOGGER.warning("a bundle finalizer failed", exc_info=True)
+def _call(callback: Callable[[], object]) -> None:
+    try:
+        callback()
+    except Exception:
+        _LOGGER.warning("a bundle finalizer failed", exc_info=True)
+
+
+def _is_settled(waiting: _Waiting) -> bool:
+    return _settle(waiting, 0.0) is None
+
+
+def _settle(waiting: _Waiting, seconds: float) -> str | None:
+    assert isinstance(waiting.callback, Acknowledgement)
+    try:
+        return None if waiting.callback.settle(seconds) else f"nothing after {seconds:g} s"
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        return repr(error)

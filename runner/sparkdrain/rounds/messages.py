@@ -58,6 +58,7 @@ class Orders:
         held: sources give nothing in this round: where they are is about to be made durable.
         drain: from now on, the job is drained.
         survey: tell how much is left inside.
+        last: nothing follows, so whoever is told how far the job has come is waited for.
     """
 
     checkpoint: int | None = None
@@ -66,6 +67,7 @@ class Orders:
     held: bool = False
     drain: DrainOrder | None = None
     survey: bool = False
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,8 @@ class RoundReport(ControlMessage):
         left: what was left inside of each stage when the round began, if that was asked for.
         refused: timers that a drain has refused in the round: (transform, family, how many).
         strangers: drain messages of other runs that came in the round.
+        unsettled: how many of those who are told how far the job has come have not answered yet.
+        complaints: why some of them have not, in the last round.
     """
 
     level: int
@@ -161,3 +165,5 @@ class RoundReport(ControlMessage):
     strangers: int = 0
     made: int = 0
     spent: bool = False
+    unsettled: int = 0
+    complaints: tuple[str, ...] = ()

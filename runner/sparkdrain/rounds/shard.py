@@ -140,9 +140,16 @@ class RoundShard:
 
     def commit(self) -> None:
         """What the last round did counts."""
-        if self._bundle is not None:
-            self._finalizers.committed(self._bundle.take_finalizers())
         self.counted = self._infos
+
+    def take_finalizers(self) -> list[tuple[str, Callable[[], object]]]:
+        """What the round has registered to be run when it counts: (transform id, callback)."""
+        return [] if self._bundle is None else self._bundle.take_finalizers()
+
+    def acknowledgement(self, transform: str, data: str) -> Callable[[], object]:
+        """One that a DoFn of the stage has registered in another life, made anew."""
+        made: Callable[[], object] = self.open().dofns[transform].dofn.acknowledgement(data)
+        return made
 
     def count(self, info: metrics_pb2.MonitoringInfo) -> None:
         """Add to the metrics what no DoFn counts."""

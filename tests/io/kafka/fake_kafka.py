@@ -45,6 +45,7 @@ class FakeKafka:
         self.groups: dict[Partition, int] = {}
         self.away = False
         self.refuses: str | None = None
+        self.lost_commits = 0
         self.opened = 0
         self.closed = 0
         self.follows = 0
@@ -136,6 +137,10 @@ class FakeCatalog(Closing):
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         self.kafka.check()
+        if self.kafka.lost_commits:
+            self.kafka.lost_commits -= 1
+            msg = "the coordinator is loading"
+            raise KafkaUnreachable(msg)
         self.kafka.groups.update(offsets)
 
 

@@ -13,7 +13,7 @@ from apache_beam import coders
 from apache_beam.portability.api import metrics_pb2
 from apache_beam.transforms.window import FixedWindows
 
-from sparkdrain.errors import BadOption, TruncatedInput
+from sparkdrain.errors import BadOption, NotAcknowledged, TruncatedInput
 from sparkdrain.io.kafka import (
     BadRecord,
     KafkaRecord,
@@ -25,6 +25,7 @@ from sparkdrain.io.kafka import (
 from sparkdrain.io.kafka.client import Partition
 from tests.support.drained import request
 from tests.support.recorded import emitted, emitted_in_batch
+from tests.support.restrictions import LeapingClock
 
 
 def fill(kafka, topic="t", partitions=3, records=100, first=0):
@@ -193,6 +194,23 @@ def test_offsets_are_committed_with_the_rounds(kafka):
     fill(kafka, first=100, records=9)
     again = read(start="committed", stop="latest", consumer_config=config)
     assert values(emitted_in_batch(lambda p: p | again)) == list(range(100, 109))
+
+
+@pytest.mark.parametrize("lost", [1, 100])
+def test_a_drained_job_is_over_when_its_offsets_are_committed_and_fails_if_they_cannot_be(
+    kafka, lost
+):
+    """Else a new version would read again what this one has read."""
+    fill(kafka)
+    kafka.lost_commits = lost
+    reading = read(commit_offsets=True, consumer_config={"group.id": "g"})
+    how = {"begin": Until(100), "clock": LeapingClock()}
+    if lost == 1:
+        emitted(lambda p: p | reading, **how)
+        assert kafka.groups == {at: log.latest for at, log in kafka.logs.items()}
+    else:
+        with pytest.raises(NotAcknowledged, match=r"t\[\d\]: .*the coordinator is loading"):
+            emitted(lambda p: p | reading, **how)
 
 
 class AsRecord(beam.DoFn):

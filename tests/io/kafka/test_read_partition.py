@@ -179,6 +179,18 @@ def test_offsets_are_committed_once_the_bundle_is_safe(kafka, dofn):
     assert process(reading, FIRST, turn.residual).callbacks == []
 
 
+def test_an_offset_that_was_to_be_committed_can_be_committed_by_another_process(kafka, dofn):
+    kafka.topic("t")
+    kafka.put("t", 0, *numbers(7))
+    (callback,) = process(dofn(commit=True), FIRST).callbacks
+    again = dofn(commit=True).acknowledgement(callback.data)
+    assert again.ident == callback.ident == "t[0]"
+    assert "fake" not in again.data, "how to connect is a secret, and nothing for a checkpoint"
+    again()
+    assert again.settle(10)
+    assert kafka.groups == {Partition("t", 0): 7}
+
+
 def test_records_that_were_deleted_before_they_were_read_are_an_error(kafka, dofn):
     kafka.topic("t")
     kafka.put("t", 0, *numbers(9))

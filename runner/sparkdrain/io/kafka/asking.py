@@ -115,6 +115,8 @@ class Commits:
     def __init__(self, commit: Callable[[dict[Partition, int]], Any]) -> None:
         self._commit = commit
         self._wanted: dict[Partition, int] = {}
+        self._there: dict[Partition, int] = {}
+        self._refusal: Exception | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -132,6 +134,22 @@ class Commits:
         if thread is not None:
             thread.join(seconds)
 
+    def settle(self, partition: Partition, offset: int, seconds: float) -> bool:
+        """Whether ``offset`` or a later one is committed, after waiting for so long if need be.
+
+        Raises:
+            Exception: why it is not.
+        """
+        if seconds > 0 and self._there.get(partition, -1) < offset:
+            self.drain(seconds)
+        if self._there.get(partition, -1) >= offset:
+            return True
+        with self._lock:
+            refusal = None if self._thread is not None else self._refusal
+        if refusal is not None:
+            raise refusal
+        return False
+
     def _run(self) -> None:
         while True:
             with self._lock:
@@ -142,4 +160,8 @@ class Commits:
             try:
                 self._commit(wanted)
             except Exception as error:  # noqa: BLE001 - the job does not need them
+                self._refusal = error
                 _LOGGER.warning("offsets were not committed, the next ones will be: %s", error)
+            else:
+                self._refusal = None
+                self._there |= wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from bisect import bisect_left
@@ -17,7 +18,7 @@ from sparkdrain.io.kafka.client import NO_TIME, Partition
 from sparkdrain.io.kafka.errors import KafkaDataLost
 from sparkdrain.io.kafka.positions import ends_of
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
-from sparkdrain.io.kafka.shared import acquire, release
+from sparkdrain.io.kafka.shared import acquire, borrow, release
 from sparkdrain.io.kafka.spans import NO_END, Element
 
 if TYPE_CHECKING:
@@ -192,6 +193,34 @@ class PartitionReader(beam.DoFn):
             lag.set(max(0, end - after))
 
 
+class CommitOffset:
+    """Commits the offset that comes next in a partition; it is the group's then.
+
+    Attributes:
+        ident: the partition: the newest offset counts.
+        data: all but the connection.
+    """
+
+    def __init__(self, wanted: Wanted, partition: Partition, offset: int) -> None:
+        self._wanted = wanted
+        self._partition = partition
+        self._offset = offset
+        self.ident = str(partition)
+        self.data = json.dumps([partition.topic, partition.number, offset])
+
+    def __call__(self) -> None:
+        """Begin; nobody waits for a broker in the midst of a job."""
+        borrow(self._wanted).commits.commit(self._partition, self._offset)
+
+    def settle(self, seconds: float) -> bool:
+        """Whether it is committed, after waiting for so long if need be.
+
+        Raises:
+            KafkaError: why it is not.
+        """
+        return borrow(self._wanted).commits.settle(self._partition, self._offset, seconds)
+
+
 def reader(
     wanted: Wanted,
     spans: SpansOf,
@@ -238,12 +267,17 @@ def reader(
             watermark: Any = estimator,
         ) -> Iterator[TimestampedValue]:
             partition = Partition(element[0], element[1])
-            commits, seen = self._shared.commits, -1
+            seen = -1
             for batch in self.read(element, tracker, watermark):
                 yield batch
                 seen = batch.value.offsets[-1]
             if seen >= 0:
-                finalizer.register(lambda: commits.commit(partition, seen + 1))
+                finalizer.register(CommitOffset(self._wanted, partition, seen + 1))
+
+        def acknowledgement(self, data: str) -> CommitOffset:
+            """The finalizer with that data, in another process."""
+            topic, number, offset = json.loads(data)
+            return CommitOffset(self._wanted, Partition(topic, number), offset)
 
     kind = ReadAndCommit if commit else ReadBounded if bounded else ReadUnbounded
     return kind(wanted, watermarks, skip_lost=skip_lost)

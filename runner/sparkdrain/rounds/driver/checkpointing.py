@@ -4,15 +4,20 @@ One checkpoint at a time. It covers the rounds that were committed when it was b
 tells all slots to keep that version of their state, and to upload it while rounds go on. When the
 last slot has said that its part is there, the checkpoint is published, while rounds go on too. From
 then on it is what a recovery goes back to, and what it covers counts as done to the outside.
+
+A job ends with two. The first one has all that it has done, and says that nothing is left but to
+tell the outside. Everybody is told then, and waited for. Only after that the second one, of the
+same state, says that the job is over; so whoever finds the first one tells the outside again.
 """
 
 from __future__ import annotations
 
+import enum
 import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
-from sparkdrain.errors import CheckpointFailed
+from sparkdrain.errors import CheckpointFailed, NotAcknowledged
 from sparkdrain.rounds.messages import Orders
 from sparkdrain.watermarks.frontier import BEGIN
 
@@ -28,9 +33,22 @@ _LOGGER = logging.getLogger(__name__)
 _POLL: Final = 100_000
 # How often a job that has nothing else to do looks whether a checkpoint is published.
 _POLL_PUBLISHING: Final = 10_000
+# How often, and how soon again, the outside is told at the end of a job before that is given up.
+_LAST_ATTEMPTS: Final = 3
+_LAST_PAUSE: Final = 1_000_000
 # An upload that takes longer than this many intervals, and than ten minutes, is given up.
 _PATIENCE_INTERVALS: Final = 10
 _PATIENCE: Final = 600_000_000
+
+
+class Phase(enum.Enum):
+    """How far a job is, according to a checkpoint; the value is what is written down."""
+
+    GOING_ON = "going on"
+    PUBLISHING = "publishing"
+    """Everything is done; the outside may not know of all of it."""
+    OVER = "over"
+    """Nothing is left to do, and everybody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +60,7 @@ class Cut:
         round: the last round that it covers.
         play: the place of the sources that the driver plays.
         drain: the request to drain the job, if there is one: its sources are cut here, or were.
-        is_over: nothing was left to do.
+        phase: how far the job is.
         reports: what each slot reported last.
         files: where the state of each slot is.
     """
@@ -50,7 +68,7 @@ class Cut:
     number: int
     round: int
     play: int
-    is_over: bool
+    phase: Phase
     drain: bytes | None
     reports: Mapping[Shard, RoundReport]
     files: Mapping[Shard, Uploaded]
@@ -93,7 +111,7 @@ class Checkpoints(Protocol):
         """Whether there is one."""
 
     def finish(self) -> None:
-        """Nothing is left to do: a last checkpoint is wanted, at once."""
+        """Nothing is left to do: the last checkpoints are wanted, at once."""
 
 
 class NoCheckpoints:
@@ -101,16 +119,33 @@ class NoCheckpoints:
 
     is_cut = True
 
+    def __init__(self) -> None:
+        self._unsettled: set[Shard] = set()
+        self._last: _LastWords | None = None
+
     def wake(self) -> int | None:
         """See ``Checkpoints``."""
+        return None if self._last is None or not self._unsettled else self._last.wake
 
     def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
         """See ``Checkpoints``."""
         del schedule, play, now
-        return Orders()
+        if self._last is None:
+            return Orders()
+        return Orders(levels=frozenset(level for level, _ in self._unsettled), last=True)
 
     def committed(self, reports: Sequence[RoundReport], now: int) -> None:
-        """See ``Checkpoints``."""
+        """See ``Checkpoints``.
+
+        Raises:
+            NotAcknowledged: at the end, the outside could not be told.
+        """
+        for report in reports:
+            self._unsettled.discard((report.level, report.slot))
+            if report.unsettled:
+                self._unsettled.add((report.level, report.slot))
+        if self._last is not None:
+            self._last.committed(reports, now)
 
     def hurry(self) -> None:
         """See ``Checkpoints``."""
@@ -120,6 +155,34 @@ class NoCheckpoints:
 
     def finish(self) -> None:
         """See ``Checkpoints``."""
+        self._last = _LastWords()
+
+
+@dataclass(slots=True)
+class _LastWords:
+    """The rounds in which the outside is told, and waited for."""
+
+    wake: int = BEGIN
+    attempts: int = 0
+
+    def committed(self, reports: Sequence[RoundReport], now: int) -> bool:
+        """Whether everybody has been told.
+
+        Raises:
+            NotAcknowledged: somebody could not be, too often.
+        """
+        complaints = [text for report in reports for text in report.complaints]
+        if not complaints:
+            return True
+        self.attempts += 1
+        if self.attempts == _LAST_ATTEMPTS:
+            message = (
+                "Everything is done, and what came out is out, but those who are to be told how "
+                f"far the job has come could not be: {'; '.join(complaints)}"
+            )
+            raise NotAcknowledged(message)
+        self.wake = now + _LAST_PAUSE
+        return False
 
 
 @dataclass(slots=True)
@@ -143,6 +206,7 @@ class Checkpointing:
         publication: makes a complete checkpoint the newest one.
         attempts: how many checkpoints may fail in a row before the job does.
         number: of the last checkpoint that was published, 0 if none was.
+        is_cut: that one says that the job is drained.
     """
 
     def __init__(
@@ -152,6 +216,7 @@ class Checkpointing:
         attempts: int = 3,
         *,
         number: int = 0,
+        is_cut: bool = False,
     ) -> None:
         self._interval = interval
         self._publication = publication
@@ -167,7 +232,10 @@ class Checkpointing:
         self._drain: bytes | None = None
         self._urgent = False
         # The number of the checkpoint that says so first.
-        self._cut: int | None = None
+        self._cut: int | None = number if is_cut else None
+        # The checkpoint that has everything, once it is there, and the rounds that follow it.
+        self._whole: Cut | None = None
+        self._last = _LastWords()
         # The newest checkpoint that all slots were told of, and that the running round tells.
         self._told = self._telling = number
         self._asking: int | None = None
@@ -177,6 +245,8 @@ class Checkpointing:
     def wake(self) -> int | None:
         """See ``Checkpoints``."""
         flight = self._flight
+        if self._whole is not None:
+            return self._last.wake
         if self._told < self.published:
             return BEGIN
         if flight is not None:
@@ -212,9 +282,9 @@ class Checkpointing:
             flight.asked = now
             levels = frozenset(level for level, _ in flight.waiting)
         self._telling = self.published
-        if self._told < self.published:
+        if self._told < self.published or self._whole is not None:
             levels = every
-        return Orders(self._asking, self.published, levels)
+        return Orders(self._asking, self.published, levels, last=self._whole is not None)
 
     def _begin(self, schedule: Schedule, play: int, now: int) -> None:
         self._number += 1
@@ -223,7 +293,8 @@ class Checkpointing:
         if self._drain is not None and self._cut is None:
             self._cut = self._number
         reports = {(report.level, report.slot): report for report in schedule.reports()}
-        cut = Cut(self._number, schedule.number, play, self._finishing, self._drain, reports, {})
+        phase = Phase.PUBLISHING if self._finishing else Phase.GOING_ON
+        cut = Cut(self._number, schedule.number, play, phase, self._drain, reports, {})
         self._flight = _Flight(cut, now, set(reports))
 
     def hurry(self) -> None:
@@ -234,7 +305,8 @@ class Checkpointing:
     def cut(self, drain: bytes) -> None:
         """See ``Checkpoints``."""
         self._drain = drain
-        self._urgent = self._dirty = True
+        if not self.is_cut:
+            self._urgent = self._dirty = True
 
     @property
     def is_cut(self) -> bool:
@@ -252,8 +324,13 @@ class Checkpointing:
 
         Raises:
             CheckpointFailed: too often in a row.
+            NotAcknowledged: at the end, the outside could not be told.
         """
         self._told = self._telling
+        if self._whole is not None:
+            if self._last.committed(reports, now):
+                self._conclude(self._whole, now)
+            return
         changed = any(report.prepared_bytes or report.sent for report in reports)
         self._dirty |= changed and not self._finishing
         flight = self._flight
@@ -275,7 +352,15 @@ class Checkpointing:
         flight.asked = now
         try:
             if self._publication.is_published():
-                self.published, self._flight, self._failures = flight.cut.number, None, 0
+                self._flight = None
+                match flight.cut.phase:
+                    case Phase.GOING_ON:
+                        self.published, self._failures = flight.cut.number, 0
+                    case Phase.PUBLISHING:
+                        # Failures go on to be counted: at the end, there may be no good ones more.
+                        self.published, self._whole = flight.cut.number, flight.cut
+                    case Phase.OVER:
+                        pass  # there is nobody to be told
         except CheckpointFailed as error:
             self._failed(flight, error)
 
@@ -293,10 +378,19 @@ class Checkpointing:
             flight.waiting.discard((report.level, report.slot))
         if not flight.waiting:
             flight.publishing = True
-            self._publication.publish(replace(flight.cut, files=flight.files))
+            flight.cut = replace(flight.cut, files=flight.files)
+            self._publication.publish(flight.cut)
         elif now - flight.since > max(_PATIENCE, _PATIENCE_INTERVALS * self._interval):
             message = f"{len(flight.waiting)} slots have not uploaded their state in time"
             raise CheckpointFailed(message)
+
+    def _conclude(self, whole: Cut, now: int) -> None:
+        self._number += 1
+        self._whole = None
+        over = replace(whole, number=self._number, phase=Phase.OVER)
+        self._flight = _Flight(over, now, set(), begun=True, publishing=True)
+        self._publication.publish(over)
+        self._look(now)
 
     def _failed(self, flight: _Flight, error: CheckpointFailed) -> None:
         self._flight = None

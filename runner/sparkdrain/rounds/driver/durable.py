@@ -18,6 +18,7 @@ from sparkdrain.checkpoints.publisher import Publisher
 from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointRefused
+from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.record import record_of, report_of
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class DurableJob:
             for (level, slot), report in sorted(cut.reports.items())
         )
         drain = None if cut.drain is None else cut.drain.decode()
-        driver = {"play": cut.play, "over": cut.is_over, "drain": drain}
+        driver = {"play": cut.play, "phase": cut.phase.value, "drain": drain}
         manifest = Manifest(
             self.paths.job_name,
             self.run_id,
@@ -187,5 +188,10 @@ def drain_of(manifest: Manifest) -> DrainNotification | None:
 
 
 def is_over(manifest: Manifest) -> bool:
-    """Whether the job had nothing left to do."""
-    return bool(json.loads(manifest.driver)["over"])
+    """Whether the job had nothing left to do, and everybody knew."""
+    return phase_of(manifest) is Phase.OVER
+
+
+def phase_of(manifest: Manifest) -> Phase:
+    """How far the job was."""
+    return Phase(json.loads(manifest.driver)["phase"])

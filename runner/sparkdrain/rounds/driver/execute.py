@@ -192,7 +192,7 @@ class _StreamingJob:
                 self.cancel,
                 self.settings.round_attempts,
                 teller.tell,
-                self._checkpoints(),
+                self._checkpoints(is_cut=taken is not None and drain_of(taken) is not None),
                 self.drain,
                 self.settings.drain_timer_repeats,
                 DrainWatch(self.drain, self.observer.draining),
@@ -231,11 +231,11 @@ class _StreamingJob:
             self.placement,
         )
 
-    def _checkpoints(self) -> Checkpoints:
+    def _checkpoints(self, *, is_cut: bool) -> Checkpoints:
         if self.durable is None:
             return NoCheckpoints()
         interval = 1000 * self.settings.checkpoint_ms
-        return Checkpointing(interval, self.durable, number=self.durable.number)
+        return Checkpointing(interval, self.durable, number=self.durable.number, is_cut=is_cut)
 
     def _counted(self, schedule: Schedule) -> Outcome:
         """What counts so far; of rounds that were undone nothing is left."""

@@ -142,6 +142,7 @@ class RoundLoop:
             DrainStuck: something is left that a drain cannot get out.
         """
         attention = Attention(self.cancel, self.drain)
+        self._listen()
         while not self._is_over():
             self._listen()
             wake = self.schedule.wake()

@@ -7,11 +7,12 @@ import random
 import time
 from dataclasses import astuple, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
 
+from sparkdrain.checkpoints.rescale import groups_of_slot
 from sparkdrain.drain.progress import Left
 from sparkdrain.errors import HostMissing
 from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
@@ -22,6 +23,7 @@ from sparkdrain.rounds.context import Context
 from sparkdrain.rounds.finalizers import Finalizers
 from sparkdrain.rounds.inputs import Turn
 from sparkdrain.rounds.inside import NOTHING
+from sparkdrain.rounds.kept_finalizers import KeptFinalizers
 from sparkdrain.rounds.keyed.state import state_maker
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.shard import RoundShard
@@ -40,6 +42,8 @@ from sparkdrain.watermarks.frontier import BEGIN, END, advanced
 from timers_state import Overlay, RoundStore
 
 _LOGGER = logging.getLogger(__name__)
+# How long the last round of a job waits for one of those who are told how far it has come.
+_SETTLE_SECONDS: Final = 10.0
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.rounds.inputs import Input
     from sparkdrain.rounds.inside import Inside
+    from sparkdrain.rounds.kept_finalizers import Row
     from sparkdrain.rounds.messages import Orders
     from sparkdrain.rounds.slots.uploads import SlotUploads
     from sparkdrain.shuffle.outbox import Layout, Partition
@@ -88,7 +93,10 @@ class RoundSlot:
         self._dirty = False
         self._uploads = uploads
         self.coverage = Coverage(restored=restored is not None)
-        self._finalizers = Finalizers(durable=uploads is not None)
+        groups = groups_of_slot(slot, layout.slots)
+        self._kept = KeptFinalizers(self.overlay, groups)
+        self._finalizers = Finalizers(None if uploads is None else self._kept)
+        self._takes_up = restored is not None
         components = beam_runner_api_pb2.Components()
         components.ParseFromString(plan.components)
         self._components = components
@@ -167,7 +175,7 @@ class RoundSlot:
         """
         began = self._clock()
         self._settle(header.committed)
-        self._follow(header.orders)
+        complaints = self._follow(header.orders)
         inside = self._inside() if header.orders.survey else []
         self._dirty = True
         attempt = random.SystemRandom().getrandbits(63)
@@ -197,7 +205,12 @@ class RoundSlot:
         outputs = self._outputs(header, turns)
         message = None if draining is None else draining.message(self._slot)
         self._outbox.end(self._told(outputs), message)
-        report = replace(self._report(header, inputs, outputs), left=self._left(inside))
+        report = replace(
+            self._report(header, inputs, outputs), left=self._left(inside), complaints=complaints
+        )
+        self._finalizers.registered(
+            header.number, [each for shard in self._shards for each in shard.take_finalizers()]
+        )
         prepared_bytes = self.overlay.prepare()
         report = replace(
             report,
@@ -226,6 +239,7 @@ class RoundSlot:
             raise HostMissing(message)
         elif self._dirty:
             self.overlay.rollback()
+            self._finalizers.undone()
             self._close_shards()
             self._build([shard.counted for shard in self._shards])
         self._dropped = 0
@@ -234,6 +248,7 @@ class RoundSlot:
 
     def _commit(self) -> None:
         self.overlay.commit()
+        self._finalizers.committed()
         for shard in self._shards:
             shard.commit()
             for _, input_ in shard.inputs:
@@ -242,17 +257,32 @@ class RoundSlot:
         self._dropped_before += self._dropped
         self._committed = self._prepared
 
-    def _follow(self, orders: Orders) -> None:
-        """What is committed is to be kept, or is safe; between rounds."""
+    def _follow(self, orders: Orders) -> tuple[str, ...]:
+        """What is committed is to be kept, or is safe; between rounds.
+
+        Returns:
+            What could not be told to the outside, if that was waited for.
+        """
+        if self._takes_up:
+            self._takes_up = False
+            self._finalizers.restored(self._left_over())
         self._finalizers.published(orders.published)
         self.coverage.published(orders.published)
-        if self._uploads is None:
-            return
-        if orders.checkpoint is not None:
+        if self._uploads is not None and orders.checkpoint is not None:
             self._finalizers.covered(orders.checkpoint)
             ends = {input_.state_id: input_.end for input_ in self._stable_inputs()}
             self.coverage.begun(orders.checkpoint, ends)
             self._uploads.begin(orders.checkpoint, self._snapshot)
+        return tuple(self._finalizers.settle(_SETTLE_SECONDS)) if orders.last else ()
+
+    def _left_over(self) -> list[tuple[Row, str, Callable[[], object]]]:
+        """Finalizers that a life before this one has not run, or not to their end."""
+        owners = {str(id_): shard for shard in self._shards for id_, _ in shard.stage.transforms}
+
+        def remake(transform: str, data: str) -> Callable[[], object]:
+            return owners[transform].acknowledgement(transform, data)
+
+        return list(self._kept.restored(remake))
 
     def _stable_inputs(self) -> list[StableInput]:
         return [input_ for input_ in self.inputs() if isinstance(input_, StableInput)]
@@ -357,6 +387,7 @@ class RoundSlot:
             self._dropped_before + self._dropped,
             tuple(hold for shard in self._shards for hold in shard.holds() if hold[2] < END),
             uploaded=None if self._uploads is None else self._uploads.ended(),
+            unsettled=self._finalizers.unsettled,
             waits=any(input_.waits for input_ in self._stable_inputs()),
             drained=() if self._draining is None else self._draining.drained,
             refused=() if self._draining is None else self._refused(),

@@ -1,0 +1,180 @@
+"""Law of the end: whoever is told how far a job has come knows all of it when the job is over.
+
+Whenever the job dies, also between its last checkpoint and the moment in which that is told.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import tempfile
+from typing import ClassVar
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.utils.timestamp import Duration
+from hypothesis import Phase, example, given, settings
+from hypothesis import strategies as st
+from test_checkpoints import AtOnce, Endless, Job
+
+from sparkdrain.errors import NotAcknowledged
+from sparkdrain.rounds.slots import open_slot
+from tests.support.drained import request
+from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from tests.support.random_pipelines import count
+from tests.support.restrictions import LeapingClock
+
+
+@pytest.fixture(autouse=True)
+def _uploads_at_once(monkeypatch) -> None:
+    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+
+
+class Outside:
+    """What outlives all processes, and what is on its way there from the present ones."""
+
+    offsets: ClassVar[dict] = {}
+    seen: ClassVar[set] = set()
+    on_the_way: ClassVar[dict] = {}
+    is_away: ClassVar[bool] = False
+
+    @classmethod
+    def forget(cls) -> None:
+        for known in (cls.offsets, cls.seen, cls.on_the_way):
+            known.clear()
+
+
+class Told:
+    """Takes its time; what is on its way is lost with the process."""
+
+    def __init__(self, ident, offset) -> None:
+        self.ident, self.offset = ident, offset
+        self.data = json.dumps([ident, offset])
+
+    def __call__(self) -> None:
+        Outside.on_the_way[self.ident] = self.offset
+
+    def settle(self, seconds) -> bool:
+        if Outside.is_away:
+            message = "nobody there"
+            raise ConnectionError(message)
+        if seconds and self.ident in Outside.on_the_way:
+            Outside.offsets[self.ident] = Outside.on_the_way.pop(self.ident)
+        return Outside.offsets.get(self.ident, -1) >= self.offset
+
+
+def see(number) -> None:
+    Outside.seen.add(number)
+
+
+class Read(beam.DoFn):
+    """Three numbers a bundle; tells where it is, and of each number by itself."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element,
+        finalizer=beam.DoFn.BundleFinalizerParam,
+        tracker=beam.DoFn.RestrictionParam(Endless()),
+    ):
+        first = number = tracker.current_restriction().start
+        while number < first + 3 and tracker.try_claim(number):
+            yield number
+            finalizer.register(functools.partial(see, number))
+            number += 1
+        if number > first:
+            finalizer.register(Told(str(element[0]), number))
+        if number == first + 3:
+            tracker.defer_remainder(Duration(1))
+
+    def acknowledgement(self, data):
+        return Told(*json.loads(data))
+
+
+def plan():
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    read = pipeline | beam.Create([(0, 10**9), (1000, 10**9)]) | beam.ParDo(Read())
+    _ = read | beam.Map(lambda number: (number,)) | "Count" >> beam.Map(count)
+    return plan_of(pipeline)
+
+
+def check(made) -> None:
+    """Those outside know exactly what has been made."""
+    numbers = {json.loads(row)[0] for row in made}
+    assert set(made.values()) <= {1}
+    assert Outside.seen == numbers
+    ends = {"0": [n for n in numbers if n < 1000], "1000": [n for n in numbers if n >= 1000]}
+    assert Outside.offsets == {ident: max(own) + 1 for ident, own in ends.items() if own}
+
+
+@settings(max_examples=15, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
+@given(st.integers(1, 9), st.lists(st.integers(0, 40), max_size=4))
+@example(3, [])
+def test_when_a_drained_job_is_over_the_outside_knows_all_of_it(drain_after, lives) -> None:
+    folder = tempfile.mkdtemp(prefix="checkpoints-")
+    job = Job(plan(), folder, 2, drain_after, LeapingClock())
+    Outside.forget()
+    try:
+        for steps in [*lives, None]:
+            Outside.on_the_way.clear()  # with the process
+            made = job.live(steps)
+            if made is not None:
+                break
+    finally:
+        shutil.rmtree(folder)
+    check(made)
+
+
+def test_who_dies_between_its_last_checkpoint_and_telling_the_outside_tells_it_later() -> None:
+    """At every step of the end, one after the other."""
+    died = 0
+    for steps in range(60):
+        folder = tempfile.mkdtemp(prefix="checkpoints-")
+        job = Job(plan(), folder, 1, 2, LeapingClock())
+        Outside.forget()
+        try:
+            made = job.live(steps)
+            if made is None:
+                died += 1
+                Outside.on_the_way.clear()
+                made = job.live(None)
+        finally:
+            shutil.rmtree(folder)
+        check(made)
+        if died <= steps:
+            break
+    assert 10 < died < 60
+
+
+@pytest.mark.parametrize("is_durable", [True, False])
+def test_a_drained_job_fails_if_the_outside_cannot_be_told(is_durable, monkeypatch) -> None:
+    folder = tempfile.mkdtemp(prefix="checkpoints-")
+    Outside.forget()
+    monkeypatch.setattr(Outside, "is_away", True)
+    try:
+        if is_durable:
+            job = Job(plan(), folder, 1, 2, LeapingClock())
+            with pytest.raises(NotAcknowledged, match=r"0: ConnectionError\('nobody there'\)"):
+                job.live(None)
+            monkeypatch.setattr(Outside, "is_away", False)
+            check(job.live(None))
+            return
+        rounds = InMemoryRounds(plan(), 1, clock=LeapingClock())
+        tell = rounds.loop.tell
+
+        def look(schedule, reports) -> None:
+            tell(schedule, reports)
+            if schedule.number == 2:
+                request(rounds)
+
+        rounds.loop.tell = look
+        rounds.loop.drain = None
+        try:
+            with pytest.raises(NotAcknowledged, match="nobody there"):
+                rounds.run_to_end()
+        finally:
+            rounds.close()
+    finally:
+        shutil.rmtree(folder)
