@@ -21,6 +21,12 @@ _PORT: Final = re.compile(r":\d+$")
 _NONE_SECONDS: Final = 30.0
 _QUIET_SECONDS: Final = (1.0, 15.0)
 _LOOK_SECONDS: Final = 0.1
+_HAZARDS: Final = {
+    "spark.dynamicAllocation.enabled": (
+        "take executors away that are idle, and with them the state of their slots"
+    ),
+    "spark.speculation": "run slow tasks twice, which a slot with state takes for a lost round",
+}
 
 
 def executors(context: SparkContext) -> list[Executor]:
@@ -46,6 +52,17 @@ def await_executors(
         if left <= 0:
             return
         cancel.wait(min(left, _LOOK_SECONDS))
+
+
+def hazards(context: SparkContext) -> list[str]:
+    """What the session is set to do that a job whose processes have state cannot take, in words."""
+    conf = context.getConf()
+    return [
+        f"Spark is set to {what}: set {name}=false for streaming jobs, with --spark_conf or where "
+        "the session is made."
+        for name, what in _HAZARDS.items()
+        if not is_local(context) and conf.get(name, "false") == "true"
+    ]
 
 
 def patience(

@@ -28,7 +28,7 @@ from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.cluster import is_usable, spark_context
 from sparkdrain.stages.execute import Outcome
-from sparkdrain.stages.executors import await_executors
+from sparkdrain.stages.executors import await_executors, hazards
 from sparkdrain.stages.task import TaskOptions
 from sparkdrain.stages.workers import job_context
 
@@ -84,6 +84,8 @@ def execute(
     context, preparation = job_context(
         spark_context(settings), pipeline_options, artifacts, streaming=True
     )
+    for hazard in hazards(context):
+        observer.message(_WARNING, hazard)
     await_executors(context, cancel)
     slots = settings.slots or context.defaultParallelism
     run_id = f"{job_id}/{next(_RUNS)}"

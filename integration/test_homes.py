@@ -1,0 +1,87 @@
+"""A slot whose executor is killed gets a new home, and its tasks run there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import apache_beam as beam
+import psutil
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.internal.cloudpickle import cloudpickle
+from apache_beam.metrics import Metrics
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.userstate import CombiningValueStateSpec
+
+from sparkdrain.hosts.executor import named_in
+from sparkdrain.rounds.driver.placement import AT_HOME, AWAY
+
+pytestmark = pytest.mark.spark
+
+# As in a main program: executors cannot import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+IMPULSES, EVERY, KEYS = 600, 0.05, 8
+PATIENCE_SECONDS = 120.0
+FLAGS = (
+    "--slots=4",
+    "--job_name=homes",
+    "--checkpoint_ms=500",
+    # Spark would wait 15 s for a dead executor to come back.
+    "--spark_conf=spark.shuffle.io.maxRetries=1",
+    "--spark_conf=spark.shuffle.io.retryWait=1s",
+)
+
+
+class Count(beam.DoFn):
+    """Counts the elements of each key, and those of all keys by the host that has them."""
+
+    COUNT = CombiningValueStateSpec("count", VarIntCoder(), sum)
+
+    def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+        count.add(1)
+        Metrics.counter("hosts", os.environ["SPARK_LOCAL_IP"]).inc()
+        Metrics.distribution("live", "counts").update(count.read())
+
+
+def executors() -> dict[str, list[psutil.Process]]:
+    found: dict[str, list[psutil.Process]] = {}
+    for process in psutil.process_iter(["cmdline"]):
+        executor = named_in(process.info["cmdline"] or [])
+        if executor is not None:
+            found.setdefault(executor.host, []).append(process)
+    return found
+
+
+def test_a_slot_whose_executor_is_killed_gets_a_new_home(on, cluster, tmp_path):
+    begin = time.time()
+    pipeline = on(cluster.url, f"--checkpoint_dir={tmp_path}", *FLAGS)
+    _ = (
+        pipeline
+        | PeriodicImpulse(begin, begin + IMPULSES * EVERY, EVERY)
+        | beam.Map(lambda now: (round((now - begin) / EVERY) % KEYS, now)).with_output_types(
+            tuple[int, float]
+        )
+        | beam.ParDo(Count())
+    )
+    result = pipeline.run()
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not list(tmp_path.glob("homes/manifests/*.manifest")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    doomed = executors()[cluster.hosts[1]]
+    for process in doomed:
+        os.kill(process.pid, signal.SIGKILL)
+    result.wait_until_finish()
+    found = result.metrics().query()
+    counters = {(c.key.metric.namespace, c.key.metric.name): c.committed for c in found["counters"]}
+    (counts,) = [c for c in found["distributions"] if c.key.metric.name == "counts"]
+    each = IMPULSES // KEYS
+    assert counts.committed.max == each
+    assert counts.committed.sum == KEYS * each * (each + 1) // 2
+    assert sum(count for (name, _), count in counters.items() if name == "hosts") == IMPULSES
+    at_home, away = (counters["sparkdrain", name] for name in (AT_HOME, AWAY))
+    assert away <= 0.05 * at_home, (at_home, away)
