@@ -480,6 +480,17 @@ _CLUSTER = (
         "a_pipeline_gives_the_same_results_on_a_cluster_as_on_this_machine",
     ),
     _row(
+        "Nexmark's queries on two hosts, in batch and streaming mode",
+        "integration/test_nexmark: two_hosts_give_in_batch_mode_what_one_machine_does "
+        "two_hosts_give_in_streaming_mode_what_one_machine_does_and_slots_stay_at_home",
+    ),
+    _row(
+        "Slots of a stream spread evenly; their tasks run where their state is",
+        "integration/test_homes: a_slot_whose_executor_is_killed_gets_a_new_home",
+        "integration/test_nexmark: "
+        "two_hosts_give_in_streaming_mode_what_one_machine_does_and_slots_stay_at_home",
+    ),
+    _row(
         "An executor that is killed costs time, not results",
         "integration/test_killed_executor: killed_while_a_level_is_being_written "
         "killed_when_a_level_has_ended_and_the_next_one_reads_it",
