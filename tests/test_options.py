@@ -121,6 +121,18 @@ def test_flags_arrive_in_the_settings():
     )
 
 
+def test_requests_to_drain_are_as_durable_as_the_state_where_that_can_be(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    beside = Address("file", f"{tmp_path}/kept/@runs")
+    assert settings(f"--checkpoint_dir={tmp_path}/kept").metadata_store == beside
+    assert settings(f"--checkpoint_dir=file://{tmp_path}/kept").metadata_store == beside
+    assert settings("--checkpoint_dir=kept").metadata_store == beside
+    memory = Address("memory", "")
+    assert settings().metadata_store == memory
+    assert settings("--checkpoint_dir=gs://bucket/state").metadata_store == memory
+    assert settings("--checkpoint_dir=x", "--metadata_store=memory:").metadata_store == memory
+
+
 def test_options_from_code_count_like_flags():
     assert settings(slots=3, spark_conf=["spark.a=1"]).slots == 3
     options = PipelineOptions([])

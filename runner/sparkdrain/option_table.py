@@ -207,8 +207,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="metadata_store",
         kind="str",
-        default="memory:",
-        unit="memory:, memory:NAME, file:/path or rocksdb:/path",
+        default="auto",
+        unit="auto, memory:, memory:NAME, file:/path or rocksdb:/path; auto = file: in "
+        "--checkpoint_dir if that is a path of this machine, else memory:",
         summary="Where runs are listed and requests to drain are written and looked for",
         why="file: lets any process drain the job, and keeps a request if the driver is lost.",
         group="drain",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from sparkdrain.coordination.address import Address, parse
+from sparkdrain.coordination.address import AUTO, Address, beside, parse
 from sparkdrain.errors import BadOption
 from sparkdrain.option_table import OPTIONS, Option
 from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_up
@@ -120,7 +120,8 @@ class Settings:
         values = {option.name: _checked(option, getattr(view, option.name)) for option in OPTIONS}
         values["compiled_stages"] = values["compiled_stages"] == "on"
         values["drain"] = values["drain"] == "on"
-        values["metadata_store"] = parse(values["metadata_store"])
+        store, checkpoint_dir = values["metadata_store"], values["checkpoint_dir"]
+        values["metadata_store"] = beside(checkpoint_dir) if store == AUTO else parse(store)
         master = given_master(options)
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):
             master = DEFAULT_MASTER

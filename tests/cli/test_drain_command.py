@@ -198,7 +198,9 @@ def test_a_run_can_be_told_to_drain_before_it_starts_and_that_can_be_withdrawn(
         (("x", "--metadata_store=memory:"), "is inside of the process that runs the job"),
         (("x", "--metadata_store=file:/nowhere/at/all"), "There is no metadata store in /nowhere"),
         (("x", "--metadata_store=files:/x"), "Did you mean file:/x?"),
-        (("x", "--job_endpoint=y:1", "--ahead"), "give --metadata_store instead"),
+        (("x", "--checkpoint_dir=gs://x/y"), "is inside of the process that runs the job"),
+        (("x", "--checkpoint_dir=/nowhere"), "There is no metadata store in /nowhere/@runs"),
+        (("x", "--job_endpoint=y:1", "--ahead"), "give --metadata_store or --checkpoint_dir"),
         ((" ", "--metadata_store=file:/x", "--ahead"), "JOB is blank"),
     ],
 )
@@ -219,7 +221,7 @@ def test_where_the_job_is_must_be_said(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["drain", "wc"])
     assert caught.value.code == 2
-    assert "--job_endpoint --metadata_store is required" in capsys.readouterr().err
+    assert "--job_endpoint --metadata_store --checkpoint_dir is required" in capsys.readouterr().err
 
 
 def test_it_is_a_command_of_its_own(python, address):
@@ -234,3 +236,13 @@ def test_a_request_is_withdrawn_by_the_name_of_the_job_too(start, store, address
     assert records.read(store, pytest.fail) == [notification]
     assert cli("wc", "--metadata_store", address, "--withdraw")[0] == 0
     assert records.read(store, pytest.fail) == []
+
+
+def test_a_job_that_was_given_no_store_is_found_beside_its_checkpoints(start, tmp_path):
+    kept = str(tmp_path / "checkpoints")
+    job, server = start(
+        until_drained, metadata_store="auto", checkpoint_dir=kept, drain_poll_ms="5"
+    )
+    code, said = cli("wc", "--checkpoint_dir", kept)
+    assert (code, said.splitlines()[-1]) == (0, f"The run {job} is DRAINED.")
+    assert server.service.jobs()[0].wait(30)

@@ -71,12 +71,12 @@ class Time:
         return lambda: None
 
 
-def exceeded(limits: Limits, until: float = 100) -> list:
+def exceeded(limits: Limits, until: float = 100, taken: float = 0.0) -> list:
     time, heard = Time(until), []
     deadline = Deadline(
         limits, lambda verdict, taken: heard.append((verdict, taken)), time, time, time.start_thread
     )
-    deadline.start()
+    deadline.start(taken)
     for watch in time.watches:
         watch()
     deadline.stop()
@@ -96,6 +96,11 @@ def test_with_the_policy_to_wait_it_is_told_again_and_again():
 
 def test_a_drain_that_ends_in_time_is_not_told_of():
     assert exceeded(Limits.of(0, 0, 5000, "fail"), until=4.9) == []
+
+
+def test_what_it_has_taken_in_lives_before_this_one_counts():
+    assert exceeded(Limits.of(0, 0, 5000, "fail"), until=4, taken=3) == [(Verdict.FAIL, 5.0)]
+    assert exceeded(Limits.of(0, 0, 5000, "fail"), taken=9) == [(Verdict.FAIL, 9.0)]
 
 
 def test_limits_of_other_kinds_do_not_end_a_drain():

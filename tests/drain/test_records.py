@@ -10,6 +10,7 @@ from sparkdrain.drain.records import (
     clean_up,
     clean_up_all,
     first_for,
+    first_heard,
     read,
     write,
 )
@@ -54,6 +55,20 @@ def test_cleaning_up_removes_those_of_the_run_and_of_no_other(store):
     assert clean_up(store, "mine") == 2
     assert clean_up(store, "mine") == 0
     assert set(store.all(NAMESPACE)) == {str(OTHER.id), "junk"}
+
+
+def test_when_a_notification_was_heard_first_is_remembered_until_it_is_cleaned_up(store):
+    mine, other = DrainNotification.create("mine", 1), DrainNotification.create("other", 2)
+    for notification in (mine, other):
+        write(store, notification)
+        assert first_heard(store, notification, 10) == 10
+    assert first_heard(store, mine, 25) == 10
+    assert first_heard(store, mine, 5) == 5, "a clock that was set back"
+    clean_up(store, "mine")
+    assert first_heard(store, mine, 30) == 30
+    assert first_heard(store, other, 30) == 10
+    clean_up_all(store)
+    assert first_heard(store, other, 40) == 40
 
 
 def test_cleaning_up_all_removes_those_of_every_run_and_what_nobody_can_read(store):

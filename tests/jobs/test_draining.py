@@ -496,6 +496,17 @@ def test_a_drain_that_takes_too_long_ends_as_the_policy_says_and_the_request_sta
     assert len(records.read(store, pytest.fail)) == 1
 
 
+def test_the_limit_goes_on_to_count_when_a_run_is_taken_up_again(client, store, address):
+    """The driver that heard of the request an hour ago was killed."""
+    asked = DrainNotification.create("mine", 1)
+    records.write(store, asked)
+    records.first_heard(store, asked, time.time_ns() // 1000 - 3600 * 10**6)
+    jobs = client(FakeEngine(Stopping()))
+    job = jobs.start(metadata_store=address, run_id="mine", drain_limit_ms="3000000")
+    assert jobs.path(job)[-1] == "FAILED"
+    assert "has been draining for 3600." in jobs.texts(job)
+
+
 def test_with_the_policy_to_wait_a_drain_is_told_of_and_goes_on(client):
     behave = Stopping()
     jobs = client(FakeEngine(behave))

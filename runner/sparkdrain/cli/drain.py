@@ -27,15 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What can be said."""
     parser.epilog = EPILOG
     parser.add_argument("job", metavar="JOB", help="a job id, a run id, or the name of a job")
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument(
-        "--job_endpoint", metavar="HOST:PORT", help="the job service that the job was submitted to"
-    )
-    where.add_argument(
-        "--metadata_store",
-        metavar="STORE",
-        help="the job's own --metadata_store, as file:/path or rocksdb:/path",
-    )
+    add_places(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--dry-run", action="store_true", help="only tell what a drain would find inside"
@@ -52,6 +44,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--no-wait", action="store_true", help="ask, and do not wait for the end of the job"
+    )
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """Where jobs are looked for."""
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "--job_endpoint", metavar="HOST:PORT", help="the job service that the job was submitted to"
+    )
+    where.add_argument(
+        "--metadata_store",
+        metavar="STORE",
+        help="the job's own --metadata_store, as file:/path or rocksdb:/path",
+    )
+    where.add_argument(
+        "--checkpoint_dir",
+        metavar="DIRECTORY",
+        help="the job's own --checkpoint_dir, if that is a directory of this machine and the job "
+        "was given no --metadata_store",
     )
 
 
@@ -74,7 +85,10 @@ def drain(arguments: argparse.Namespace, console: Console | None = None) -> int:
 
 def _by_service(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.ahead or arguments.withdraw:
-        message = "--ahead and --withdraw write to a store: give --metadata_store instead."
+        message = (
+            "--ahead and --withdraw write to a store: give --metadata_store or --checkpoint_dir "
+            "instead."
+        )
         raise BadOption(message)
     with drain_by_service.connected(arguments.job_endpoint) as service:
         job_id = drain_by_service.find(service, arguments.job)
@@ -90,7 +104,8 @@ def _by_service(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _by_store(arguments: argparse.Namespace, console: Console) -> int:
-    with drain_by_store.opened(arguments.metadata_store, new=arguments.ahead) as store:
+    address = drain_by_store.address_of(arguments.metadata_store, arguments.checkpoint_dir)
+    with drain_by_store.opened(address, new=arguments.ahead) as store:
         if arguments.withdraw:
             count = drain_by_store.withdraw(store, arguments.job)
             console.print(f"Removed {count} requests for the run {escape(arguments.job)}.")

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.cli import drain_by_service
-from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.address import beside, parse
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
@@ -15,27 +15,40 @@ from sparkdrain.errors import BadOption
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sparkdrain.coordination.address import Address
     from sparkdrain.coordination.metadata import MetadataStore
 
 _EVERY_SECONDS: Final = 0.5
 
 
-@contextlib.contextmanager
-def opened(text: str, *, new: bool) -> Iterator[MetadataStore]:
-    """The store at that address.
-
-    Args:
-        text: the address.
-        new: whether it may be begun, if it is not there.
+def address_of(metadata_store: str | None, checkpoint_dir: str | None) -> Address:
+    """The store of a run that was given one of these.
 
     Raises:
         BadOption: there can be no run of another process in it, or there is no such store.
+    """
+    if metadata_store is not None:
+        address, given = parse(metadata_store), f"--metadata_store={metadata_store}"
+    else:
+        address, given = beside(checkpoint_dir or ""), f"--checkpoint_dir={checkpoint_dir}"
+    if address.kind == "memory":
+        message = f"What {given} names is inside of the process that runs the job: ask there."
+        raise BadOption(message)
+    return address
+
+
+@contextlib.contextmanager
+def opened(address: Address, *, new: bool) -> Iterator[MetadataStore]:
+    """The store at that address.
+
+    Args:
+        address: of the store.
+        new: whether it may be begun, if it is not there.
+
+    Raises:
+        BadOption: there is no such store.
         BadSetup: it cannot be opened.
     """
-    address = parse(text)
-    if address.kind == "memory":
-        message = f"--metadata_store={text} is inside of the process that runs the job."
-        raise BadOption(message)
     if not new and not address.path.is_dir():
         message = f"There is no metadata store in {address.place}."
         raise BadOption(message)

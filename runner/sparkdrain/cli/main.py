@@ -40,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="end a streaming job with nothing lost and nothing left inside",
         description="Ask a job to stop reading, to let out all that it has read, and to end.",
     )
+    listed = commands.add_parser(
+        "jobs",
+        help="list jobs and runs with their states",
+        description="List the jobs of a job service, or the runs that a metadata store knows.",
+    )
     # What is asked of these needs Beam, which takes a second to import.
     match (arguments if arguments is not None else sys.argv[1:])[:1]:
         case ["checkpoints"]:
@@ -47,6 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             add_arguments(kept)
             return checkpoints(parser.parse_args(arguments))
+        case ["jobs"]:
+            from sparkdrain.cli import jobs  # noqa: PLC0415
+
+            jobs.add_arguments(listed)
+            return jobs.jobs(parser.parse_args(arguments))
         case ["drain"]:
             from sparkdrain.cli import drain  # noqa: PLC0415
 

@@ -12,6 +12,8 @@ from sparkdrain.errors import BadOption
 Kind = Literal["memory", "file", "rocksdb"]
 
 KINDS: Final = get_args(Kind)
+AUTO: Final = "auto"
+"""The store that fits the job's checkpoints, see ``beside``."""
 FORMS: Final = "memory:, memory:NAME, file:/absolute/path or rocksdb:/absolute/path"
 
 
@@ -31,6 +33,19 @@ class Address:
     def path(self) -> Path:
         """Where a store on disk is."""
         return Path(self.place)
+
+
+def beside(checkpoints: str) -> Address:
+    """The store of a job that names none: as durable as its state, where that can be.
+
+    Args:
+        checkpoints: where its checkpoints go. If that is a directory of this machine, the store is
+            in there, under a name that no job's folder has; all jobs share it.
+    """
+    path = checkpoints.removeprefix("file://")
+    if not path or "://" in path:
+        return Address("memory", "")
+    return Address("file", str(Path(path).absolute() / "@runs"))
 
 
 def parse(text: str) -> Address:

@@ -43,10 +43,14 @@ class Deadline:
         self._join: Callable[[], None] = _no_thread
         self._began = 0.0
 
-    def start(self) -> None:
-        """The drain begins now."""
+    def start(self, taken: float = 0.0) -> None:
+        """The drain goes on from now.
+
+        Args:
+            taken: seconds that it took in lives of the job before this one.
+        """
         if self._limits.drain is not None:
-            self._began = self._clock()
+            self._began = self._clock() - taken
             self._join = self._start_thread(self._watch)
 
     def stop(self) -> None:

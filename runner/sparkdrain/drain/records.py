@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from sparkdrain.coordination.metadata import MetadataStore
 
 NAMESPACE: Final = "sparkdrain-drain-v1"
+HEARD: Final = "sparkdrain-drain-heard-v1"
+"""When the engine heard of a notification first, by its id: microseconds since 1970, as text."""
 
 Unreadable = CorruptRecord | UnreadableNotification
 
@@ -61,6 +63,21 @@ def first_for(run_id: str, notifications: Iterable[DrainNotification]) -> DrainN
     return min((each for each in notifications if each.run_id == run_id), key=_age, default=None)
 
 
+def first_heard(store: MetadataStore, notification: DrainNotification, now: int) -> int:
+    """When a run heard of its notification first, in this life of it or another: now, if ever.
+
+    Raises:
+        StoreDown: the store cannot be used now.
+    """
+    key = str(notification.id)
+    known = store.get(HEARD, key)
+    if known is not None and known.isdigit():
+        return min(int(known), now)
+    store.put(HEARD, key, str(now).encode())
+    store.flush()
+    return now
+
+
 def clean_up(store: MetadataStore, run_id: str) -> int:
     """Remove the notifications of one run; those of others stay, and those that nobody can read.
 
@@ -70,6 +87,7 @@ def clean_up(store: MetadataStore, run_id: str) -> int:
     own = [each for each in read(store, _ignore) if each.run_id == run_id]
     for notification in own:
         store.remove(NAMESPACE, str(notification.id))
+        store.remove(HEARD, str(notification.id))
     store.flush()
     return len(own)
 
@@ -83,6 +101,8 @@ def clean_up_all(store: MetadataStore) -> int:
     keys = list(store.all(NAMESPACE, _ignore))
     for key in keys:
         store.remove(NAMESPACE, key)
+    for key in store.all(HEARD, _ignore):
+        store.remove(HEARD, key)
     store.flush()
     return len(keys)
 

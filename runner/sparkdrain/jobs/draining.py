@@ -195,10 +195,19 @@ class JobDrain:
         )
         self._job.message(_M.JOB_MESSAGE_BASIC, text)
         self._job.drain_began()
-        self._deadline.start()
+        self._deadline.start(self._taken(notification))
         with self._lock, self._warning("told it that the run drains"):
             if self._open is not None:
                 runs.tell(self._open.store, self.run_id, "DRAINING")
+
+    def _taken(self, notification: DrainNotification) -> float:
+        """For how many seconds the run drains already, in lives before this one."""
+        now = self._now()
+        heard = now
+        with self._lock, self._warning("told it when the drain began"):
+            if self._open is not None:
+                heard = records.first_heard(self._open.store, notification, now)
+        return (now - heard) / 1e6
 
     def _exceeded(self, verdict: Verdict, taken: float) -> None:
         text = self._limits.told(Kind.DRAIN, f"The run {self.run_id!r}", taken)

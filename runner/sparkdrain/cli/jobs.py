@@ -1,0 +1,73 @@
+"""``sparkdrain jobs``: which jobs there are, and how they are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import grpc
+from apache_beam.portability.api import beam_job_api_pb2
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sparkdrain.cli import drain_by_service, drain_by_store
+from sparkdrain.cli.drain import add_places
+from sparkdrain.drain import records, runs
+from sparkdrain.errors import SparkDrainError
+from sparkdrain.jobs.states import name
+
+if TYPE_CHECKING:
+    import argparse
+
+    from sparkdrain.drain.notification import DrainNotification
+    from sparkdrain.drain.runs import Run
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What can be said."""
+    add_places(parser)
+
+
+def jobs(arguments: argparse.Namespace, console: Console | None = None) -> int:
+    """Print a table, the newest first; 0 if it could be made."""
+    console = console or Console()
+    try:
+        if arguments.job_endpoint:
+            with drain_by_service.connected(arguments.job_endpoint) as service:
+                infos = service.GetJobs(beam_job_api_pb2.GetJobsRequest()).job_info
+            table = Table("job", "name", "state")
+            for info in reversed(infos):
+                table.add_row(escape(info.job_id), escape(info.job_name), name(info.state))
+        else:
+            table = _of_store(arguments)
+    except SparkDrainError as error:
+        console.print(f"[red]{escape(str(error))}")
+        return 1
+    except grpc.RpcError as error:
+        console.print(f"[red]The job service does not answer: {escape(str(error.details()))}")
+        return 1
+    console.print(table if table.row_count else "There are no jobs.")
+    return 0
+
+
+def _of_store(arguments: argparse.Namespace) -> Table:
+    address = drain_by_store.address_of(arguments.metadata_store, arguments.checkpoint_dir)
+    table = Table("run", "name", "state", "began", "asked to drain", "can be drained")
+    with drain_by_store.opened(address, new=False) as store:
+        asked = records.read(store, lambda error: None)
+        for run in runs.known(store):
+            table.add_row(*_row(run, records.first_for(run.run_id, asked)))
+    return table
+
+
+def _row(run: Run, asked: DrainNotification | None) -> list[str]:
+    began = datetime.fromtimestamp(run.began / 1e6, UTC)
+    return [
+        escape(run.run_id),
+        escape(run.job_name),
+        run.state,
+        f"{began:%Y-%m-%d %H:%M:%S} UTC",
+        "" if asked is None else f"{asked.time:%Y-%m-%d %H:%M:%S} UTC",
+        "yes" if run.drain else "no",
+    ]

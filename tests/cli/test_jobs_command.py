@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import argparse
+import io
+
+import pytest
+from rich.console import Console
+
+from sparkdrain.cli import jobs
+from sparkdrain.cli.main import main
+from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.stores import STORES
+from sparkdrain.drain import runs
+from sparkdrain.drain.runs import Run
+
+
+def cli(*arguments: str) -> tuple[int, str]:
+    parser = argparse.ArgumentParser()
+    jobs.add_arguments(parser)
+    written = io.StringIO()
+    code = jobs.jobs(parser.parse_args(arguments), Console(file=written, width=200))
+    return code, written.getvalue()
+
+
+@pytest.fixture
+def address(tmp_path):
+    return f"file:{tmp_path}/@runs"
+
+
+@pytest.fixture
+def store(address):
+    handle = STORES.open(parse(address))
+    yield handle
+    handle.close()
+
+
+def test_runs_of_a_store_are_listed_the_newest_first_with_who_was_asked_to_drain(
+    store, address, tmp_path
+):
+    hour = 3600 * 10**6
+    runs.begin(store, Run("old", "old", "wc", "", "RUNNING", drain=True, began=hour))
+    runs.tell(store, "old", "DRAINED")
+    runs.begin(store, Run("new", "new", "wc", "", "RUNNING", drain=True, began=2 * hour))
+    runs.begin(store, Run("deaf", "deaf", "x", "", "RUNNING", drain=False, began=0))
+    runs.request(store, "new", 3 * hour)
+    for where in (("--metadata_store", address), ("--checkpoint_dir", str(tmp_path))):
+        code, said = cli(*where)
+        assert code == 0
+        rows = [line.split("│")[1:-1] for line in said.splitlines() if line.startswith("│")]
+        assert [[cell.strip() for cell in row] for row in rows] == [
+            ["new", "wc", "RUNNING", "1970-01-01 02:00:00 UTC", "1970-01-01 03:00:00 UTC", "yes"],
+            ["old", "wc", "DRAINED", "1970-01-01 01:00:00 UTC", "", "yes"],
+            ["deaf", "x", "RUNNING", "1970-01-01 00:00:00 UTC", "", "no"],
+        ]
+
+
+def test_a_store_without_runs_says_so(store, address):
+    assert cli("--metadata_store", address) == (0, "There are no jobs.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--metadata_store=memory:",), "is inside of the process that runs the job"),
+        (("--metadata_store=file:/nowhere/at/all",), "There is no metadata store in /nowhere"),
+    ],
+)
+def test_what_cannot_be_listed_is_told_in_a_line(arguments, told):
+    code, said = cli(*arguments)
+    assert code == 1
+    assert told in said
+
+
+def test_it_is_a_command_of_its_own(store, address, capsys):
+    assert main(["jobs", f"--metadata_store={address}"]) == 0
+    assert "There are no jobs." in capsys.readouterr().out
