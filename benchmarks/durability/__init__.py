@@ -1,0 +1,1 @@
+"""What it costs that a job survives: checkpoints, and what they are for."""

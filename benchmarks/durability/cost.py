@@ -1,0 +1,84 @@
+"""What checkpoints cost a job with much state, in percent of its throughput.
+
+Run: ``python -m benchmarks.durability.cost [--state-mb 1000] [--changing 1.0] [--seconds 60]
+[--turns 3]``, on Linux. Two jobs are started that differ in ``--checkpoint_dir`` alone. First each
+builds its state, which is not timed. Then they take turns: one flows, as fast as it can, while the
+other rests. Every element reads the state of a key, drawn at random from those that are
+``--changing``, and writes another.
+
+``cost`` compares the medians of the turns: of elements a second, and of CPU time per element, in
+which is what a checkpoint still does after the turn. On a busy machine the second one is steadier;
+it does not know of waiting for disks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.durability.arm import Arm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GOAL = 0.10
+_HEADINGS = ("job", "elements/s", "CPU us/element", "checkpoints", "uploaded MB", "load")
+
+
+def tell(arms: Sequence[Arm]) -> None:
+    """Prints what checkpoints cost."""
+    without, with_ = arms
+    rates = [statistics.median(segment.rate for segment in arm.segments) for arm in arms]
+    cpus = [statistics.median(segment.cpu for segment in arm.segments) for arm in arms]
+    cost = 1 - rates[1] / rates[0]
+    verdict = "met" if cost < GOAL else "NOT MET"
+    print(f"\n{without.name}: {rates[0]:,.0f} elements/s, {cpus[0]:.1f} us of CPU each")
+    print(f"{with_.name}: {rates[1]:,.0f} elements/s, {cpus[1]:.1f} us of CPU each")
+    print(f"cost: {cost:.1%} of elements/s (below {GOAL:.0%}: {verdict}), ", end="")
+    print(f"{cpus[1] / cpus[0] - 1:+.1%} of CPU time per element")
+
+
+def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.durability.cost")
+    parser.add_argument("--state-mb", type=int, default=1000, help="over all keys (default 1000)")
+    parser.add_argument("--value-bytes", type=int, default=1000, help="of a key (default 1000)")
+    parser.add_argument("--changing", type=float, default=1.0, help="part of the keys (default 1)")
+    parser.add_argument("--seconds", type=float, default=60, help="of a turn (default 60)")
+    parser.add_argument("--turns", type=int, default=3, help="of each job (default 3)")
+    parser.add_argument("--checkpoint-ms", type=int, default=10_000, help="default 10000")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    options = options_of()
+    keys = options.state_mb * 1_000_000 // (options.value_bytes + len("key-0123456789")) // 8 * 8
+    changing = max(8, int(keys * options.changing))
+    job = [str(keys), str(changing), str(options.value_bytes)]
+    print(f"{keys:,} keys of {options.value_bytes} bytes, of which {changing:,} change")
+    print(f"turns of {options.seconds:g} s; a checkpoint every {options.checkpoint_ms} ms", "\n")
+    with tempfile.TemporaryDirectory(prefix="checkpoint-cost-", ignore_cleanup_errors=True) as home:
+        kept = Path(home) / "with" / "checkpoints"
+        durable = [f"--checkpoint_dir={kept}", f"--checkpoint_ms={options.checkpoint_ms}"]
+        arms = []
+        try:
+            for name, more in (("without", []), ("with", durable)):
+                arms.append(Arm(name, Path(home) / name, more, job, options.seconds))
+                arms[-1].wait_built(keys)
+            print(" | ".join(_HEADINGS))
+            for turn in range(options.turns):
+                for arm in arms if turn % 2 == 0 else arms[::-1]:
+                    done = arm.flow()
+                    numbers = f"{done.rate:,.0f} | {done.cpu:.1f} | {done.checkpoints}"
+                    uploaded = f"{done.uploaded / 1e6:,.0f} | {done.load:.1f}"
+                    print(f"{arm.name} | {numbers} | {uploaded}", flush=True)
+        finally:
+            for arm in arms:
+                arm.close()
+    tell(arms)
+
+
+if __name__ == "__main__":
+    main()
