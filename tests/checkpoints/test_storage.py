@@ -14,7 +14,7 @@ from faulty_storage import Fault, FaultyStorage
 
 from sparkdrain.checkpoints.beam_storage import BeamStorage, storage_at
 from sparkdrain.checkpoints.local_storage import LocalStorage
-from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, read
+from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, LocalFile, read
 from sparkdrain.errors import CheckpointFailed
 
 
@@ -54,6 +54,43 @@ def test_what_was_written_is_there(place):
     assert read(storage, f"{root}/folder/file") == b"new"
     storage.write(f"{root}/folder/empty", [])
     assert storage.list(root) == {"folder/file": 3, "folder/empty": 0}
+
+
+@pytest.mark.parametrize("content", [b"", b"1", b"1" * CHUNK + b"2"])
+def test_a_local_file_is_written_as_it_is(place, tmp_path, content):
+    storage, root = place
+    source, moved = tmp_path / "source", []
+    source.write_bytes(content)
+    storage.write(f"{root}/file", LocalFile(source, lambda: moved.append(1)))
+    assert read(storage, f"{root}/file") == content
+    assert len(moved) >= len(content) // CHUNK
+
+
+@pytest.mark.parametrize("error", [errno.EXDEV, errno.EINVAL, errno.ENOSYS])
+def test_a_local_file_that_the_system_cannot_copy_is_read(tmp_path, monkeypatch, error):
+    def refuse(*arguments):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "copy_file_range", refuse)
+    (tmp_path / "source").write_bytes(b"content")
+    LocalStorage().write(f"{tmp_path}/file", LocalFile(tmp_path / "source", lambda: None))
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
+def test_a_copy_that_nobody_wants_any_more_leaves_nothing(place, tmp_path):
+    storage, root = place
+    (tmp_path / "source").write_bytes(b"1" * (2 * CHUNK))
+
+    class Stopped(Exception):
+        pass
+
+    def stop():
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        storage.write(f"{root}/file", LocalFile(tmp_path / "source", stop))
+    if isinstance(storage, LocalStorage):
+        assert storage.list(root) == {}
 
 
 def test_a_folder_is_not_what_begins_like_it(place):

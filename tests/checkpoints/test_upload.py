@@ -130,11 +130,10 @@ def test_a_snapshot_that_could_not_be_made_is_told_like_an_upload_that_failed(pa
 
 
 def test_a_disk_that_cannot_be_read_is_an_error(paths, snapshot, monkeypatch):
-    def broken(path):
+    def broken(path, moved):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-        yield
 
-    monkeypatch.setattr(bring, "file_chunks", broken)
+    monkeypatch.setattr(bring, "_digest", broken)
     uploader = Uploader(Watched(), paths, 1, 0, 0)
     uploader.begin(1, snapshot("one", a=b"1"))
     error = wait_for(uploader).error
@@ -221,7 +220,10 @@ def test_tables_that_are_known_are_not_read_again(storage, paths, tmp_path, monk
     uploader.begin(1, tmp_path / "one")
     wait_for(uploader)
     read = []
-    monkeypatch.setattr(bring, "file_chunks", lambda path: read.append(path) or file_chunks(path))
+    digest = bring._digest
+    monkeypatch.setattr(
+        bring, "_digest", lambda path, moved: read.append(path) or digest(path, moved)
+    )
     change(store, [1])
     store.snapshot(tmp_path / "two")
     uploader.begin(2, tmp_path / "two")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.manifest import FileEntry
 from sparkdrain.checkpoints.paths import Stamp, file_name
-from sparkdrain.checkpoints.storage import file_chunks
+from sparkdrain.checkpoints.storage import CHUNK, LocalFile
 from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from sparkdrain.checkpoints.paths import Paths
@@ -117,19 +117,16 @@ class Bringer:
         if known is not None:
             return FileEntry(name, size, digest, known.path), False
         stored = file_name(Stamp(self._epoch, number), self._level, self._slot, digest)
-        self._storage.write(self._paths.file(stored), _watched(path, moved))
+        self._storage.write(self._paths.file(stored), LocalFile(path, moved))
         return FileEntry(name, size, digest, stored), True
 
 
 def _digest(path: Path, moved: Callable[[], None]) -> str:
     summed = hashlib.sha256()
-    for chunk in _watched(path, moved):
-        summed.update(chunk)
+    # One buffer for all of it: memory that is new costs more than reading into it.
+    buffer = memoryview(bytearray(min(CHUNK, max(1, path.stat().st_size))))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(buffer):
+            summed.update(buffer[:size])
+            moved()
     return summed.hexdigest()
-
-
-def _watched(path: Path, moved: Callable[[], None]) -> Iterator[bytes]:
-    for chunk in file_chunks(path):
-        moved()
-        yield chunk
-    moved()

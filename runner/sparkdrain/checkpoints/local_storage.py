@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, file_chunks
+from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, LocalFile, file_chunks
 from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 # What file systems say that have no hard links.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+# What systems say that cannot copy from one of these file systems to the other by themselves.
+_NO_COPY: Final = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM}
+)
 
 
 class LocalStorage:
@@ -101,10 +105,33 @@ def _write(path: str, chunks: Iterable[bytes]) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         file = open(path, "xb")  # noqa: SIM115
     with file:
-        for chunk in chunks:
-            file.write(chunk)
+        if not (isinstance(chunks, LocalFile) and _copied(chunks, file.fileno())):
+            for chunk in chunks:
+                file.write(chunk)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _copied(source: LocalFile, target: int) -> bool:
+    """Has the system copy a file; False if it cannot."""
+    if not hasattr(os, "copy_file_range"):
+        return False
+    with source.path.open("rb", buffering=0) as file:
+        copied = 0
+        try:
+            while size := os.copy_file_range(file.fileno(), target, CHUNK):
+                copied += size
+                source.moved()
+        except OSError as error:
+            if copied or error.errno not in _NO_COPY:
+                raise
+            return False
+        missing = os.fstat(file.fileno()).st_size - copied
+    if copied and missing:
+        message = f"{source.path} was copied but for its last {missing} bytes"
+        raise OSError(errno.EIO, message)
+    # Some systems say of a file that they cannot copy that there is nothing in it.
+    return not missing
 
 
 def _link(part: str, path: str, data: bytes) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 CHUNK: Final = 1 << 22
@@ -44,7 +45,8 @@ class Storage(Protocol):
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
         """Make a file, or replace it; it survives the end of this machine.
 
-        If ``chunks`` raises, so does this, and the file is as it was or is to be thrown away.
+        ``chunks`` may be a ``LocalFile``, which some storages copy without reading it. If they
+        raise, so does this, and the file is as it was or is to be thrown away.
         """
 
     def publish(self, path: str, data: bytes) -> None:
@@ -58,6 +60,26 @@ class Storage(Protocol):
 
     def delete(self, paths: Sequence[str]) -> None:
         """Remove files; those that are not there are none of its business."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """The content of a local file, as chunks.
+
+    Attributes:
+        path: of the file.
+        moved: called all the time while it is read or copied; what it raises ends that.
+    """
+
+    path: Path
+    moved: Callable[[], None]
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Raises OSError if the file cannot be read."""
+        for chunk in file_chunks(self.path):
+            self.moved()
+            yield chunk
+        self.moved()
 
 
 def read(storage: Storage, path: str) -> bytes:
