@@ -4,53 +4,49 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 import signal
-import sys
 import threading
 import time
-from collections import Counter
-from pathlib import Path
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
+import kafka_copy
 import pytest
 from apache_beam.internal.cloudpickle import cloudpickle
 from driver_session import stop_session
 from kafka_broker import KafkaBroker
+from kafka_kills import KINDS, Copying, wait_for
 from kafka_topics import CLIENTS, Topics
 
-from sparkdrain.io.kafka import ReadFromKafka, WriteToKafka
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.spark
 
 # As in a main program: executors cannot import this module.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(kafka_copy)
 
-SECONDS = 240
 PARTITIONS = 3
+KEYS = 50
+CLUSTER = "local-cluster[2,1,1024]"
 
 
 @pytest.fixture(scope="module")
-def topics():
-    with KafkaBroker() as broker:
-        yield Topics(broker.address)
+def broker():
+    with KafkaBroker() as running:
+        yield running
     stop_session()
 
 
-class Leaves(beam.DoFn):
-    """Leaves a file named by its process."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder)
-
-    def setup(self) -> None:
-        (self._folder / str(os.getpid())).touch()
-
-    def process(self, element):
-        yield element
+@pytest.fixture(scope="module")
+def topics(broker):
+    return Topics(broker.address)
 
 
 class Writer(threading.Thread):
-    """Writes numbers until it is told to end."""
+    """Writes numbers until it is told to end; a broker that is away it waits for."""
 
     def __init__(self, topics: Topics, topic: str) -> None:
         super().__init__(daemon=True)
@@ -61,9 +57,10 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         while not self._end.wait(0.1):
-            numbers = range(self.written, self.written + 20)
-            records = [(n % PARTITIONS, b"%d" % (n % 50), b"%d" % n) for n in numbers]
-            self._topics.write(self._topic, records)
+            numbers = range(self.written, self.written + 10)
+            records = [(n % PARTITIONS, b"%d" % (n % KEYS), b"%d" % n) for n in numbers]
+            # Else what comes twice would be written twice.
+            self._topics.write(self._topic, records, enable_idempotence=True)
             self.written = numbers.stop
 
     def end(self) -> None:
@@ -71,64 +68,144 @@ class Writer(threading.Thread):
         self.join()
 
 
-def wait_for(condition) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+class Copied:
+    """A topic that is written, and one into which it is copied."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self.source, self.target = topics.make(PARTITIONS), topics.make(PARTITIONS)
+        self._writer = Writer(topics, self.source)
+
+    def __enter__(self) -> Copied:
+        self._writer.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.end()
+
+    def read(self) -> list[tuple[int, int]]:
+        """What is there: number, and how many its key had."""
+        values = self._topics.read(self.target, PARTITIONS)
+        return [tuple(map(int, value.split())) for value in values]
+
+    def wait_for_all(self, meanwhile=lambda: None) -> None:
+        """Write no more, and wait until everything is there."""
+        self._writer.end()
+        enough = self._writer.written
+
+        def is_there() -> bool:
+            time.sleep(0.5)
+            return len(self.read()) >= enough
+
+        wait_for(is_there, f"copies of {enough} records", meanwhile)
+
+    def assert_once(self) -> int:
+        """Each record is there once, and was counted once; how many there are."""
+        found = self.read()
+        written = self._writer.written
+        assert Counter(number for number, _ in found) == Counter(range(written))
+        counts = defaultdict(list)
+        for number, count in found:
+            counts[number % KEYS].append(count)
+        for key, counted in counts.items():
+            assert sorted(counted) == list(range(1, len(range(key, written, KEYS)) + 1))
+        return written
 
 
-def run(on, topics, source, target, folder, client):
-    pids = folder / "pids"
-    pids.mkdir(exist_ok=True)
+def run(on, broker, copied, folder, client):
     flags = [f"--checkpoint_dir={folder}/checkpoints", "--checkpoint_ms=500", "--job_name=copy"]
-    p = on("local[2]", *flags)
-    _ = (
-        p
-        | ReadFromKafka(topics.address, source, start="earliest", client=client)
-        | beam.Reshuffle()
-        | beam.ParDo(Leaves(str(pids)))
-        | WriteToKafka(topics.address, target, exactly_once=target, groups=4, client=client)
-    )
-    return p.run()
+    pipeline = on("local[2]", *flags)
+    kafka_copy.copy(pipeline, broker.address, copied.source, copied.target, folder, client)
+    return pipeline.run()
+
+
+def going_on(result):
+    """Raises what has ended the job, if it has ended."""
+
+    def check() -> None:
+        if beam.runners.runner.PipelineState.is_terminal(result.state):
+            result.wait_until_finish()
+            pytest.fail(f"the job is {result.state}")
+
+    return check
 
 
 def published(folder) -> list[str]:
     return [path.name for path in folder.glob("checkpoints/copy/manifests/*.manifest")]
 
 
-def kill_one(folder) -> None:
-    """Kill a process that holds state, and wait for a checkpoint of those that come after."""
-    before = set(published(folder))
-    pids = sorted((folder / "pids").iterdir(), key=lambda path: path.stat().st_mtime)
-    # The last two are those of this life; older ones may still be about to end.
-    os.kill(int(random.choice(pids[-2:]).name), signal.SIGKILL)
-    epoch = max(before)[:6]
-    wait_for(lambda: any(name[:6] > epoch for name in published(folder)))
-
-
-def once(on, topics, folder, client, kills) -> None:
-    source, target = topics.make(PARTITIONS), topics.make(PARTITIONS)
-    writer = Writer(topics, source)
-    writer.start()
-    result = run(on, topics, source, target, folder, client)
-    wait_for(lambda: len(published(folder)) > 1)
-    for _ in range(kills):
-        kill_one(folder)
-    writer.end()
-    wait_for(lambda: len(topics.read(target, PARTITIONS)) >= writer.written)
-    result.drain()
-    result.wait_until_finish()
-    values = Counter(int(value) for value in topics.read(target, PARTITIONS))
-    assert values == Counter(range(writer.written))
-
-
 @pytest.mark.parametrize("client", CLIENTS)
-def test_every_record_is_there_once_whoever_was_killed(on, topics, tmp_path, client):
-    once(on, topics, tmp_path, client, kills=1)
+def test_every_record_is_there_once_whoever_was_killed(on, broker, topics, tmp_path, client):
+    with Copied(topics) as copied:
+        result = run(on, broker, copied, tmp_path, client)
+        wait_for(lambda: len(published(tmp_path)) > 1, "a checkpoint", going_on(result))
+        epoch = max(published(tmp_path))[:6]
+        os.kill(int(random.choice(list((tmp_path / "pids").iterdir())).name), signal.SIGKILL)
+        later = f"a checkpoint after epoch {epoch}"
+        wait_for(lambda: max(published(tmp_path))[:6] > epoch, later, going_on(result))
+        copied.wait_for_all(going_on(result))
+        result.drain()
+        result.wait_until_finish()
+        copied.assert_once()
+
+
+def test_every_record_is_there_once_though_the_broker_was_killed(on, broker, topics, tmp_path):
+    with Copied(topics) as copied:
+        result = run(on, broker, copied, tmp_path, "confluent-kafka")
+        wait_for(lambda: bool(copied.read()), "a record", going_on(result))
+        broker.kill()
+        broker.start()
+        before = max(published(tmp_path))
+        wait_for(lambda: max(published(tmp_path)) > before, "a checkpoint", going_on(result))
+        copied.wait_for_all(going_on(result))
+        result.drain()
+        result.wait_until_finish()
+        copied.assert_once()
+
+
+def arguments(broker, copied) -> list[str]:
+    return [
+        f"--broker={broker.address}",
+        f"--source={copied.source}",
+        f"--target={copied.target}",
+        "--client=confluent-kafka",
+        f"--spark_master_url={CLUSTER}",
+        # Spark would wait 15 s for a dead executor to come back.
+        "--spark_conf=spark.shuffle.io.maxRetries=1",
+        "--spark_conf=spark.shuffle.io.retryWait=1s",
+    ]
+
+
+def kill_and_check(broker, topics, folder: Path, kinds: list[str], chance: random.Random) -> None:
+    with Copied(topics) as copied, Copying(folder, *arguments(broker, copied)) as job:
+        job.wait_for_checkpoint()
+        began = time.monotonic()
+        for number, kind in enumerate(kinds, 1):
+            # Mostly, the job has come back before; else it is killed in the midst of that.
+            if chance.random() < 0.75:
+                job.wait_for_checkpoint()
+            threading.Event().wait(chance.uniform(0, 1))
+            pid = job.kill(kind, chance)
+            seconds = time.monotonic() - began
+            print(f"{seconds:6.0f} s: kill {number}, {kind} {pid}, at {job.newest()}", flush=True)
+        job.wait_for_checkpoint()
+        print(f"{time.monotonic() - began:6.0f} s: it has come back", flush=True)
+        copied.wait_for_all(job.look_after)
+        job.drain()
+        written = copied.assert_once()
+        print(f"{written} records, each there once; the driver was started {job.starts} times")
+
+
+def test_every_record_is_there_once_though_an_executor_was_killed(broker, topics, tmp_path):
+    kill_and_check(broker, topics, tmp_path, ["executor"], random.Random(1))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_a_hundred_kills(on, topics, tmp_path):
-    once(on, topics, tmp_path, "confluent-kafka", kills=100)
+@pytest.mark.timeout(7200)
+def test_a_hundred_kills(broker, topics, tmp_path):
+    seed = int(os.environ.get("KILLS_SEED") or secrets.randbelow(10**6))
+    kills = int(os.environ.get("KILLS") or 100)
+    print(f"KILLS_SEED={seed} KILLS={kills}", flush=True)
+    chance = random.Random(seed)
+    kinds = chance.choices(list(KINDS), list(KINDS.values()), k=kills)
+    kill_and_check(broker, topics, tmp_path, kinds, chance)
