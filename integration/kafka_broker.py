@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 from kafka_jars import CACHE, VERSION, broker_classpath, java, kafka_jars
-from spark_cluster import Service, free_port
+from spark_cluster import Service, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,10 +90,9 @@ class KafkaBroker:
         users: Mapping[str, str] | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self._port = port or free_port()
+        any_port, self._users_port, self._controller_port = free_ports(3)
+        self._port = port or any_port
         self._users = dict(users or {})
-        self._users_port = free_port()
-        self._controller_port = free_port()
         self._settings = dict(settings or {})
         self._service: Service | None = None
 

@@ -9,7 +9,7 @@ from kafka_broker import KafkaBroker
 from kafka_topics import CLIENTS, Topics
 
 from sparkdrain.io.kafka.client import Partition
-from sparkdrain.io.kafka.errors import KafkaWriteFailed
+from sparkdrain.io.kafka.errors import KafkaFailed, KafkaWriteFailed
 from sparkdrain.io.kafka.outbox import Outbox, Verdict, publish
 from sparkdrain.io.kafka.records import ProducerRecord
 
@@ -124,7 +124,7 @@ def test_a_broker_that_is_killed_in_the_midst_of_a_transaction_costs_time_alone(
             one = topics.client(library).transactions(f"job/{topic}", mark)
             try:
                 done = publish(outbox, killing, one)
-            except KafkaWriteFailed:
+            except KafkaFailed:
                 continue
             finally:
                 one.close()

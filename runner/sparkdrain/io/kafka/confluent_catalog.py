@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import confluent_kafka as ck
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 # How long a question may take; a broker that restarts is back by then. Seconds.
 PATIENCE: Final = 60.0
 _ANSWER: Final = 5.0
+_PAUSE: Final = 0.2
+_UNKNOWN: Final = 10.0
 _EARLIEST: Final = -2
 _LATEST: Final = -1
 
@@ -96,15 +100,24 @@ class ConfluentCatalog:
 
     def _ask(self, question: Any) -> Any:
         """Ask until it is answered, or patience is at an end."""
-        error: KafkaError | None = None
-        for _ in range(int(PATIENCE / _ANSWER)):
+        began = time.monotonic()
+        while True:
             try:
                 return question()
             except KafkaException as raised:
                 error = raised.args[0]
                 self._consumer.poll(0)  # which is when it tells why
                 refused = self._problems.refusal or error
-                if refused.code() in REFUSALS or not may_pass(error):
+                passed = time.monotonic() - began
+                if not self._may_pass(refused, error, passed):
                     raise failure(self._servers, refused) from raised
-        assert error is not None
-        raise failure(self._servers, error)
+            time.sleep(_PAUSE)
+            # It would go on asking those who had the partitions before.
+            with suppress(KafkaException):
+                self._consumer.list_topics(timeout=_ANSWER)
+
+    def _may_pass(self, refused: KafkaError, error: KafkaError, passed: float) -> bool:
+        if refused.code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001
+            # So it says of a broker that has just started, too.
+            return passed < _UNKNOWN
+        return refused.code() not in REFUSALS and may_pass(error) and passed < PATIENCE

@@ -28,6 +28,8 @@ REFUSALS: Final = frozenset(
 )
 LOST: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})  # noqa: SLF001
 
+_DISCONNECTED: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001
+
 
 class Problems:
     """Hears of errors that belong to no call."""
@@ -35,9 +37,12 @@ class Problems:
     def __init__(self) -> None:
         self.refusal: KafkaError | None = None
         """The last one that says that a broker will not have us."""
+        self.disconnected = False
+        """Whether a broker was lost, be it back or not."""
 
     def __call__(self, error: KafkaError) -> None:
         """Another one."""
+        self.disconnected |= error.code() in _DISCONNECTED
         if error.code() in REFUSALS:
             self.refusal = error
 
@@ -61,6 +66,9 @@ def may_pass(error: KafkaError) -> bool:
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import confluent_kafka as ck
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from sparkdrain.io.kafka.confluent_errors import LOGGER, failure
-from sparkdrain.io.kafka.errors import KafkaWriteFailed
+from sparkdrain.io.kafka.confluent_errors import LOGGER, REFUSALS, Problems, failure, may_pass
+from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
+from sparkdrain.io.kafka.patience import in_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.client import Partition
     from sparkdrain.io.kafka.records import ProducerRecord
 
+# Seconds.
 _PATIENCE: Final = 60.0
+_RECORD_SECONDS: Final = 15.0
 
 
 class ConfluentTransactions:
@@ -46,13 +50,15 @@ class ConfluentTransactions:
         config = {"bootstrap.servers": servers, **config, **reading, "group.id": ident}
         self._consumer = ck.Consumer(config, logger=LOGGER)
         self._producer: Any = None
+        self._problems = Problems()
         self._failures: Counter[str] = Counter()
 
     def fence(self) -> None:
         """See ``Transactions``."""
         self._failures.clear()
+        self._problems = Problems()
         # A producer can do this only once.
-        self._producer = ck.Producer(self._config, logger=LOGGER)
+        self._producer = ck.Producer({**self._config, "error_cb": self._problems}, logger=LOGGER)
         self._try(self._producer.init_transactions, _PATIENCE)
 
     def recorded(self) -> int | None:
@@ -65,6 +71,12 @@ class ConfluentTransactions:
 
     def begin(self) -> None:
         """See ``Transactions``."""
+        self._producer.poll(0)
+        if self._problems.disconnected:
+            # The library may wait for ever for a coordinator that it knew before (librdkafka's
+            # issue 5511); a new producer asks who it is.
+            msg = f"Kafka at {self._servers}: a broker was away since the last transaction"
+            raise KafkaUnreachable(msg)
         self._try(self._producer.begin_transaction)
 
     def send(self, entry: ProducerRecord) -> None:
@@ -88,7 +100,10 @@ class ConfluentTransactions:
         """See ``Transactions``."""
         offsets = [TopicPartition(*self._mark, number)]
         group = self._consumer.consumer_group_metadata()
-        self._try(self._producer.send_offsets_to_transaction, offsets, group, _PATIENCE)
+        # It does not keep to the time that it is given (librdkafka's issue 5456).
+        send = partial(self._producer.send_offsets_to_transaction, offsets, group, _RECORD_SECONDS)
+        servers = f"Kafka at {self._servers}: the group's coordinator"
+        self._try(in_time, send, _RECORD_SECONDS + 1.0, servers)
 
     def commit(self) -> None:
         """See ``Transactions``."""
@@ -102,9 +117,12 @@ class ConfluentTransactions:
         try:
             return step(*arguments)
         except KafkaException as error:
-            reasons = "; ".join(self._failures) or error.args[0].str()
-            msg = f"Kafka at {self._servers}: a transaction failed: {reasons}"
-            raise KafkaWriteFailed(msg) from error
+            cause = error.args[0]
+            reasons = "; ".join(self._failures) or cause.str()
+            text = f"Kafka at {self._servers}: a transaction failed: {reasons}"
+            if cause.code() in REFUSALS:
+                raise KafkaRefused(text) from error
+            raise (KafkaUnreachable if may_pass(cause) else KafkaWriteFailed)(text) from error
 
     def close(self) -> None:
         """Let go of connections; a transaction that is open is left to whoever fences it."""

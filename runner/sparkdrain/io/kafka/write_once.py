@@ -9,6 +9,7 @@ brokers know what is there already, whoever died when. See ``outbox``.
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import apache_beam as beam
@@ -19,8 +20,9 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import Partition
-from sparkdrain.io.kafka.errors import KafkaWriteFailed
+from sparkdrain.io.kafka.errors import KafkaRefused
 from sparkdrain.io.kafka.outbox import Older, Outbox, Verdict, decide
+from sparkdrain.io.kafka.patience import patiently
 from sparkdrain.io.kafka.records import ProducerRecord
 from sparkdrain.io.stable import StableParDo
 
@@ -147,7 +149,7 @@ class Number(beam.DoFn):
         group, record = element
         number = next_.read()
         if number is None:
-            number = self._begin(group)
+            number = patiently(partial(self._begin, group), _nothing)
         next_.write(number + 1)
         yield group, (number, record)
 
@@ -157,6 +159,10 @@ class Number(beam.DoFn):
             return transactions.recorded() or 0
         finally:
             transactions.close()
+
+
+def _nothing() -> None:
+    """``_begin`` leaves nothing."""
 
 
 class Publish(beam.DoFn):
@@ -181,12 +187,8 @@ class Publish(beam.DoFn):
     def finish_bundle(self) -> None:
         """See Beam's."""
         for group, numbered in self._waiting.items():
-            try:
-                self._publish(group, numbered)
-            except BaseException:
-                # Whether it is there is for the next one to find out.
-                self.teardown()
-                raise
+            # Whether it is there after a failure is for the next attempt to find out.
+            patiently(partial(self._publish, group, numbered), partial(self._let_go, group))
         self._waiting = {}
 
     def _publish(self, group: int, numbered: list[tuple[int, ProducerRecord]]) -> None:
@@ -203,7 +205,7 @@ class Publish(beam.DoFn):
             ident = self._transactional.ident(group)
             why = _WHY[decision].format(recorded=recorded, first=first)
             msg = f"{ident!r} publishes nothing: {why}"
-            raise KafkaWriteFailed(msg)
+            raise KafkaRefused(msg)
         if decision.entries:
             transactions.begin()
             for _, record in numbered[decision.entries.start - first :]:
@@ -214,8 +216,12 @@ class Publish(beam.DoFn):
         self._written.inc(len(decision.entries))
         self._known.inc(len(numbered) - len(decision.entries))
 
+    def _let_go(self, group: int) -> None:
+        transactions, _ = self._open.pop(group, (None, None))
+        if transactions is not None:
+            transactions.close()
+
     def teardown(self) -> None:
         """See Beam's."""
-        left, self._open = self._open, {}
-        for transactions, _ in left.values():
-            transactions.close()
+        for group in list(self._open):
+            self._let_go(group)

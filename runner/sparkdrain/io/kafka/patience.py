@@ -1,0 +1,83 @@
+"""Steps that may be done again, done until brokers have let them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
+from sparkdrain.io.kafka.quiet_log import OncePerMinute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LOGGER = logging.getLogger(__name__)
+_LOGGER.addFilter(OncePerMinute(time.monotonic))
+T = TypeVar("T")
+_ATTEMPTS: Final = 5
+_PAUSE: Final = 0.2  # seconds
+
+
+def patiently(
+    step: Callable[[], T],
+    let_go: Callable[[], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """What ``step`` returns: brokers that are away are waited for.
+
+    Args:
+        step: may be done again after it has failed, once ``let_go`` was called.
+        let_go: of what the step that failed has left.
+        sleep: for so many seconds.
+
+    Raises:
+        KafkaRefused: at once.
+        KafkaWriteFailed: a few times in a row, while brokers were there.
+        Exception: whatever else. ``let_go`` was called in any case.
+    """
+    failures = 0
+    while True:
+        try:
+            return step()
+        except KafkaRefused:
+            let_go()
+            raise
+        except (KafkaUnreachable, KafkaWriteFailed) as error:
+            let_go()
+            failures = 0 if isinstance(error, KafkaUnreachable) else failures + 1
+            if failures == _ATTEMPTS:
+                raise
+            _LOGGER.warning("it is tried again: %s", error)
+        except BaseException:
+            let_go()
+            raise
+        sleep(_PAUSE)
+
+
+def in_time(step: Callable[[], T], seconds: float, what: str) -> T:
+    """What ``step`` returns, if it does so in time; else it is left alone, in a thread.
+
+    Raises:
+        KafkaUnreachable: it does not; says ``what`` does not answer.
+        Exception: what the step raises.
+    """
+    answers: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(step())
+        except BaseException as error:  # noqa: BLE001 - raised by who waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="kafka-step", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not answers:
+        message = f"{what} has not answered for {seconds:g} s"
+        raise KafkaUnreachable(message)
+    return answers[0]
