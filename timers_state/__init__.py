@@ -47,6 +47,7 @@ from timers_state.errors import StateError
 from timers_state.keys import DEFAULT_GROUPS, Domain, key_group
 from timers_state.memory import MemoryStore
 from timers_state.overlay import Overlay
+from timers_state.record import Layout
 from timers_state.rocks import RocksMemory, RocksStore, open_read_only, open_store
 from timers_state.scope import KeyScope
 from timers_state.scratch import RoundStore, ScratchStore
@@ -57,6 +58,7 @@ __all__ = [
     "DEFAULT_GROUPS",
     "Domain",
     "KeyScope",
+    "Layout",
     "MemoryStore",
     "Overlay",
     "RocksMemory",

@@ -79,6 +79,10 @@ class Holdings(ABC):
         """Makes a scope active and gives it room, from the budget or by writing everything out."""
 
     @abstractmethod
+    def _make_room(self, need: int) -> bool:
+        """Makes room; says whether that was possible without writing everything out."""
+
+    @abstractmethod
     def forget(self, state_id: int, key: bytes) -> None:
         """Ends the life of a key: all its state and timers are gone, and its scope is stale."""
 
@@ -158,9 +162,15 @@ class Holdings(ABC):
         self._scopes = {}
         self._resting = WeakValueDictionary()
         self._free = self._budget
+        if self._rounds is not None:
+            self._free -= sum(records.leased for records in self._rounds.records.values())
 
     def _lose(self) -> None:
         """What was in memory is gone, perhaps something that was committed."""
+        if self._rounds is not None:
+            for records in self._rounds.records.values():
+                records.drop_all()
+                records.is_closed = True
         self._kill_all()
         self._lost = self._rounds is not None
 

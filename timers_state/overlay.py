@@ -44,6 +44,7 @@ class Overlay(Room):
         rounds = self._rounds
         if rounds is not None:
             self._check_open_round()
+            self._leave_records((state_id, key))
             rounds.drop(state_id, key)
         ident = (state_id, key)
         scope = self._scopes.pop(ident, None)
@@ -61,22 +62,25 @@ class Overlay(Room):
 
     def first_time(self, state_id: int, domain: Domain) -> int | None:
         """When the earliest timer of any key of a state fires; None if none is set."""
-        first = self._in_round().index(self, state_id, domain).first()
+        first = self._first(state_id, domain)
         return None if first is None else first[0]
 
     def next_due(self, state_id: int, domain: Domain, up_to: int) -> bytes | None:
         """The key that has the earliest timer at or before ``up_to``; None if there is none.
 
         Of keys with equal times, the one with the lowest key group comes first, then the lowest
-        key. The timer stays set: ``scope(state_id, key).timers(domain).pop_due(up_to)`` takes it
-        out. What is set or cleared between two calls is considered in the second.
+        key; those that have records are last, in any order. The timer stays set:
+        ``scope(state_id, key).timers(domain).pop_due(up_to)`` takes it out. What is set or cleared
+        between two calls is considered in the second.
         """
-        first = self._in_round().index(self, state_id, domain).first()
+        first = self._first(state_id, domain)
         return None if first is None or first[0] > up_to else first[1]
 
     def count_timers(self, state_id: int, domain: Domain) -> int:
         """How many timers all keys of a state have; takes a microsecond or two for each."""
-        return self._in_round().index(self, state_id, domain).count()
+        count = self._in_round().index(self, state_id, domain).count()
+        records = self._records_of(state_id)
+        return count if records is None else count + records.count(domain)
 
     def prepare(self) -> int:
         """Ends a round: everything that it changed is kept in memory.
@@ -98,7 +102,8 @@ class Overlay(Room):
             self._spilling = False
         rounds.prepared = (self.store, batch)
         self.store = SEALED
-        return batch.size + unwritten_bytes
+        aside_bytes = sum(records.aside_bytes for records in self._all_records())
+        return batch.size + unwritten_bytes + aside_bytes
 
     def commit(self) -> None:
         """The prepared round stays. Scopes and cells stay usable.
@@ -117,6 +122,8 @@ class Overlay(Room):
         self.store, batch = rounds.prepared
         rounds.prepared = None
         self._free += rounds.drop_images()
+        for records in rounds.records.values():
+            records.commit()
         try:
             if len(batch):
                 self.store.write(batch)
@@ -131,7 +138,8 @@ class Overlay(Room):
     def rollback(self) -> None:
         """Takes back everything since the last ``commit``, prepared or not. All scopes are stale.
 
-        What was committed is in the store then. If it raises, nothing can be used anymore.
+        What was committed is in the store then, or in records. If it raises, nothing can be used
+        anymore.
         """
         rounds = self._rounds
         if rounds is None:
@@ -149,6 +157,8 @@ class Overlay(Room):
             self._write_committed(kept_aside=True)
             self._kill_all()
             self._erased = {}
+            for records in rounds.records.values():
+                records.undo()
             rounds.undo(self.store)
         except BaseException:
             self._lose()
@@ -170,9 +180,11 @@ class Overlay(Room):
             StateError: files cannot be made; this overlay is as it was.
         """
         rounds = self._in_round()
-        if rounds.changed or rounds.images or rounds.marked or self._erased:
+        has_changed = any(records.has_changed for records in rounds.records.values())
+        if rounds.changed or rounds.images or rounds.marked or self._erased or has_changed:
             message = "a round is running: a snapshot is made after commit() or rollback()"
             raise ValueError(message)
+        self._write_records()
         self._write_committed(kept_aside=False)
         self.store.snapshot(directory)
 

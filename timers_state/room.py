@@ -61,6 +61,9 @@ class Room(WriteBack):
             if scope is not None:
                 return scope
         self._check_open_round()
+        taken_over = self._leave_records(ident)
+        if taken_over is not None:
+            return taken_over
         scope = self._kind(self, ident[0], ident[1], self._may_be_stored(ident))
         self._activate(scope, ident)
         return scope
@@ -81,11 +84,12 @@ class Room(WriteBack):
     def _make_room(self, need: int) -> bool:
         """Makes room; says whether that was possible without writing everything out."""
         rounds = self._rounds
-        if rounds is not None and len(rounds.changed) < len(self._scopes):
+        has_records = any(records.heads for records in self._all_records())
+        if rounds is not None and (has_records or len(rounds.changed) < len(self._scopes)):
             self._let_go(need)
             if self._free >= need:
                 return True
-        if self._scopes:
+        if self._scopes or has_records:
             self.flush()
         return False
 
@@ -96,6 +100,7 @@ class Room(WriteBack):
         if self._free < need:
             self._spilling = True
             try:
+                self._evict_records(much)
                 self._write_committed(kept_aside=False)
             except BaseException:
                 self._lose()

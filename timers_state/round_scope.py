@@ -31,7 +31,7 @@ from timers_state.store import Batch, delete_rows
 from timers_state.timers import TIMERS_BYTES
 
 if TYPE_CHECKING:
-    from timers_state.cells import Bag
+    from timers_state.cells import Bag, Value
     from timers_state.due_index import DueIndex
     from timers_state.holdings import Holdings
     from timers_state.image import TimersImage, ValueImage
@@ -61,6 +61,10 @@ class RoundScope(KeyScope):
     def bag(self, tag: bytes, window: bytes = b"") -> Bag:
         """See ``KeyScope``."""
         return self._cell(RoundBag, tag, window)
+
+    def value_of(self, kind: type[Value], tag: bytes, window: bytes) -> Value:
+        """The cell of that kind, tag and window."""
+        return self._cell(kind, tag, window)
 
     def timers(self, domain: Domain) -> Timers:
         """See ``KeyScope``."""

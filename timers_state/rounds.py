@@ -10,6 +10,7 @@ from timers_state.keys import Domain
 if TYPE_CHECKING:
     from timers_state.due_index import Memory
     from timers_state.image import Image
+    from timers_state.records import Records
     from timers_state.round_scope import RoundScope
     from timers_state.store import Batch, Store
 
@@ -20,10 +21,11 @@ class Rounds:
     ``prepared`` has the store and what is to be written to it, between ``prepare`` and its end;
     ``changed`` the scopes that became active since it began or wrote everything, also those
     forgotten after; ``images`` what was committed, and not written, of keys that it changed;
-    ``marked`` whether the round has written to the store already.
+    ``marked`` whether the round has written to the store already; ``records`` the keys that are
+    kept as records, by state.
     """
 
-    __slots__ = ("_indexes", "changed", "image_bytes", "images", "marked", "prepared")
+    __slots__ = ("_indexes", "changed", "image_bytes", "images", "marked", "prepared", "records")
 
     def __init__(self) -> None:
         self.prepared: tuple[Store, Batch] | None = None
@@ -31,6 +33,7 @@ class Rounds:
         self.images: dict[tuple[int, bytes], Image] = {}
         self.image_bytes = 0
         self.marked = False
+        self.records: dict[int, Records] = {}
         self._indexes: dict[tuple[int, Domain], DueIndex] = {}
 
     def index(self, memory: Memory, state_id: int, domain: Domain) -> DueIndex:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timers_state.erase import erase_key
-from timers_state.holdings import Holdings
 from timers_state.keys import key_group
+from timers_state.record_holdings import RecordHoldings
 from timers_state.round_scope import RoundScope
 from timers_state.scope import SCOPE_BYTES
 from timers_state.store import Batch
@@ -21,7 +21,7 @@ def _place(scope: KeyScope) -> bytes:
     return scope.owner()
 
 
-class WriteBack(Holdings):
+class WriteBack(RecordHoldings):
     """Holdings that go to the store: all of them, those of a round, or those committed before."""
 
     __slots__ = ()
@@ -35,6 +35,7 @@ class WriteBack(Holdings):
         self._check_open_round()
         self._spilling = True
         try:
+            self._write_records()
             kept_aside = self._write_committed(kept_aside=True)
             batch = Batch(self.store.sequence + 1)
             if kept_aside is not None:
@@ -65,6 +66,7 @@ class WriteBack(Holdings):
         self._rested = True
         self._scopes = clean
         self._free = self._budget - sum(scope.leased for scope in clean.values())
+        self._collect_records(batch)
         if self._rounds is not None:
             self._free -= self._rounds.image_bytes
             self._rounds.changed.clear()

@@ -28,7 +28,8 @@ T = TypeVar("T")
 # Up to so many encoded bytes are handed out as a list; more of them are read piece by piece.
 _AT_ONCE: Final = 256 << 10
 _ITEM_BYTES: Final = 16
-_UNREAD: Final[Any] = object()
+UNREAD: Final[Any] = object()
+"""What cells have that were not read yet."""
 
 
 class Place(Protocol):
@@ -140,7 +141,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         self._kind = kind
         self._place = place
         self._cell: Value | None = None
-        self._value = _UNREAD
+        self._value = UNREAD
         self._changed = False
 
     def _stored(self) -> Value:
@@ -152,7 +153,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
 
     def read(self) -> Any:
         value = self._value
-        if value is _UNREAD:
+        if value is UNREAD:
             cell = self._cell or self._stored()
             data = cell.get()
             value = None if data is None else self._kind.decoded(data, self._place)
@@ -189,7 +190,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         self._fn = kind.fn
         self._place = place
         self._cell: Value | None = None
-        self._accumulator = _UNREAD
+        self._accumulator = UNREAD
         self._changed = False
         self._empty = False
 
@@ -202,7 +203,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
 
     def _load(self) -> Any:
         accumulator = self._accumulator
-        if accumulator is _UNREAD:
+        if accumulator is UNREAD:
             data = self._stored().get()
             accumulator = self._accumulator = (
                 self._fn.create_accumulator()

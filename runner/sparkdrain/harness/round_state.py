@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.harness.round_cells import PutOff
-    from timers_state import KeyScope, Overlay
+    from timers_state import KeyScope, Layout, Overlay
+    from timers_state.records import Records
     from timers_state.timers import Timer, Timers
 
 _HOLD = struct.Struct(">q")
@@ -63,7 +64,7 @@ class RoundKeyedState(userstate.UserStateContext):
         self.state_id = state_id
         self._window_impl = window_coder.get_impl()
         self._overlay = overlay
-        self._expiry_of = expiry_of
+        self.expiry_of = expiry_of
         self._kinds: dict[Any, tuple[Kind, Callable[[Any, Any], Any]]] = {}
         self._families: dict[str, tuple[bytes, Domain]] = {}
         self._known: set[tuple[bytes, bytes]] = set()
@@ -95,6 +96,10 @@ class RoundKeyedState(userstate.UserStateContext):
         self._place = None
         self._window = None
 
+    end = end_key
+    is_outgrown = False
+    """See ``RecordPlace``."""
+
     def close(self) -> None:
         """Tear down what was set up for state; nothing is forgotten."""
         for kind, _ in self._kinds.values():
@@ -112,6 +117,25 @@ class RoundKeyedState(userstate.UserStateContext):
     def window(self) -> Any:
         """The window whose state was asked for last in this turn, if any."""
         return self._window
+
+    # --- for keys that have records -------------------------------------------------------------
+
+    def records(self, layout: Layout) -> Records:
+        """The records of the DoFn's keys."""
+        return self._overlay.records(self.state_id, layout)
+
+    def scope_of(self, key: bytes) -> KeyScope:
+        """The scope of any key; if it has records, they move there."""
+        return self._overlay.scope(self.state_id, key)
+
+    def encode_window(self, window: Any) -> bytes:
+        """A window as the store knows it."""
+        encoded: bytes = self._window_impl.encode(window)
+        return encoded
+
+    def kind(self, spec: Any) -> Kind:
+        """What all cells of a state share."""
+        return (self._kinds.get(spec) or self._kind(spec))[0]
 
     # --- what Beam asks -----------------------------------------------------------------------
 
@@ -198,7 +222,7 @@ class RoundKeyedState(userstate.UserStateContext):
                 return None
             scope.timers(Domain.HOLD).clear(found.family, found.tag, found.window)
         payload = self.bound.fires(domain, found.time, found.payload)
-        return found, _PANES.decode(payload) if payload else PANE_INFO_UNKNOWN
+        return found, decoded_pane(payload)
 
     def decode_window(self, section: bytes) -> Any:
         """A window as the store knows it."""
@@ -237,7 +261,7 @@ class RoundKeyedState(userstate.UserStateContext):
 
     def keep(self, section: bytes, window: Any) -> None:
         """Something is kept for ``window`` of the present key: see to it that it expires."""
-        expiry_of = self._expiry_of
+        expiry_of = self.expiry_of
         if expiry_of is None:
             return
         known = self._known
@@ -277,7 +301,7 @@ class WindowPlace:
 
     def admits(self, family: bytes, domain: Domain, time: int) -> int | None:
         """The generation of a timer that is set by a callback; None if a drain refuses it."""
-        expiry_of = self._context._expiry_of  # noqa: SLF001 - a part of it
+        expiry_of = self._context.expiry_of
         return self.bound.admits(family, domain, time, self.window, expiry_of)
 
     def put_off(self, cell: PutOff) -> None:
@@ -318,7 +342,7 @@ class RoundTimer(userstate.BaseTimer):
             time = min(max(time, I64_MIN), I64_MAX)
         place = self._place
         pane = self._pane
-        payload = b"" if pane is PANE_INFO_UNKNOWN else _encoded(pane)
+        payload = b"" if pane is PANE_INFO_UNKNOWN else encoded_pane(pane)
         domain = self._domain
         if place.bound.is_on:
             generation = place.admits(self._family, domain, time)
@@ -344,7 +368,12 @@ class RoundTimer(userstate.BaseTimer):
             place.scope().timers(Domain.HOLD).clear(self._family, tag, place.section)
 
 
-def _encoded(pane: Any) -> bytes:
+def decoded_pane(payload: bytes) -> Any:
+    """The inverse of ``encoded_pane``."""
+    return _PANES.decode(payload) if payload else PANE_INFO_UNKNOWN
+
+
+def encoded_pane(pane: Any) -> bytes:
     """A pane, or nothing for the one that nearly all elements have."""
     encoded: bytes = _PANES.encode(pane)
     return b"" if encoded == _UNKNOWN_PANE else encoded

@@ -21,6 +21,7 @@ from apache_beam.transforms.window import WindowedValue
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
 from sparkdrain.harness.beam import common, operations
+from sparkdrain.harness.record_state import RecordPlace, RecordTimer, layout_for
 from sparkdrain.harness.round_state import RoundTimer
 from sparkdrain.harness.sampling import size_sampler
 from timers_state import Domain
@@ -56,6 +57,23 @@ _TIMESTAMP = (
 _NUMBERS = itertools.count()
 
 
+Fire = dict[bytes, "Callable[[Any, Any, Any, Any, str], None]"]
+
+
+@dataclass(slots=True)
+class RecordCalls:
+    """The same calls for keys that are kept as records.
+
+    Attributes:
+        place: says which record has its turn.
+        feed, fire: as those of ``StatefulCalls``.
+    """
+
+    place: RecordPlace
+    feed: Callable[[Any, list[Any]], None]
+    fire: Fire
+
+
 @dataclass(slots=True)
 class StatefulCalls:
     """The calls of one DoFn, for elements of one key after the other, and for its timers.
@@ -64,11 +82,13 @@ class StatefulCalls:
         feed: ``feed(key, elements)``: processes windowed values, whose own values have no key.
         fire: by family: ``fire(key, window, timestamp, pane, tag)``.
         event_only: whether all timers fire in event time.
+        records: the same for keys that are kept as records; None: none is.
     """
 
     feed: Callable[[Any, list[Any]], None]
-    fire: dict[bytes, Callable[[Any, Any, Any, Any, str], None]]
+    fire: Fire
     event_only: bool
+    records: RecordCalls | None
     _operation: Any
     _firing: Any
     _source: Any
@@ -125,15 +145,49 @@ def stateful_calls(
     if not all(_are_known(method, _TIMER, _NOT_FOR_TIMERS) for method in timers.values()):
         return None
     handle_results = _output_handler(operation, handle, process).handle_process_outputs
+    event_only = all(TimeDomain.is_event_time(spec.time_domain) for spec in timers)
+    feed, fire = _written(context, handle_results, process, timers, None)
+    place = _record_place(context, process, timers) if event_only else None
+    records = None
+    if place is not None:
+        records = RecordCalls(place, *_written(context, handle_results, process, timers, place))
     return StatefulCalls(
-        _Writer(context, handle_results).feed(process),
-        {s.name.encode(): _Writer(context, handle_results).fire(m) for s, m in timers.items()},
-        all(TimeDomain.is_event_time(spec.time_domain) for spec in timers),
+        feed,
+        fire,
+        event_only,
+        records,
         operation,
         _firing_state(operation),
         source,
         size_sampler(source.receivers[0]),
     )
+
+
+def _written(
+    context: RoundKeyedState,
+    handle_results: Callable[..., None],
+    process: Any,
+    timers: dict[Any, Any],
+    place: RecordPlace | None,
+) -> tuple[Any, Fire]:
+    feed = _Writer(context, handle_results, place).feed(process)
+    return feed, {
+        spec.name.encode(): _Writer(context, handle_results, place).fire(method)
+        for spec, method in timers.items()
+    }
+
+
+def _record_place(
+    context: RoundKeyedState, process: Any, timers: dict[Any, Any]
+) -> RecordPlace | None:
+    """Where the DoFn's records have their turns; None if its keys cannot be records."""
+    asked = [default for method in (process, *timers.values()) for default in method.defaults]
+    states = {d.state_spec.name: d.state_spec for d in asked if isinstance(d, DoFn.StateParam)}
+    families = {spec.name.encode() for spec in timers}
+    families |= {d.timer_spec.name.encode() for d in asked if isinstance(d, DoFn.TimerParam)}
+    specs = [states[name] for name in sorted(states)]
+    layout = layout_for(specs, sorted(families))
+    return None if layout is None else RecordPlace(context, specs, layout)
 
 
 def _is_plain(handle: DoFnHandle) -> bool:
@@ -194,10 +248,16 @@ def _output_handler(operation: Any, handle: DoFnHandle, process: Any) -> Any:
 class _Writer:
     """Writes the function that calls one method."""
 
-    def __init__(self, context: RoundKeyedState, handle_results: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        context: RoundKeyedState,
+        handle_results: Callable[..., None],
+        place: RecordPlace | None,
+    ) -> None:
         self._context = context
+        self._place = place
         self._names: dict[str, Any] = {
-            "enter": context.enter,
+            "enter": context.enter if place is None else place.enter,
             "cell": context.cell,
             "RoundTimer": RoundTimer,
             "micros": None,
@@ -247,9 +307,10 @@ class _Writer:
             for name, default in zip(names, defaults, strict=True)
             if default not in _NOT_FOR_TIMERS
         ]
+        entering = "    place = enter(window, key)" if self._place is None else "    pass"
         lines = [
             "def call(key, window, timestamp, pane, tag):",
-            "    place = enter(window, key)",
+            entering,
             *(f"    {line}" for line in self._on_enter),
             f"    results = method({', '.join(arguments)})",
             "    if results is not None:",
@@ -260,6 +321,10 @@ class _Writer:
     def _argument(self, default: Any, known: dict[Any, str], timestamp: str, pane: str) -> str:
         """What is passed for a marker."""
         number = len(self._names)
+        if self._place is not None:
+            made = self._of_place(default, self._place, pane, f"kept{number}")
+            if made is not None:
+                return made
         if isinstance(default, DoFn.StateParam):
             self._names[f"spec{number}"] = default.state_spec
             self._on_enter.append(f"state{number} = cell(place, spec{number})")
@@ -275,6 +340,16 @@ class _Writer:
             self._on_enter.append(f"timer{number} = {made}")
             return f"timer{number}.set_in({pane})"
         return known[default]
+
+    def _of_place(self, default: Any, place: RecordPlace, pane: str, name: str) -> str | None:
+        """The same for what a place has, which is always the same object."""
+        if isinstance(default, DoFn.StateParam):
+            self._names[name] = place.cells[default.state_spec.name]
+            return name
+        if isinstance(default, DoFn.TimerParam):
+            self._names[name] = RecordTimer(place, default.timer_spec.name.encode())
+            return f"{name}.set_in({pane})"
+        return None
 
     def _made(self, lines: list[str], method: Any) -> Any:
         self._names["method"] = method.method_value

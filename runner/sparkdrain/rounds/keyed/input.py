@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.rounds.inside import Inside
+from sparkdrain.rounds.keyed.record_firing import RecordFiring
 from sparkdrain.rounds.keyed.turns import (
     BeamFeeder,
     BeamTimers,
@@ -164,21 +165,42 @@ class KeyedInput:
         overlay, budget = self._overlay, turn.budget
         processing = END if turn.after == END else turn.now
         firing: Firing | None = None
+        of_records = self._record_firing(one, turn)
+        if of_records is not None and not of_records.fire_all():
+            return False
+        has_begun = False
         for domain, up_to in (
             (Domain.EVENT, turn.after),
             (Domain.PROCESSING, processing),
             (Domain.EXPIRY, turn.after),
         ):
             while (encoded := overlay.next_due(one.state_id, domain, up_to)) is not None:
-                if firing is None:
-                    firing = self._firing(one, turn, processing)
-                elif budget.is_spent():  # asked later, so that each goes on in every round
+                if has_begun and budget.is_spent():  # not asked before: each goes on in every round
                     return False
-                if domain is Domain.EXPIRY:
-                    firing.expire(encoded)
+                has_begun = True
+                turns: Firing | RecordFiring
+                if of_records is not None and of_records.has(encoded):
+                    turns = of_records
                 else:
-                    firing.fire(encoded)
+                    turns = firing = firing or self._firing(one, turn, processing)
+                if domain is Domain.EXPIRY:
+                    turns.expire(encoded)
+                else:
+                    turns.fire(encoded)
         return True
+
+    def _record_firing(self, one: Stateful, turn: Turn) -> RecordFiring | None:
+        """Fires timers of keys that are records, if any timer is due."""
+        domains = (Domain.EVENT, Domain.EXPIRY)
+        firsts = [self._overlay.first_time(one.state_id, domain) for domain in domains]
+        if all(first is None or first > turn.after for first in firsts):
+            return None
+        bundle = self._source.shard.open()
+        calls = self._calls(bundle, one)
+        if calls is None or calls.records is None:
+            return None
+        context = bundle.states[one.transform]
+        return RecordFiring(calls, calls.records, context, turn, self._decode_key, self._expiry_of)
 
     def _forget_beyond(self) -> None:
         """Nothing that was set for a time beyond the end of time will ever fire."""

@@ -76,15 +76,21 @@ class CallingFeeder:
 
     def feed(self, keys: Iterable[tuple[bytes, Iterable[list[Any]]]]) -> None:
         """See ``Feeder``."""
-        calls, context, decode_key = self._calls, self._context, self._decode_key
-        call = calls.feed
+        calls, decode_key = self._calls, self._decode_key
+        records = calls.records
+        begin = None if records is None else records.place.begin
         count = 0
         key: Any = None
         elements: list[Any] = []
         with calls.processing():
             for encoded, batches in keys:
                 key = decode_key(encoded)
-                context.begin_key(encoded)
+                if records is not None and begin is not None and begin(encoded):
+                    place: Any = records.place
+                    call = records.feed
+                else:
+                    place = self._begin(encoded)
+                    call = calls.feed
                 try:
                     for elements in batches:
                         count += len(elements)
@@ -92,12 +98,19 @@ class CallingFeeder:
                             call(key, elements)
                         except Exception as error:  # noqa: BLE001 - raised again, with the step's name
                             calls.reraise(error)
-                    context.end_key()
+                        if place.is_outgrown:
+                            place.end()
+                            place, call = self._begin(encoded), calls.feed
+                    place.end()
                 except Exception as error:
-                    tell_key(error, key, context.window)
+                    tell_key(error, key, place.window)
                     raise
         if count:
             calls.fed(count, key, elements[-1] if elements else None)
+
+    def _begin(self, encoded: bytes) -> RoundKeyedState:
+        self._context.begin_key(encoded)
+        return self._context
 
 
 class Callback(Protocol):

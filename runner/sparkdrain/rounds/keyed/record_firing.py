@@ -1,0 +1,134 @@
+"""Fires the timers of keys that are kept as records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkdrain.harness.record_state import pane_of
+from sparkdrain.rounds.keyed.errors import tell_key
+from sparkdrain.watermarks.frontier import END
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.harness.round_state import RoundKeyedState
+    from sparkdrain.harness.stateful import RecordCalls, StatefulCalls
+    from sparkdrain.rounds.inputs import Turn
+    from timers_state.record import Record
+
+
+class RecordFiring:
+    """Fires timers of one DoFn's records in one turn; the order within a key is that of ``Firing``.
+
+    Args:
+        calls: of the DoFn.
+        records: the same for its records.
+        context: of the DoFn.
+        turn: what is due.
+        decode_key: of the input.
+        expiry_of: the time at which a window is over for good; None if windows last for ever.
+    """
+
+    def __init__(
+        self,
+        calls: StatefulCalls,
+        records: RecordCalls,
+        context: RoundKeyedState,
+        turn: Turn,
+        decode_key: Callable[[bytes], Any],
+        expiry_of: Callable[[Any], int] | None,
+    ) -> None:
+        context.bound.repeats = turn.repeats
+        self._calls = calls
+        self._fire = records.fire
+        self._place = records.place
+        self._records = records.place.records
+        self._families = self._records.layout.families
+        self._decode_window = context.decode_window
+        self._bound = context.bound
+        self._after = turn.after
+        self._budget = turn.budget
+        self._decode_key = decode_key
+        self._expiry_of = expiry_of
+        self._time: int | None = None
+        self._timestamp: Any = None
+
+    def has(self, encoded: bytes) -> bool:
+        """Whether a key has records."""
+        return encoded in self._records.heads
+
+    def fire_all(self) -> bool:
+        """Fire all that are due, if no key is anywhere else; False if the budget is spent."""
+        records, budget, after = self._records, self._budget, self._after
+        if not records.is_complete:
+            return True
+        with self._calls.firing():
+            while records.is_complete and (record := records.first_due(after)) is not None:
+                self._fire_key(record.key)
+                if budget.is_spent():
+                    return records.first_due(after) is None
+        return True
+
+    def fire(self, encoded: bytes) -> None:
+        """Fire timers of a key until none is due, or the budget is spent."""
+        with self._calls.firing():
+            self._fire_key(encoded)
+
+    def _fire_key(self, encoded: bytes) -> None:
+        place, budget = self._place, self._budget
+        if not place.begin(encoded):  # making room has moved it
+            return
+        key = self._decode_key(encoded)
+        fired: list[Record] = []
+        while (due := place.next_due(self._after)) is not None:
+            record, number = due
+            window = self._decode_window(record.window)
+            self._call(record, number, key, window)
+            if self._expiry_of is not None and self._expiry_of(window) <= self._after:
+                fired.append(record)
+            budget.spend(1)
+            if budget.is_spent() or place.is_outgrown:
+                break
+        try:
+            place.end()
+        except Exception as error:
+            tell_key(error, key, place.window)
+            raise
+        for record in fired:
+            # Once its time is over, a window lasts as long as it has timers.
+            if self.has(encoded) and record.expiry is None and not record.has_timers():
+                self._records.forget(record)
+
+    def _call(self, record: Record, number: int, key: Any, window: Any) -> None:
+        place, family = self._place, self._families[number]
+        if record is not place.record or place.window is None:
+            place.point(record, window)
+        time, payload = self._records.take_timer(record, number)
+        if time != self._time:
+            self._time, self._timestamp = time, Timestamp(micros=time)
+        pane = pane_of(self._bound, time, payload)
+        try:
+            try:
+                self._fire[family](key, window, self._timestamp, pane, "")
+            except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+                self._calls.reraise(error)
+        except Exception as error:
+            tell_key(error, key, window, family.decode())
+            raise
+
+    def expire(self, encoded: bytes) -> None:
+        """Forget the windows of a key that are over; all of it when everything is."""
+        records, after = self._records, self._after
+        record = records.begin(encoded)
+        while record is not None:
+            if after == END:
+                records.forget(record)
+            elif record.expiry is not None and record.expiry <= after:
+                if record.has_timers():
+                    records.expire_at(record, None)
+                else:
+                    records.forget(record)
+            record = record.more
+        self._budget.spend(1)

@@ -1,0 +1,261 @@
+"""Keys that are records, or were, read what a dict would read that is copied at every commit."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from copy import deepcopy
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
+from timers_state.cells import Combining, Value
+from timers_state.scope import SCOPE_BYTES
+
+STATE = 7
+LAYOUT = Layout(((Value, b"v"), (Combining, b"c")), (b"f", b"g"))
+KEYS = [b"", b"a", b"b\x00", b"long" * 30]
+WINDOWS = [b"", b"w\x00"]
+EMPTY = [None, None, None, None, None]
+
+keys = st.sampled_from(KEYS)
+windows = st.sampled_from(WINDOWS)
+times = st.integers(-3, 8)
+payloads = st.sampled_from([b"", b"pane", b"p" * 200])
+values = st.sampled_from([b"", b"1", b"22", b"x" * 300])
+changes = st.one_of(
+    st.tuples(st.just("value"), st.sampled_from([0, 1]), st.none() | values),
+    st.tuples(st.just("timer"), st.sampled_from([0, 1]), st.none() | st.tuples(times, payloads)),
+)
+
+
+class RecordMachine(RuleBasedStateMachine):
+    """Values: 0 and 1; timers: 2 and 3, as (time, payload); when the window expires: 4."""
+
+    def __init__(self):
+        super().__init__()
+        self.directory = Path(tempfile.mkdtemp(prefix="records-"))
+        self.overlays = [
+            Overlay(MemoryStore(), 1 << 30, rounds=True),
+            Overlay(RoundStore(self.directory / "small"), 4000, rounds=True),
+            Overlay(RoundStore(self.directory / "none"), 0, rounds=True),
+            Overlay(open_store(self.directory / "some"), 12_000, rounds=True),
+        ]
+        self.model = {}
+        self.committed = {}
+        self.snapshots = 0
+
+    def teardown(self):
+        for overlay in self.overlays:
+            overlay.close()
+        shutil.rmtree(self.directory)
+
+    @initialize()
+    def open_records(self):
+        for overlay in self.overlays:
+            overlay.records(STATE, LAYOUT)
+
+    # --- turns of keys ------------------------------------------------------------------------
+
+    @rule(key=keys, made=st.lists(st.tuples(windows, changes), max_size=4), expiry=times)
+    def have_a_turn(self, key, made, expiry):
+        self.turn(key, made, expiry)
+
+    def turn(self, key, made, expiry):
+        for window, (what, number, change) in made:
+            self.change_model(key, window, what, number, change, expiry)
+        for overlay in self.overlays:
+            records = overlay.records(STATE, LAYOUT)
+            head = records.begin(key)
+            if head is None and not records.takes(key):
+                self.change_scope(overlay.scope(STATE, key), key, {w for w, _ in made})
+            else:
+                self.change_records(records, key, made, expiry)
+
+    def change_model(self, key, window, what, number, change, expiry):
+        content = self.model.setdefault((key, window), list(EMPTY))
+        content[number + (2 if what == "timer" else 0)] = change
+        if all(part is None for part in content[:4]):
+            del self.model[key, window]
+        elif content[4] is None:
+            content[4] = expiry
+
+    def change_records(self, records, key, made, expiry):
+        for window, (what, number, change) in made:
+            record = self.find(records, key, window) or records.add(key, window)
+            if what == "value":
+                records.put_value(record, number, change)
+            elif change is None:
+                records.clear_timer(record, number)
+            else:
+                records.set_timer(record, number, *change)
+            empty = all(part is None for part in (*record.values, *record.times))
+            if record.expiry is None and not empty:
+                records.expire_at(record, expiry)
+            records.end(record)
+
+    def change_scope(self, scope, key, touched):
+        """To what the model has."""
+        for window in touched:
+            content = self.model.get((key, window), EMPTY)
+            for cell, value in zip(
+                (scope.value(b"v", window), scope.combining(b"c", window)), content, strict=False
+            ):
+                if value is None:
+                    cell.clear()
+                else:
+                    cell.set(value)
+            timers = scope.timers(Domain.EVENT)
+            for family, timer in zip((b"f", b"g"), content[2:4], strict=True):
+                if timer is None:
+                    timers.clear(family, b"", window)
+                else:
+                    timers.set(timer[0], family, b"", window, timer[1])
+            if content[4] is None:
+                scope.timers(Domain.EXPIRY).clear(b"", b"", window)
+            else:
+                scope.timers(Domain.EXPIRY).set(content[4], b"", b"", window)
+
+    def find(self, records, key, window):
+        record = records.heads.get(key)
+        while record is not None and record.window != window:
+            record = record.more
+        return record
+
+    @rule(up_to=times, most=st.integers(1, 4))
+    def fire_what_is_due(self, up_to, most):
+        """The order of equal times is free, so that what fires is told by the first overlay."""
+        for _ in range(most):
+            key = self.overlays[0].next_due(STATE, Domain.EVENT, up_to)
+            due = {
+                place: sorted(
+                    (time, number)
+                    for number in (2, 3)
+                    if content[number] is not None
+                    for time in [content[number][0]]
+                    if time <= up_to
+                )
+                for place, content in self.model.items()
+            }
+            if key is None:
+                assert not any(due.values())
+                return
+            for window in WINDOWS:
+                for _, number in due.get((key, window), ()):
+                    self.turn(key, [(window, ("timer", number - 2, None))], 0)
+
+    @rule(key=keys)
+    def take_a_key_over(self, key):
+        for overlay in self.overlays:
+            scope = overlay.scope(STATE, key)
+            for window in WINDOWS:
+                self.agree_with_scope(scope, key, window)
+
+    @rule(key=keys)
+    def forget_a_key(self, key):
+        for window in WINDOWS:
+            self.model.pop((key, window), None)
+        for overlay in self.overlays:
+            overlay.forget(STATE, key)
+
+    # --- rounds -------------------------------------------------------------------------------
+
+    @rule(commits=st.booleans())
+    def end_a_round(self, commits):
+        for overlay in self.overlays:
+            overlay.prepare()
+            if commits:
+                overlay.commit()
+            else:
+                overlay.rollback()
+        if commits:
+            self.committed = deepcopy(self.model)
+        else:
+            self.model = deepcopy(self.committed)
+
+    @rule()
+    def take_back_a_round_that_runs(self):
+        for overlay in self.overlays:
+            overlay.rollback()
+        self.model = deepcopy(self.committed)
+
+    @rule()
+    def flush(self):
+        for overlay in self.overlays:
+            overlay.flush()
+
+    @rule(goes_on=st.booleans())
+    def make_a_snapshot(self, goes_on):
+        for overlay in self.overlays:
+            overlay.rollback()
+        self.model = deepcopy(self.committed)
+        self.snapshots += 1
+        for at, take_up, budget in ((1, RoundStore.take_up, 4000), (3, open_store, 12_000)):
+            directory = self.directory / f"snapshot-{at}-{self.snapshots}"
+            self.overlays[at].snapshot(directory)
+            if goes_on:
+                self.overlays[at].close()
+                self.overlays[at] = Overlay(take_up(directory), budget, rounds=True)
+                self.overlays[at].records(STATE, LAYOUT)
+
+    # --- what has to hold ---------------------------------------------------------------------
+
+    @invariant()
+    def everything_is_there(self):
+        for overlay in self.overlays:
+            records = overlay.records(STATE, LAYOUT)
+            for key in KEYS:
+                for window in WINDOWS:
+                    if key in records.heads:
+                        record = self.find(records, key, window)
+                        found = EMPTY if record is None else self.content(record)
+                        assert found == self.model.get((key, window), EMPTY)
+            assert not records.heads.keys() & {key for _, key in overlay._scopes}
+
+    def content(self, record):
+        timers = [
+            None if time is None else (time, payload)
+            for time, payload in zip(record.times, record.payloads, strict=True)
+        ]
+        return [*record.values, *timers, record.expiry]
+
+    def agree_with_scope(self, scope, key, window):
+        content = self.model.get((key, window), EMPTY)
+        assert scope.value(b"v", window).get() == content[0]
+        assert scope.combining(b"c", window).get() == content[1]
+        for family, timer in zip((b"f", b"g"), content[2:4], strict=True):
+            time = scope.timers(Domain.EVENT).time_of(family, b"", window)
+            assert time == (timer and timer[0])
+        assert scope.timers(Domain.EXPIRY).time_of(b"", b"", window) == content[4]
+
+    @invariant()
+    def first_timers_are_found(self):
+        firsts = {
+            Domain.EVENT: [t[0] for c in self.model.values() for t in c[2:4] if t is not None],
+            Domain.EXPIRY: [c[4] for c in self.model.values() if c[4] is not None],
+        }
+        for overlay in self.overlays:
+            for domain, all_times in firsts.items():
+                assert overlay.first_time(STATE, domain) == min(all_times, default=None)
+                assert overlay.count_timers(STATE, domain) == len(all_times)
+                due = overlay.next_due(STATE, domain, 3)
+                if due is None:
+                    assert min(all_times, default=4) > 3
+
+    @invariant()
+    def the_budget_is_accounted_for(self):
+        for overlay in self.overlays:
+            records = overlay.records(STATE, LAYOUT)
+            leased = sum(scope.leased for scope in overlay._scopes.values()) + records.leased
+            erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._erased)
+            images = overlay._rounds.image_bytes
+            assert overlay._free + leased + erased + images == overlay._budget
+            cost = sum(records._cost_of(record) for record in records.all())
+            assert records.leased == records.room + cost + records.aside_bytes
+
+
+TestRecords = RecordMachine.TestCase
+TestRecords.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -1,0 +1,160 @@
+"""What an overlay has in memory as records: how they are found, written, and given up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timers_state.holdings import Holdings
+from timers_state.keys import Domain
+from timers_state.record_scope import change_scope, scope_of
+from timers_state.records import Records, retire
+from timers_state.store import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from timers_state.holdings import Ident
+    from timers_state.record import Layout, Record
+    from timers_state.round_scope import RoundScope
+
+
+class RecordHoldings(Holdings):
+    """Holdings in which a key has either records or a scope."""
+
+    __slots__ = ()
+
+    def records(self, state_id: int, layout: Layout) -> Records:
+        """The records of a state, always the same ones; only with rounds.
+
+        They have their keys for themselves: the scope of a key takes over what its records had.
+        """
+        rounds = self._in_round()
+        records = rounds.records.get(state_id)
+        if records is None:
+            has_scopes = any(id_ == state_id for id_, _ in self._scopes)
+            is_new = self.store.sequence == 0 and not has_scopes
+            records = rounds.records[state_id] = Records(self, state_id, layout, is_new=is_new)
+        return records
+
+    def lend(self, records: Records, need: int) -> None:
+        """See ``records.Lender``."""
+        self._check_open_round()
+        if need > self._free:
+            self._make_room(need)
+        self._free -= need
+        records.leased += need
+        records.room += need
+
+    def has_nothing(self, state_id: int, key: bytes) -> bool:
+        """See ``records.Lender``."""
+        ident = (state_id, key)
+        return not (
+            ident in self._scopes
+            or ident in self._resting
+            or ident in self._erased
+            or self._may_be_stored(ident)
+        )
+
+    def is_erased(self, state_id: int, key: bytes) -> bool:
+        """See ``due_index.Memory``; timers of records are found by those."""
+        records = self._records_of(state_id)
+        return (records is not None and key in records.heads) or super().is_erased(state_id, key)
+
+    def _all_records(self) -> Iterable[Records]:
+        rounds = self._rounds
+        return () if rounds is None else rounds.records.values()
+
+    def _records_of(self, state_id: int) -> Records | None:
+        rounds = self._rounds
+        return None if rounds is None else rounds.records.get(state_id)
+
+    def _first(self, state_id: int, domain: Domain) -> tuple[int, bytes] | None:
+        """Time and key of the earliest timer."""
+        rounds = self._in_round()
+        records = rounds.records.get(state_id)
+        if records is None:
+            return rounds.index(self, state_id, domain).first()
+        first = records.first(domain)
+        if records.is_complete:
+            return first
+        other = rounds.index(self, state_id, domain).first()
+        if first is None or (other is not None and other[0] <= first[0]):
+            return other
+        return first
+
+    def _leave_records(self, ident: Ident) -> RoundScope | None:
+        """The scope that takes over what a key's records have, if it has any."""
+        records = self._records_of(ident[0])
+        if records is None:
+            return None
+        if ident[1] not in records.heads:
+            records.is_complete = False
+            return None
+        taken = records.take(ident[1])
+        self._free += records.give_back()
+        scope = scope_of(self, ident[0], taken, records.layout)
+        self._scopes[ident] = scope
+        self._free -= scope.leased
+        self._tell_index(records, taken)
+        for record in taken:
+            _, times, _, expiry = record.committed()
+            for domain, all_times in ((Domain.EVENT, times), (Domain.EXPIRY, (expiry,))):
+                for time in all_times:
+                    if time is not None:
+                        self.index_of(ident[0], domain).note(time, ident[1], alone=False)
+        for record in taken:
+            change_scope(scope, record, records.layout)
+        retire(taken)
+        return scope
+
+    def _write_records(self) -> None:
+        """Writes what was committed of records; they stay."""
+        batch = Batch(self.store.sequence + 1)
+        for records in self._all_records():
+            self._are_stored(records, records.write(batch, committed=True))
+        if len(batch):
+            self._written(whole=False)
+            self.store.write(batch)
+
+    def _collect_records(self, batch: Batch) -> None:
+        """Adds what the round has changed in records, and gives them up."""
+        for records in self._all_records():
+            self._are_stored(records, records.write(batch, committed=False))
+            everything = list(records.all())
+            self._tell_index(records, everything)
+            retire(everything)
+            records.drop_all()
+
+    def _evict_records(self, need: int) -> None:
+        """Gives up records that the round did not change, until ``need`` bytes are free."""
+        batch = Batch(self.store.sequence + 1)
+        for records in self._all_records():
+            if self._free >= need:
+                break
+            gone = records.evict(batch, need - self._free)
+            self._free += records.give_back()
+            self._are_stored(records, gone)
+            self._tell_index(records, gone)
+            retire(gone)
+        if len(batch):
+            self._written(whole=False)
+            self.store.write(batch)
+
+    def _are_stored(self, records: Records, written: list[Record]) -> None:
+        if self._residents is not None:
+            self._residents.update((records.state_id, record.key) for record in written)
+
+    def _tell_index(self, records: Records, gone: list[Record]) -> None:
+        """What the store has of keys that have no records anymore is to be found again."""
+        if not gone:
+            return
+        event = self.index_of(records.state_id, Domain.EVENT)
+        expiry = self.index_of(records.state_id, Domain.EXPIRY)
+        for record in gone:
+            if record.base is not None:
+                for time in record.base[1]:
+                    if time is not None:
+                        event.will_write(time)
+                if record.base[3] is not None:
+                    expiry.will_write(record.base[3])
+        self._written(whole=False)

@@ -1,0 +1,122 @@
+"""Which record has the earliest timer: lists of records by time, corrected when they are looked at.
+
+A record is never listed later than its first timer, and often earlier: one whose timer moves on
+and on, as that of a session does, stays where it is until its list is the first.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from timers_state.record import Record
+
+_SPARE: Final = 1024
+
+
+class RecordTimes:
+    """The event timers of records, the earliest first."""
+
+    __slots__ = ("_at", "_front", "_listed", "_times")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._at: dict[int, list[Record]] = {}
+        self._times: list[int] = []
+        self._listed = 0
+        self._front: int | None = None
+
+    def list(self, record: Record, time: int) -> None:
+        """A record has a timer at ``time``, and is not listed before that."""
+        record.listed = time
+        self._listed += 1
+        there = self._at.get(time)
+        if there is None:
+            self._at[time] = [record]
+            heappush(self._times, time)
+        else:
+            there.append(record)
+
+    def first(self) -> Record | None:
+        """A record that has the earliest timer; it is listed under its time."""
+        times = self._times
+        while times:
+            time = times[0]
+            there = self._at[time]
+            if time != self._front:
+                there.reverse()  # who came first is taken first
+                self._front = time
+            while there:
+                record = there[-1]
+                if record.listed == time:
+                    actual = record.first_time()
+                    if actual == time:
+                        return record
+                    if actual is None:
+                        record.listed = None
+                    else:
+                        self.list(record, actual)
+                there.pop()
+                self._listed -= 1
+            heappop(times)
+            del self._at[time]
+            self._front = None
+        return None
+
+    def is_crowded(self, count: int) -> bool:
+        """Whether much is listed that does not count; ``count`` is how many records there are."""
+        return self._listed > 2 * count + _SPARE
+
+    def list_again(self, records: Iterable[Record]) -> None:
+        """List just these."""
+        self.clear()
+        for record in records:
+            record.listed = record.first_time()
+            if record.listed is not None:
+                self._at.setdefault(record.listed, []).append(record)
+                self._listed += 1
+        self._times = list(self._at)
+        heapify(self._times)
+
+
+class RecordExpiries:
+    """When windows of records expire."""
+
+    __slots__ = ("_at", "_times")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._at: dict[int, list[Record]] = {}
+        self._times: list[int] = []
+
+    def list(self, record: Record, time: int) -> None:
+        """The record's window expires then."""
+        there = self._at.get(time)
+        if there is None:
+            self._at[time] = [record]
+            heappush(self._times, time)
+        else:
+            there.append(record)
+
+    def first(self) -> Record | None:
+        """The record that expires first."""
+        times = self._times
+        while times:
+            time = times[0]
+            there = self._at[time]
+            while there:
+                if there[-1].expiry == time:
+                    return there[-1]
+                there.pop()
+            heappop(times)
+            del self._at[time]
+        return None

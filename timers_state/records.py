@@ -1,0 +1,392 @@
+"""The records of one state: its keys as long as they are small, and in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from timers_state.keys import Domain
+from timers_state.record import (
+    RECORD_BYTES,
+    SAVED_BYTES,
+    SET_TIMER_BYTES,
+    VALUE_BYTES,
+    Record,
+    size_of,
+)
+from timers_state.record_rows import RecordRows
+from timers_state.record_times import RecordExpiries, RecordTimes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from timers_state.record import Layout
+    from timers_state.store import Batch
+
+_LEASE: Final = 1 << 16
+
+
+class Lender(Protocol):
+    """Where room comes from."""
+
+    groups: int
+    """The number of key groups."""
+
+    def has_nothing(self, state_id: int, key: bytes) -> bool:
+        """Whether nothing of a key is anywhere but in records."""
+
+    def lend(self, records: Records, need: int) -> None:
+        """Gives room, if need be by writing out, which may take records away."""
+
+
+class Records:
+    """Keys of one state that are kept as ``Record``s, within rounds.
+
+    A key is here, or in a scope, or only in the store. The overlay takes a key away when somebody
+    asks for its scope. Who changes a record calls ``begin`` for its key before, and nothing else of
+    the overlay in between; that record is not taken away then.
+
+    Attributes:
+        heads: by key: its record, of any of its windows.
+        is_complete: whether no key of this state is anywhere else.
+        is_closed: whether no key may be added.
+    """
+
+    def __init__(self, lender: Lender, state_id: int, layout: Layout, *, is_new: bool) -> None:
+        self.heads: dict[bytes, Record] = {}
+        self.state_id = state_id
+        self.layout = layout
+        self.is_complete = is_new
+        self.is_closed = False
+        self.room = 0
+        self.leased = 0
+        self.empty = layout.empty
+        self._no_values, self._no_times, self._no_payloads, _ = self.empty
+        self._cost = RECORD_BYTES + SET_TIMER_BYTES * len(layout.families)
+        self._lender = lender
+        self._rows = RecordRows(state_id, lender.groups, layout)
+        self._times = RecordTimes()
+        self._expiries = RecordExpiries()
+        self._changed: list[Record] = []
+        self._emptied: list[Record] = []
+        self._aside = 0
+        self._in_use = b""
+
+    # --- for who changes records --------------------------------------------------------------
+
+    def begin(self, key: bytes) -> Record | None:
+        """The first record of a key, if it has any; from now on it is in use."""
+        self._in_use = key
+        if self.room < 0:
+            self._lender.lend(self, _LEASE - self.room)
+        return self.heads.get(key)
+
+    def takes(self, key: bytes) -> bool:
+        """Whether a key that has no record can have one: it has nothing anywhere else."""
+        if self.is_closed:
+            return False
+        return self.is_complete or self._lender.has_nothing(self.state_id, key)
+
+    def add(self, key: bytes, window: bytes) -> Record:
+        """A record without content."""
+        record = Record(key, window, self.empty)
+        head = self.heads.get(key)
+        if head is None:
+            self.heads[key] = record
+        else:
+            record.more = head.more
+            head.more = record
+        self.room -= self._cost + len(key) + len(window)
+        return record
+
+    def put_value(self, record: Record, number: int, value: bytes | None) -> None:
+        """Replaces a value."""
+        values = record.values
+        before = values[number]
+        if value == before:
+            return
+        if record.saved is None:
+            self._save(record)
+        if before is not None:
+            self.room += VALUE_BYTES + len(before)
+        if value is not None:
+            self.room -= VALUE_BYTES + len(value)
+        if len(values) == 1:
+            record.values = self._no_values if value is None else (value,)
+            return
+        changed = (*values[:number], value, *values[number + 1 :])
+        record.values = self._no_values if changed == self._no_values else changed
+
+    def set_timer(self, record: Record, number: int, time: int, payload: bytes = b"") -> None:
+        """Sets or moves a timer."""
+        times = record.times
+        if record.saved is None:
+            self._save(record)
+        if len(times) == 1:
+            record.times = (time,)
+        else:
+            record.times = (*times[:number], time, *times[number + 1 :])
+        if payload or record.payloads is not self._no_payloads:
+            self._set_payload(record, number, payload)
+        listed = record.listed
+        if listed is None or time < listed:
+            self._times.list(record, time)
+
+    def clear_timer(self, record: Record, number: int) -> None:
+        """Makes sure that a timer does not fire."""
+        times = record.times
+        if times[number] is None:
+            return
+        if record.saved is None:
+            self._save(record)
+        changed = (*times[:number], None, *times[number + 1 :])
+        record.times = self._no_times if changed == self._no_times else changed
+        if record.payloads is not self._no_payloads:
+            self._set_payload(record, number, b"")
+
+    def take_timer(self, record: Record, number: int) -> tuple[int, bytes]:
+        """Takes out a timer that is set: its time and payload."""
+        time, payload = record.times[number], record.payloads[number]
+        self.clear_timer(record, number)
+        return _time(time), payload
+
+    def expire_at(self, record: Record, time: int | None) -> None:
+        """Says when the record's window expires; None: that was dealt with."""
+        if record.expiry == time:
+            return
+        if record.saved is None:
+            self._save(record)
+        record.expiry = time
+        if time is not None:
+            self._expiries.list(record, time)
+
+    def forget(self, record: Record) -> None:
+        """Takes everything from a record."""
+        if record.saved is None:
+            self._save(record)
+        self.room += size_of(record.content())
+        record.values, record.times, record.payloads, record.expiry = self.empty
+        self._emptied.append(record)
+
+    def end(self, record: Record) -> None:
+        """Nobody changes a record for now."""
+        record.recent = True
+        if record.values is self._no_values and record.times is self._no_times:
+            if record.expiry is not None:
+                self.expire_at(record, None)
+            self._emptied.append(record)
+
+    def first_due(self, up_to: int) -> Record | None:
+        """A record that has the earliest timer, if that is at or before ``up_to``."""
+        if self._times.is_crowded(len(self.heads)):
+            self._times.list_again(self.all())
+        record = self._times.first()
+        return None if record is None or _time(record.listed) > up_to else record
+
+    def first_expired(self, up_to: int) -> Record | None:
+        """A record whose window expires first, if that is at or before ``up_to``."""
+        record = self._expiries.first()
+        return None if record is None or _time(record.expiry) > up_to else record
+
+    # --- for the overlay ----------------------------------------------------------------------
+
+    def first(self, domain: Domain) -> tuple[int, bytes] | None:
+        """Time and key of the earliest timer."""
+        if domain is Domain.EVENT:
+            record = self._times.first()
+            return None if record is None else (_time(record.listed), record.key)
+        if domain is Domain.EXPIRY:
+            record = self._expiries.first()
+            return None if record is None else (_time(record.expiry), record.key)
+        return None
+
+    def count(self, domain: Domain) -> int:
+        """How many timers are set."""
+        if domain is Domain.EVENT:
+            return sum(time is not None for record in self.all() for time in record.times)
+        if domain is Domain.EXPIRY:
+            return sum(record.expiry is not None for record in self.all())
+        return 0
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the running round has changed anything."""
+        return bool(self._changed)
+
+    @property
+    def aside_bytes(self) -> int:
+        """Roughly what the running round has changed."""
+        return self._aside
+
+    def commit(self) -> None:
+        """What the round changed stays."""
+        for record in self._changed:
+            record.saved = None
+        self._end_round()
+
+    def undo(self) -> None:
+        """The round never was."""
+        for record in self._changed:
+            saved = record.saved
+            if saved is None:  # it was taken away
+                continue
+            record.saved = None
+            self.room += size_of(record.content()) - size_of(saved)
+            record.values, record.times, record.payloads, record.expiry = saved
+            self._list(record)
+            self._emptied.append(record)
+        self._end_round()
+
+    def write(self, batch: Batch, *, committed: bool) -> list[Record]:
+        """Adds what differs from the store; says of which records.
+
+        Args:
+            batch: will be written.
+            committed: as it was when the round began.
+        """
+        written = []
+        for record in sorted(self.all(), key=_key):
+            content = record.committed() if committed else record.content()
+            if self._rows.write(record, content, batch):
+                written.append(record)
+                if content == self.empty:
+                    self._emptied.append(record)
+        if not self._changed:
+            self._drop_empty()
+        return written
+
+    def evict(self, batch: Batch, need: int) -> list[Record]:
+        """Lets go of keys that the round has not changed, those not used lately first.
+
+        Returns:
+            Their records; what differs of them from the store is in ``batch``.
+        """
+        gone: list[Record] = []
+        freed = 0
+        for any_will_do in (False, True):
+            for key, head in list(self.heads.items()):
+                if freed >= need:
+                    break
+                chain = list(_chain(head))
+                if key == self._in_use or any(record.saved is not None for record in chain):
+                    continue
+                if head.recent and not any_will_do:
+                    head.recent = False
+                    continue
+                for record in chain:
+                    self._rows.write(record, record.content(), batch)
+                    freed += self._cost_of(record)
+                    gone.append(record)
+                del self.heads[key]
+        if gone:
+            self.is_complete = False
+        self.room += freed
+        return gone
+
+    def take(self, key: bytes) -> list[Record]:
+        """Takes a key away: its records, which are not to be changed anymore."""
+        taken = list(_chain(self.heads.pop(key)))
+        for record in taken:
+            self.room += self._cost_of(record)
+        self.is_complete = False
+        return taken
+
+    def give_back(self) -> int:
+        """Gives back room that is not used; says how much."""
+        room = max(self.room, 0)
+        self.room -= room
+        self.leased -= room
+        return room
+
+    def drop_all(self) -> None:
+        """All content is elsewhere."""
+        self.heads = {}
+        self._times.clear()
+        self._expiries.clear()
+        self._changed = []
+        self._emptied = []
+        self._aside = 0
+        self.room = 0
+        self.leased = 0
+        self.is_complete = False
+
+    def all(self) -> Iterator[Record]:
+        """All records."""
+        for head in self.heads.values():
+            yield from _chain(head)
+
+    def _save(self, record: Record) -> None:
+        saved = record.content()
+        record.saved = saved
+        self._changed.append(record)
+        cost = SAVED_BYTES + size_of(saved)
+        self._aside += cost
+        self.room -= cost
+
+    def _set_payload(self, record: Record, number: int, payload: bytes) -> None:
+        before = record.payloads
+        self.room -= len(payload) - len(before[number])
+        changed = (*before[:number], payload, *before[number + 1 :])
+        record.payloads = self._no_payloads if changed == self._no_payloads else changed
+
+    def _list(self, record: Record) -> None:
+        first = record.first_time()
+        if first is not None and (record.listed is None or first < record.listed):
+            self._times.list(record, first)
+        if record.expiry is not None:
+            self._expiries.list(record, record.expiry)
+
+    def _cost_of(self, record: Record) -> int:
+        return self._cost + len(record.key) + len(record.window) + size_of(record.content())
+
+    def _end_round(self) -> None:
+        self._changed = []
+        self.room += self._aside
+        self._aside = 0
+        self._emptied += _chain(self.heads.get(self._in_use))  # if the round broke off
+        self._drop_empty()
+
+    def _drop_empty(self) -> None:
+        """Lets go of records without content of which the store has nothing either."""
+        for record in self._emptied:
+            if record.base is None and record.content() == self.empty:
+                self._drop(record)
+        self._emptied = []
+
+    def _drop(self, record: Record) -> None:
+        head = self.heads.get(record.key)
+        if head is record:
+            self.room += self._cost_of(record)
+            if record.more is None:
+                del self.heads[record.key]
+            else:
+                self.heads[record.key] = record.more
+            return
+        while head is not None:
+            if head.more is record:
+                self.room += self._cost_of(record)
+                head.more = record.more
+                return
+            head = head.more
+
+
+def retire(records: list[Record]) -> None:
+    """Makes sure that nobody finds records that are gone by their times."""
+    for record in records:
+        record.listed = None
+        record.expiry = None
+        record.saved = None
+
+
+def _chain(head: Record | None) -> Iterator[Record]:
+    while head is not None:
+        yield head
+        head = head.more
+
+
+def _key(record: Record) -> bytes:
+    return record.key
+
+
+def _time(time: int | None) -> int:
+    assert time is not None
+    return time
