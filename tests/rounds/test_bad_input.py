@@ -51,7 +51,11 @@ class Strict(beam.DoFn):
     ("number", "first", "others"),
     [
         (-1, "ValueError: overdrawn", ["key 'k7'", "window [0.0, 10.0)"]),
-        (1, "LookupError: nobody is at home", ["key 'k7'", "window [0.0, 10.0)", "timer 'alarm'"]),
+        (
+            1,
+            "LookupError: nobody is at home",
+            ["key 'k7'", "window [0.0, 10.0)", "timer 'alarm', tag 'first'"],
+        ),
     ],
 )
 def test_a_callback_that_raises_comes_first_then_its_step_key_window_and_timer(
@@ -88,6 +92,51 @@ def test_state_that_cannot_be_read_is_an_error_of_its_own_kind(run):
     with pytest.raises(UnreadableState) as caught:
         run(Changed(), [("k7", 1, 3)], [("k7", 1, 4)])
     for part in ("'total'", "key 'k7'", "GlobalWindow", "Account", "another coder"):
+        assert part in str(caught.value)
+
+
+INT = beam.coders.VarIntCoder()
+AGE = userstate.ReadModifyWriteStateSpec("age", INT)
+AGES = userstate.BagStateSpec("age", INT)
+SET = userstate.SetStateSpec("age", INT)
+SUM = userstate.CombiningValueStateSpec("age", INT, sum)
+LIST = userstate.OrderedListStateSpec("age", INT)
+
+
+class Writes(beam.DoFn):
+    """Writes a text where numbers belong."""
+
+    def process(self, pair, age=beam.DoFn.StateParam(AGE)):
+        age.write("seven")
+
+
+class Adds(beam.DoFn):
+    def process(self, pair, age=beam.DoFn.StateParam(AGES)):
+        age.add("seven")
+
+
+class AddsToSet(beam.DoFn):
+    def process(self, pair, age=beam.DoFn.StateParam(SET)):
+        age.add("seven")
+
+
+class AddsToSum(beam.DoFn):
+    def process(self, pair, age=beam.DoFn.StateParam(SUM)):
+        age.add(7)
+        age.add("seven")
+
+
+class AddsToList(beam.DoFn):
+    def process(self, pair, age=beam.DoFn.StateParam(LIST)):
+        age.add((Timestamp(1), "seven"))
+
+
+@pytest.mark.parametrize("dofn", [Writes, Adds, AddsToSet, AddsToSum, AddsToList])
+def test_a_value_that_does_not_fit_its_state_names_the_state(run, dofn):
+    with pytest.raises(UserCodeError) as caught:
+        run(dofn(), [("k7", 1, 3)])
+    assert str(caught.value).startswith("TypeError: ")
+    for part in ("state 'age'", "key 'k7'", "GlobalWindow", "Account"):
         assert part in str(caught.value)
 
 

@@ -91,8 +91,12 @@ class Kind:
         try:
             return self.encode(value)
         except Exception as error:
-            error.add_note(f"[while writing state {self._spec.name!r} of {self._transform!r}]")
+            self.tell(error)
             raise
+
+    def tell(self, error: Exception) -> None:
+        """Note down which state could not be written."""
+        error.add_note(f"[while writing state {self._spec.name!r} of {self._transform!r}]")
 
     def all_decoded(self, items: Iterable[bytes], place: Place) -> Iterator[Any]:
         """The values that were written as ``items``."""
@@ -237,7 +241,11 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         if self._empty:
             self._stored().clear()
         else:
-            accumulator = self._accumulator = self._fn.compact(self._accumulator)
+            try:
+                accumulator = self._accumulator = self._fn.compact(self._accumulator)
+            except Exception as error:
+                self._kind.tell(error)
+                raise
             self._stored().set(self._kind.encoded(accumulator))
 
 
@@ -294,7 +302,12 @@ class BagCell(_Collection, userstate.BagRuntimeState):
     def add(self, value: Any) -> None:
         if not self._kept:
             self._keep()
-        self._stored.append(self._kind.encode(value))
+        try:
+            data = self._kind.encode(value)
+        except Exception as error:
+            self._kind.tell(error)
+            raise
+        self._stored.append(data)
 
     def clear(self) -> None:
         self._before_clear()
@@ -317,7 +330,7 @@ class SetCell(_Collection, userstate.SetRuntimeState):
     def add(self, value: Any) -> None:
         if not self._kept:
             self._keep()
-        self._stored.add(self._kind.encode(value))
+        self._stored.add(self._kind.encoded(value))
 
     def clear(self) -> None:
         self._before_clear()
@@ -334,7 +347,7 @@ class OrderedListCell(_Collection, userstate.OrderedListRuntimeState):
     def add(self, elem: tuple[Timestamp, Any]) -> None:
         if not self._kept:
             self._keep()
-        self._stored.append(micros(elem[0]), self._kind.encode(elem[1]))
+        self._stored.append(micros(elem[0]), self._kind.encoded(elem[1]))
 
     def read(self) -> Iterable[tuple[Timestamp, Any]]:
         return self._items(self._stored.read)

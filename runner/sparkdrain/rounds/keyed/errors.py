@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from timers_state.timers import Timer
 
 _LONGEST: Final = 200
 # Python's SDK puts this before the names that users give to timers.
 _PREFIX: Final = "ts-"
 
 
-def tell_key(error: BaseException, key: Any, window: Any, family: str | None = None) -> None:
+def tell_key(error: BaseException, key: Any, window: Any, timer: Timer | None = None) -> None:
     """Note down the key, the window (None: not known), and the timer that fired, if one did."""
     parts = [f"key {_shown(key)}"]
     if window is not None:
         parts.append(f"window {_shown(window)}")
-    if family is not None:
-        parts.append(f"timer {family.removeprefix(_PREFIX)!r}")
+    if timer is not None:
+        parts.append(f"timer {timer.family.decode().removeprefix(_PREFIX)!r}")
+        if timer.tag:
+            parts.append(f"tag {timer.tag.decode()!r}")
     error.add_note(f"[{', '.join(parts)}]")
 
 
