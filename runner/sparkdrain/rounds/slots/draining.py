@@ -53,16 +53,18 @@ class DrainMemory:
         self._mixed = scope.map(_MIXED)
 
     def natural(self, edge: int, turn: Turn) -> int:
-        """The frontier of an edge as it would be without the drain."""
-        if turn.after < END:
-            return turn.after
+        """The frontier of an edge as it would be without the drain: as it was when that began.
+
+        Whatever moves it later may be the drain, firing window after window on its way to the end
+        of time. What it fires is taken in the second part: nothing may be late for that.
+        """
         known = self._natural.get(_EDGE.pack(edge))
         if known is not None:
             time: int = _TIME.unpack(known)[0]
             return time
+        # Who was at the end of time before the drain began got there alone.
         if turn.before < END:
             self._natural.put(_EDGE.pack(edge), _TIME.pack(turn.before))
-        # Who was at the end of time before the drain began got there alone.
         return turn.before
 
     def mix(self, edge: int) -> None:
