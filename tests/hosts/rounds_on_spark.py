@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.line import Address
 
 SLOTS = 2
+NOWHERE = "executor_nowhere_7"
 SOURCES = Path(sparkdrain.__file__).parent.parent
 
 
@@ -118,9 +119,9 @@ def main(master: str, reuse: str, daemon: str, marks: str) -> None:
     leash = Leash("127.0.0.1", "127.0.0.1")
     parts = partitioner(context, SLOTS, 7)
 
-    def exchange(inputs: list[Exchange], **how: bool) -> Exchange:
+    def exchange(inputs: list[Exchange], places: tuple[str, ...] = (), **how: bool) -> Exchange:
         task = Task(leash.address, marks, **how)
-        return Exchange(context, task, inputs, SLOTS, range(SLOTS), parts)
+        return Exchange(context, task, inputs, SLOTS, range(SLOTS), parts, places)
 
     def seen(exchange: Exchange) -> list[dict[str, Any]]:
         return [json.loads(record) for record in exchange.read([0])]
@@ -144,7 +145,11 @@ def main(master: str, reuse: str, daemon: str, marks: str) -> None:
     doomed.join()
     wait_for(*(Path(marks) / f"abandoned{slot}" for slot in range(SLOTS)))
     context.setJobGroup("fine", "after the cancelled one")
-    rounds.append(seen(exchange([second], fresh=False)))
+    homes = sorted(leash.hosts(), key=lambda record: record.id.slot)
+    places = tuple(record.executor.place if record.executor else NOWHERE for record in homes)
+    visits = leash.visits()
+    rounds.append(seen(exchange([second], places, fresh=False)))
+    visits = leash.visits() - visits
     lost = []
     if not master.startswith("local"):
         # Where its host was started, wherever later tasks ran.
@@ -157,7 +162,8 @@ def main(master: str, reuse: str, daemon: str, marks: str) -> None:
     unended = leash.close()
     left = [pid for pid in pids if psutil.pid_exists(pid)]
     context.stop()
-    print(json.dumps({"rounds": rounds, "unended": len(unended), "left": left, "lost": lost}))
+    outcome = {"rounds": rounds, "unended": len(unended), "left": left, "lost": lost}
+    print(json.dumps({**outcome, "visits": visits}))
 
 
 if __name__ == "__main__":

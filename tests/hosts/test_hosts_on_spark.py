@@ -41,6 +41,8 @@ def check(done, reuse: str) -> dict:
     assert hosts[0] == hosts[1] == hosts[2]
     assert [each["records"] for each in last] == [2, 2]
     assert cancelled == []
+    # The last tasks were to be where the hosts are.
+    assert outcome["visits"] == 0
     if reuse == "false":
         workers = [each["worker"] for found in (first, second, last) for each in found]
         assert len(set(workers)) == 6

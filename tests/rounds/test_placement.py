@@ -64,6 +64,14 @@ def test_a_slot_is_where_its_host_is_and_before_that_where_it_is_to_be():
     assert placement.places([host(0, B3)])[0] == "executor_b_3"
 
 
+def test_a_machine_that_calls_itself_something_else_is_named_as_spark_does():
+    placement = Placement(1)
+    placement.begin([A1])
+    assert placement.places([host(0, Executor("a.example", "1"))]) == (A1.place,)
+    # It came later.
+    assert placement.places([host(0, Executor("c", "9"))]) == ("executor_c_9",)
+
+
 def test_in_the_next_life_of_a_job_only_those_move_whose_executor_is_gone():
     placement = Placement(4)
     placement.begin([A1, B3])

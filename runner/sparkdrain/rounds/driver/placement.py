@@ -71,9 +71,11 @@ class Placement:
     at_home: int = 0
     away: int = 0
     _homes: dict[int, Executor] = field(default_factory=dict)
+    _known: dict[str, Executor] = field(default_factory=dict)
 
     def begin(self, executors: Sequence[Executor]) -> None:
         """The job's slots are about to be opened on these executors."""
+        self._known = {executor.id: executor for executor in executors}
         self._homes = assign(self.slots, self._homes, executors)
 
     def places(self, hosts: Sequence[HostRecord]) -> tuple[str, ...]:
@@ -84,7 +86,9 @@ class Placement:
         """
         for host in hosts:
             if host.executor is not None and not host.ended:
-                self._homes[host.id.slot] = host.executor
+                # A machine may have more names than one; what counts is Spark's.
+                found = self._known.get(host.executor.id, host.executor)
+                self._homes[host.id.slot] = found
         if not self._homes:
             return ()
         homes = [self._homes.get(slot) for slot in range(self.slots)]
