@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from timers_state.timers import Timer
+from typing import Any, Final
 
 _LONGEST: Final = 200
 # Python's SDK puts this before the names that users give to timers.
 _PREFIX: Final = "ts-"
 
 
-def tell_key(error: BaseException, key: Any, window: Any, timer: Timer | None = None) -> None:
+def tell_key(
+    error: BaseException, key: Any, window: Any, family: bytes | None = None, tag: bytes = b""
+) -> None:
     """Note down the key, the window (None: not known), and the timer that fired, if one did."""
     parts = [f"key {_shown(key)}"]
     if window is not None:
         parts.append(f"window {_shown(window)}")
-    if timer is not None:
-        parts.append(f"timer {timer.family.decode().removeprefix(_PREFIX)!r}")
-        if timer.tag:
-            parts.append(f"tag {timer.tag.decode()!r}")
+    if family is not None:
+        parts.append(f"timer {family.decode().removeprefix(_PREFIX)!r}")
+        if tag:
+            parts.append(f"tag {tag.decode()!r}")
     error.add_note(f"[{', '.join(parts)}]")
 
 

@@ -115,7 +115,7 @@ class RecordFiring:
             except Exception as error:  # noqa: BLE001 - raised again, with the step's name
                 self._calls.reraise(error)
         except Exception as error:
-            tell_key(error, key, window, family.decode())
+            tell_key(error, key, window, family)
             raise
 
     def expire(self, encoded: bytes) -> None:

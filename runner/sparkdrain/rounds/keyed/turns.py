@@ -196,7 +196,7 @@ class Firing:
             try:
                 self._call(key, window, timer, pane)
             except Exception as error:
-                tell_key(error, key, window, timer)
+                tell_key(error, key, window, timer.family, timer.tag)
                 raise
             if self._expiry_of is not None and self._expiry_of(window) <= after:
                 fired.add(window)
