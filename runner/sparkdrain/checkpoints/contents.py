@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.restore import restore
 from timers_state import inspect, open_read_only
+from timers_state.formats import ROCKS_DIRECTORY
 
 if TYPE_CHECKING:
     from sparkdrain.checkpoints.manifest import ShardState
@@ -47,6 +48,8 @@ def contents(
     last: dict[tuple[int, str, bytes], bytes] = {}
     with TemporaryDirectory(prefix="sparkdrain-") as directory:
         restore(storage, paths, shard, Path(directory) / "store")
+        if not (Path(directory) / "store" / ROCKS_DIRECTORY).exists():
+            return {}  # nothing was ever written to it
         store = open_read_only(Path(directory) / "store")
         try:
             for entry in inspect.entries(store):
