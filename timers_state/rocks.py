@@ -18,10 +18,12 @@ from rocksdict import (
     BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
+    DBCompactionStyle,
     DBCompressionType,
     Options,
     Rdict,
     ReadOptions,
+    UniversalCompactOptions,
     WriteBatch,
     WriteBufferManager,
     WriteOptions,
@@ -48,6 +50,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MEBIBYTE: Final = 1 << 20
+# How many sorted runs of tables there may be before some are merged: every read asks all of them.
+_MOST_RUNS: Final = 8
+# How much there may be besides the oldest run, in percent of it, before all are merged.
+_MOST_OUTDATED: Final = 60
 
 
 class RocksMemory:
@@ -80,12 +86,26 @@ class RocksMemory:
         options.set_write_buffer_manager(self._writes)
         options.set_write_buffer_size(self._buffer_bytes)
         options.set_compression_type(DBCompressionType.lz4())
+        _merge_late(options)
         options.set_paranoid_checks(True)
         options.set_max_background_jobs(2)
         options.set_keep_log_file_num(2)
         options.set_stats_dump_period_sec(0)
         options.set_stats_persist_period_sec(0)
         return options
+
+
+def _merge_late(options: Options) -> None:
+    """Has tables merged with others of about their size, and with all of them only rarely.
+
+    By levels, every fourth write-out would merge with a good part of what there is, and what is
+    merged is uploaded again. This way it is some three to five times what has changed.
+    """
+    merging = UniversalCompactOptions()
+    merging.max_size_amplification_percent = _MOST_OUTDATED
+    options.set_compaction_style(DBCompactionStyle.universal())
+    options.set_universal_compaction_options(merging)
+    options.set_level_zero_file_num_compaction_trigger(_MOST_RUNS)
 
 
 def process_memory() -> RocksMemory:
