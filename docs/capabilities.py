@@ -502,6 +502,10 @@ _CLUSTER = (
         "integration/test_cluster: a_package_that_a_job_brings_reaches_both_hosts",
     ),
     _row(
+        "Elements of classes that the main program defines",
+        f"{STAGES}dependencies_on_spark: elements_may_be_of_classes_that_the_program_defines",
+    ),
+    _row(
         "A session that the program has, spark-submit, spark-defaults.conf",
         f"{STAGES}sessions: an_active_session_is_used_with_its_settings_and_not_stopped "
         "spark_submit_says_where_and_how_a_pipeline_runs spark_defaults_are_kept",

@@ -98,28 +98,11 @@ def test_a_package_that_cannot_be_installed_is_a_bad_setup_with_pips_reason(pipe
     assert "broken-1.0" in str(failed.value)
 
 
-def test_a_main_session_reaches_the_workers(tmp_path):
-    pytest.importorskip("dill")
+def run_program(tmp_path: Path, text: str) -> None:
+    """Run a program as a user would; ``FLAGS`` in it are those of a small session."""
     program = tmp_path / "main.py"
-    program.write_text(
-        textwrap.dedent(f"""
-            import math
-            import apache_beam as beam
-            from apache_beam.options.pipeline_options import PipelineOptions
-
-            FACTOR = 6
-
-            def times(x):
-                return math.floor(FACTOR * x)
-
-            if __name__ == "__main__":
-                flags = ["--runner=sparkdrain.SparkDrainRunner", "--spark_master_url=local[2]"]
-                flags += ["--save_main_session", "--pickle_library=dill", "--progress=off"]
-                with beam.Pipeline(options=PipelineOptions(flags)) as p:
-                    product = p | beam.Create([7]) | beam.Map(times)
-                    product | beam.io.WriteToText({str(tmp_path / "out")!r})
-        """)
-    )
+    flags = ["--runner=sparkdrain.SparkDrainRunner", "--spark_master_url=local[2]"]
+    program.write_text(textwrap.dedent(text).replace("FLAGS", repr([*flags, "--progress=off"])))
     sources = Path(sparkdrain.__file__).parent.parent
     path = os.pathsep.join([str(sources), str(sources.parent), *sys.path])
     done = subprocess.run(
@@ -131,4 +114,56 @@ def test_a_main_session_reaches_the_workers(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "mode", [[], pytest.param(["--streaming"], marks=pytest.mark.slow)], ids=["batch", "streaming"]
+)
+def test_elements_may_be_of_classes_that_the_program_defines(tmp_path, mode):
+    run_program(
+        tmp_path,
+        f"""
+            from dataclasses import dataclass
+            import apache_beam as beam
+            from apache_beam.options.pipeline_options import PipelineOptions
+
+            @dataclass
+            class Visit:
+                user: str
+                times: int
+
+            def total(user, visits):
+                return sum(visit.times for visit in visits if isinstance(visit, Visit))
+
+            with beam.Pipeline(options=PipelineOptions([*FLAGS, *{mode!r}])) as p:
+                made = p | beam.Create([Visit("ann", 1), Visit("ann", 2)])
+                more = p | "Times" >> beam.Create([4, 8]) | beam.Map(lambda n: Visit("ann", n))
+                grouped = (made, more) | beam.Flatten() | beam.GroupBy(lambda v: v.user)
+                grouped | beam.MapTuple(total) | beam.io.WriteToText({str(tmp_path / "out")!r})
+        """,
+    )
+    assert lines(tmp_path, "out") == ["15"]
+
+
+def test_a_main_session_reaches_the_workers(tmp_path):
+    pytest.importorskip("dill")
+    run_program(
+        tmp_path,
+        f"""
+            import math
+            import apache_beam as beam
+            from apache_beam.options.pipeline_options import PipelineOptions
+
+            FACTOR = 6
+
+            def times(x):
+                return math.floor(FACTOR * x)
+
+            if __name__ == "__main__":
+                flags = [*FLAGS, "--save_main_session", "--pickle_library=dill"]
+                with beam.Pipeline(options=PipelineOptions(flags)) as p:
+                    product = p | beam.Create([7]) | beam.Map(times)
+                    product | beam.io.WriteToText({str(tmp_path / "out")!r})
+        """,
+    )
     assert lines(tmp_path, "out") == ["42"]

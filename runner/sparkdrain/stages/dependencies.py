@@ -13,6 +13,7 @@ from apache_beam.portability import common_urns
 from apache_beam.runners.internal.names import PICKLED_MAIN_SESSION_FILE
 from apache_beam.runners.portability.stager import SUBMISSION_ENV_DEPENDENCIES_FILE
 
+from sparkdrain.main_classes import FILE_NAME
 from sparkdrain.stages.packages import PIP_ROLE_PREFIX
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ class Dependencies:
     Attributes:
         packages: an archive for ``packages.use_packages``, if there are packages.
         session: a pickled main session, if there is one.
+        classes: the main program's, if there are any.
     """
 
     packages: Path | None = None
     session: Path | None = None
+    classes: Path | None = None
 
 
 def dependencies_of(artifacts: Sequence[Artifact], directory: Path) -> Dependencies:
@@ -42,14 +45,16 @@ def dependencies_of(artifacts: Sequence[Artifact], directory: Path) -> Dependenc
     What Beam stages only for its own diagnostics is left out; without anything else, nothing is
     made.
     """
-    session = None
+    session = classes = None
     packages = []
     for artifact in artifacts:
         if artifact.name == PICKLED_MAIN_SESSION_FILE:
-            session = _named_by_content(artifact.path, directory)
+            session = _named_by_content(artifact.path, directory, "session")
+        elif artifact.name == FILE_NAME:
+            classes = _named_by_content(artifact.path, directory, "classes")
         elif artifact.name != SUBMISSION_ENV_DEPENDENCIES_FILE:
             packages.append((_name(artifact), artifact.path))
-    return Dependencies(_packed(packages, directory) if packages else None, session)
+    return Dependencies(_packed(packages, directory) if packages else None, session, classes)
 
 
 def _name(artifact: Artifact) -> str:
@@ -69,9 +74,9 @@ def _packed(files: Iterable[tuple[str, Path]], directory: Path) -> Path:
     return unnamed.rename(unnamed.with_name(f"sparkdrain-packages-{digest.hexdigest()[:16]}.zip"))
 
 
-def _named_by_content(path: Path, directory: Path) -> Path:
+def _named_by_content(path: Path, directory: Path, what: str) -> Path:
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()[:16]
-    copy = directory / f"sparkdrain-session-{digest}"
+    copy = directory / f"sparkdrain-{what}-{digest}"
     copy.write_bytes(content)
     return copy

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 STREAMS: Final = (0, 1, 2)
 
 _LENGTH_BYTES: Final = 4
-_FOR_TASKS: Final = frozenset({"SPARKDRAIN_SESSION", "SPARKDRAIN_STREAMING", "SPARKDRAIN_NURSERY"})
+_FOR_TASKS: Final = frozenset(
+    {"SPARKDRAIN_SESSION", "SPARKDRAIN_CLASSES", "SPARKDRAIN_STREAMING", "SPARKDRAIN_NURSERY"}
+)
 _OF_THE_SHELL: Final = frozenset({"PWD", "OLDPWD", "SHLVL"})
 # What Spark sets for its Python processes, and what its scripts set for it. PYTHONPATH counts as
 # the path that was made of it.

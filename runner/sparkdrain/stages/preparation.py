@@ -16,6 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 from apache_beam.options.value_provider import RuntimeValueProvider
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.main_classes import install
 from sparkdrain.stages.failure import silence_told_failures
 from sparkdrain.stages.packages import use_packages
 from sparkdrain.stages.spark import local_directories, sent_file
@@ -36,6 +37,7 @@ class Preparation:
         log_level: of the root logger.
         packages: name of a sent archive with packages, or nothing.
         session: name of a sent file with a main session, or nothing.
+        classes: name of a sent file with classes of the main program, or nothing.
     """
 
     beam: str
@@ -43,9 +45,12 @@ class Preparation:
     log_level: int
     packages: str = ""
     session: str = ""
+    classes: str = ""
 
     @staticmethod
-    def of(options: Mapping[str, Any], packages: str = "", session: str = "") -> Preparation:
+    def of(
+        options: Mapping[str, Any], packages: str = "", session: str = "", classes: str = ""
+    ) -> Preparation:
         """The preparation that a job of this program asks for."""
         level = logging.getLogger().getEffectiveLevel()
         return Preparation(
@@ -54,6 +59,7 @@ class Preparation:
             level_asked_for(options, level),
             packages,
             session,
+            classes,
         )
 
 
@@ -80,6 +86,8 @@ def prepare(preparation: Preparation) -> None:
         home = (local_directories() or [Path.cwd()])[0]
         use_packages(sent_file(preparation.packages), home)
     _apply(json.loads(preparation.options), preparation.log_level)
+    if preparation.classes:
+        install(sent_file(preparation.classes))
     if preparation.session:
         _load_session(sent_file(preparation.session))
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sparkdrain.types import Artifact
 
 _SESSION_VARIABLE: Final = "SPARKDRAIN_SESSION"
+_CLASSES_VARIABLE: Final = "SPARKDRAIN_CLASSES"
 _STREAMING_VARIABLE: Final = "SPARKDRAIN_STREAMING"
 
 
@@ -69,13 +70,15 @@ def job_context(
     if streaming:
         environment[_STREAMING_VARIABLE] = "1"
     dependencies = dependencies_of(artifacts, files.directory)
-    packages = session = ""
+    packages = session = classes = ""
     if dependencies.packages is not None:
         packages = files.send(dependencies.packages)
         environment[ARCHIVE_VARIABLE] = files.seen_by_executors(packages)
     if dependencies.session is not None:
         session = environment[_SESSION_VARIABLE] = files.send(dependencies.session)
-    preparation = Preparation.of(options, packages, session)
+    if dependencies.classes is not None:
+        classes = environment[_CLASSES_VARIABLE] = files.send(dependencies.classes)
+    preparation = Preparation.of(options, packages, session, classes)
     if is_local(context):
         environment["PYTHONPATH"] = os.pathsep.join(importable())
         if nursery := nursery_address():
