@@ -30,6 +30,8 @@ FLAGS = (
     "--slots=4",
     "--job_name=homes",
     "--checkpoint_ms=500",
+    # Longer than a level takes here: two slots share a core, and after the loss all do for a while.
+    "--spark_conf=spark.locality.wait=1m",
     # Spark would wait 15 s for a dead executor to come back.
     "--spark_conf=spark.shuffle.io.maxRetries=1",
     "--spark_conf=spark.shuffle.io.retryWait=1s",

@@ -56,11 +56,12 @@ def test_streaming_gives_on_this_machine_what_batch_does(on, expected):
 def test_two_hosts_give_in_streaming_mode_what_one_machine_does_and_slots_stay_at_home(
     on, cluster, expected
 ):
-    counters = run(on(cluster.url, *queries.FLAGS, "--slots=4"), "streaming")
+    # One for each core: none has to wait for its home, however slow the machine is.
+    counters = run(on(cluster.url, *queries.FLAGS, "--slots=2"), "streaming")
     assert answered(counters) == expected
     assert set(named(counters, queries.PLACES)) == set(cluster.hosts)
     told = named(counters, "sparkdrain")
-    assert told[AT_HOME] > 50
+    assert told[AT_HOME] > 20
     assert told[AWAY] <= 0.05 * told[AT_HOME], told
 
 
