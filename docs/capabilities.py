@@ -532,7 +532,7 @@ def unsupported() -> dict[str, str]:
 
     Without its suite if that is the one that all portable runners share.
     """
-    listed = runpy.run_path(str(ROOT / "tests/conformance/unsupported.py"))["UNSUPPORTED"]
+    listed = runpy.run_path(str(ROOT / "tests/conformance/unsupported.py"))["FAILING"]
     return {test.removeprefix("FnApiRunnerSuite."): reason for test, reason in listed.items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from unsupported import HOW, UNSUPPORTED
+from unsupported import FAILING, HOW
 
 HERE = Path(__file__).parent
 
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings("ignore"))
         if item.path.name != "test_in_rounds.py":
             item.add_marker(pytest.mark.spark)
-        reason = next((UNSUPPORTED[n] for n in _names(item) if n in UNSUPPORTED), None)
+        reason = next((FAILING[n] for n in _names(item) if n in FAILING), None)
         if reason is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
