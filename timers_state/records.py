@@ -78,7 +78,7 @@ class Records:
         self._in_use = key
         if self.room < 0:
             self._lender.lend(self, _LEASE - self.room)
-        return self.heads.get(key)
+        return self.heads.get(key)  # now: lending may take keys away
 
     def takes(self, key: bytes) -> bool:
         """Whether a key that has no record can have one: it has nothing anywhere else."""
@@ -107,7 +107,11 @@ class Records:
         if record.saved is None:
             self._save(record)
         if before is not None:
-            self.room += VALUE_BYTES + len(before)
+            size = VALUE_BYTES + len(before)
+            if record.saved is not None and record.saved[0][number] is before:
+                self._aside += size  # it stays until the round ends
+            else:
+                self.room += size
         if value is not None:
             self.room -= VALUE_BYTES + len(value)
         if len(values) == 1:
@@ -315,12 +319,10 @@ class Records:
             yield from _chain(head)
 
     def _save(self, record: Record) -> None:
-        saved = record.content()
-        record.saved = saved
+        record.saved = (record.values, record.times, record.payloads, record.expiry)
         self._changed.append(record)
-        cost = SAVED_BYTES + size_of(saved)
-        self._aside += cost
-        self.room -= cost
+        self._aside += SAVED_BYTES
+        self.room -= SAVED_BYTES
 
     def _set_payload(self, record: Record, number: int, payload: bytes) -> None:
         before = record.payloads

@@ -68,11 +68,13 @@ class RecordPlace:
     def __init__(self, context: RoundKeyedState, states: Sequence[Any], layout: Layout) -> None:
         self._context = context
         self._encode_window = context.encode_window
-        self._section = b""
+        self._last_window: Any = None
+        self._last_section = b""
         self._key: Any = None
         self._encoded = b""
         self._head: Record | None = None
-        self._put_off: list[PutOff] = []
+        # Always this list: cells know it.
+        self.changed: list[PutOff] = []
         self._beyond: list[tuple[bytes, bytes, bytes, int | None, bytes]] = []
         self.records: Records = context.records(layout)
         self.record: Record = None  # type: ignore[assignment]
@@ -83,11 +85,10 @@ class RecordPlace:
         self.cells: dict[Any, RecordValue | RecordAccumulator] = {}
         for number, spec in enumerate(states):
             kind = context.kind(spec)
-            stored = _Stored(self, number)
             if isinstance(kind, CombiningKind):
-                self.cells[spec.name] = RecordAccumulator(kind, self, stored)
+                self.cells[spec.name] = RecordAccumulator(kind, self, _Stored(self, number))
             else:
-                self.cells[spec.name] = RecordValue(kind, self, stored)
+                self.cells[spec.name] = RecordValue(kind, self, number)
         self._all_cells = tuple(self.cells.values())
         self._families = {family: number for number, family in enumerate(layout.families)}
 
@@ -107,7 +108,11 @@ class RecordPlace:
     def enter(self, window: Any, key: Any) -> None:
         """Calls that follow are for this window."""
         self._key = key
-        section = self._encode_window(window)
+        if window is self._last_window:
+            section = self._last_section
+        else:
+            section = self._last_section = self._encode_window(window)
+            self._last_window = window
         record = self._head
         while record is not None and record.window != section:
             record = record.more
@@ -154,9 +159,9 @@ class RecordPlace:
         return None if found is None or first is None else (found, first[2])
 
     def _leave(self) -> None:
-        put_off = self._put_off
-        while put_off:
-            put_off.pop().store()
+        changed = self.changed
+        while changed:
+            changed.pop().store()
         self.records.end(self.record)
 
     @property
@@ -191,7 +196,7 @@ class RecordPlace:
             self.records.expire_at(record, expiry_of(self.window))
 
     def put_off(self, cell: PutOff) -> None:
-        self._put_off.append(cell)
+        self.changed.append(cell)
 
     def where(self) -> str:
         return f"key {self._key!r}, window {self.window}"
@@ -241,11 +246,52 @@ class _Stored:
 
 
 class RecordValue(ValueCell):
-    """A single value of whatever record has its turn."""
+    """A single value of whatever record has its turn; no calls where they can be spared."""
 
-    def __init__(self, kind: Kind, place: RecordPlace, stored: Any) -> None:
+    def __init__(self, kind: Kind, place: RecordPlace, number: int) -> None:
         super().__init__(kind, place)
-        self._cell = stored
+        self._at = place
+        self._records = place.records
+        self._number = number
+        self._decode = kind.decode
+        self._encode = kind.encode
+        self._put_off = place.changed
+
+    def read(self) -> Any:
+        value = self._value
+        if value is UNREAD:
+            data = self._at.record.values[self._number]
+            if data is None:
+                value = None
+            else:
+                try:
+                    value = self._decode(data)
+                except Exception:  # noqa: BLE001 - the kind says what is wrong
+                    value = self._kind.decoded(data, self._at)
+            self._value = value
+        return value
+
+    def write(self, value: Any) -> None:
+        self._value = value
+        if not self._changed:
+            self._changed = True
+            self._put_off.append(self)
+
+    def store(self) -> None:
+        """See ``PutOff``."""
+        self._changed = False
+        value = self._value
+        place = self._at
+        if place.expires:
+            place.keep()
+        if value is None:
+            self._records.put_value(place.record, self._number, None)
+            return
+        try:
+            data = self._encode(value)
+        except Exception:  # noqa: BLE001 - the kind says what is wrong
+            data = self._kind.encoded(value)
+        self._records.put_value(place.record, self._number, data)
 
     def renew(self) -> None:
         """What was read is another record's."""
@@ -267,7 +313,7 @@ class RecordAccumulator(CombiningCell):
 class RecordTimer(userstate.BaseTimer):
     """Sets and clears the event timers of a family of whatever record has its turn."""
 
-    __slots__ = ("_family", "_number", "_pane", "_place", "_records")
+    __slots__ = ("_family", "_number", "_pane", "_place", "_records", "_time", "_timestamp")
 
     def __init__(self, place: RecordPlace, family: bytes) -> None:
         self._place = place
@@ -275,6 +321,8 @@ class RecordTimer(userstate.BaseTimer):
         self._family = family
         self._number = place.number(family)
         self._pane: Any = PANE_INFO_UNKNOWN
+        self._timestamp: Any = None
+        self._time = 0
 
     def set_in(self, pane: Any) -> RecordTimer:
         """Itself, for the next element."""
@@ -283,9 +331,14 @@ class RecordTimer(userstate.BaseTimer):
 
     def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
         """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
-        time = timestamp.micros if type(timestamp) is Timestamp else micros(timestamp)
-        if not I64_MIN <= time <= I64_MAX:  # Beam's timestamps have no ends
-            time = min(max(time, I64_MIN), I64_MAX)
+        if timestamp is self._timestamp:  # many keys are given the same one
+            time = self._time
+        else:
+            time = micros(timestamp)
+            if not I64_MIN <= time <= I64_MAX:  # Beam's timestamps have no ends
+                time = min(max(time, I64_MIN), I64_MAX)
+            if type(timestamp) is Timestamp:
+                self._timestamp, self._time = timestamp, time
         place = self._place
         pane = self._pane
         payload = b"" if pane is PANE_INFO_UNKNOWN else encoded_pane(pane)

@@ -54,6 +54,7 @@ class GroupWriter:
 
         self._edge = edge
         self._encode_key = encode_key
+        self.value_coder = value_coder
         self._encode_value = value_coder.get_impl().encode_nested
         self._encode_values = coders.ListCoder(value_coder).get_impl().encode
         self._outbox = outbox
@@ -62,6 +63,8 @@ class GroupWriter:
         # Coders of anything (FastPrimitives) may still see only simple objects.
         self._looks_at_types = not immutable_values(value_coder)
         self._some_encoded = False
+        self.all_encoded = False
+        """Whether all values that are added are encoded already: by ``add_encoded``."""
         self._tables: dict[bytes, Table] = {}
         self._limit = _FIRST_LIMIT
         self._count = 0
@@ -89,6 +92,21 @@ class GroupWriter:
             else:
                 values.append(value)
             self._count += 1
+        if self._count < self._limit:
+            return False
+        self.flush()
+        return True
+
+    def add_encoded(self, table: Table, key: Any, value: bytes) -> bool:
+        """As ``add`` to one table, of a value that is encoded already."""
+        if type(key) not in PLAIN_KEYS:
+            key = (self._encode_key(key),)
+        values = table.get(key)
+        if values is None:
+            table[key] = [value]
+        else:
+            values.append(value)
+        self._count += 1
         if self._count < self._limit:
             return False
         self.flush()
@@ -140,6 +158,10 @@ class GroupWriter:
         return list(pairwise(cuts))
 
     def _chunk(self, values: list[Any]) -> bytes:
+        if self.all_encoded:
+            if len(values) == 1:
+                return _ONE + values[0]
+            return _COUNT.pack(len(values)) + b"".join(values)
         if not self._some_encoded:
             if len(values) == 1:
                 return _ONE + self._encode_value(values[0])
@@ -195,11 +217,23 @@ class WindowedWriter:
 
 
 class KeyedWriter:
-    """Groups by key; every value keeps its timestamp, windows and pane."""
+    """Groups by key; every value keeps its timestamp, windows and pane.
+
+    These come before the value in its encoding: elements that share them share their bytes.
+    """
 
     def __init__(self, writer: GroupWriter) -> None:
+        from apache_beam import coders  # noqa: PLC0415 - only its coder of windowed values
+
+        coder = writer.value_coder
         self._writer = writer
-        self._tables = [writer.table(b"")]
+        writer.all_encoded = True
+        self._table = writer.table(b"")
+        self._encode = coder.wrapped_value_coder.get_impl().encode_nested
+        metadata = coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder)
+        self._encode_metadata = metadata.get_impl().encode
+        self._context: Any = None
+        self._metadata = b""
 
     @property
     def elements(self) -> int:
@@ -209,13 +243,16 @@ class KeyedWriter:
     def write(self, value: Any, context: Any) -> None:
         """Put a key-value pair to its key."""
         key, item = value
-        if self._writer.add(self._tables, key, context.with_value(item)):
-            self._tables = [self._writer.table(b"")]
+        if context is not self._context:
+            self._metadata = self._encode_metadata(context.with_value(b""))
+            self._context = context
+        if self._writer.add_encoded(self._table, key, self._metadata + self._encode(item)):
+            self._table = self._writer.table(b"")
 
     def flush(self) -> None:
         """Send what is left."""
         self._writer.flush()
-        self._tables = [self._writer.table(b"")]
+        self._table = self._writer.table(b"")
 
 
 class SideWriter:

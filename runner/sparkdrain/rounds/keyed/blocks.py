@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sparkdrain.shuffle.merging import GroupMerger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 
@@ -30,10 +30,13 @@ class KeyedBlocks:
             self._merger = GroupMerger(self._memory_bytes, self._scratch)
         self._merger.add(bytes(payload))
 
-    def groups(self) -> Iterator[tuple[bytes, Iterator[bytes]]]:
+    def groups(self) -> Iterator[tuple[bytes, Iterable[bytes]]]:
         """Every key, once, and its chunks, to be read before the next key is asked for."""
         if self._merger is not None:
             for _, key, chunks in self._merger.groups():
+                if len(chunks) == 1 and type(chunks[0]) is bytes:
+                    yield key, chunks
+                    continue
                 yield key, (chunk if type(chunk) is bytes else chunk.load() for chunk in chunks)
         self.clear()
 
