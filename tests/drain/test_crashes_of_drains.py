@@ -7,7 +7,6 @@ cut, once; nothing is read after that; and a new run takes up nothing of it.
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 
 import apache_beam as beam
@@ -18,7 +17,6 @@ from apache_beam.transforms.window import FixedWindows
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.catalogue import find
 from sparkdrain.checkpoints.contents import contents
-from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.drain import caused_by_drain
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
@@ -26,6 +24,7 @@ from sparkdrain.errors import CheckpointRefused
 from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, phase_of
 from sparkdrain.rounds.slots import open_slot
+from tests.support.at_once import AtOnce
 from tests.support.endless import numbers
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.random_pipelines import Named, TotalAtEndOfWindow, count, results
@@ -37,15 +36,6 @@ DRAIN_AFTER = 3
 
 class Crash(BaseException):
     """The driver and all hosts are gone."""
-
-
-class AtOnce(Uploader):
-    """Has uploaded when it has begun, so that a run can be repeated."""
-
-    def begin(self, number, snapshot) -> None:
-        super().begin(number, snapshot)
-        while self.poll() is None:
-            time.sleep(0.0001)
 
 
 class Fate:

@@ -17,10 +17,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils.timestamp import Duration
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
-from test_checkpoints import AtOnce, Endless, Job
+from test_checkpoints import Endless, Job
 
 from sparkdrain.errors import NotAcknowledged
 from sparkdrain.rounds.slots import open_slot
+from tests.support.at_once import AtOnce
 from tests.support.drained import request
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.random_pipelines import count

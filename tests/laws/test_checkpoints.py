@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import time
 from random import SystemRandom
 from typing import ClassVar
 
@@ -22,12 +21,12 @@ from apache_beam.utils.timestamp import Duration
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.io.stable import StableParDo
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
+from tests.support.at_once import AtOnce
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.random_pipelines import (
@@ -47,15 +46,6 @@ from tests.support.restrictions import LeapingClock, Ranges
 
 class Crash(Exception):
     """The driver and all hosts are gone."""
-
-
-class AtOnce(Uploader):
-    """Has uploaded when it has begun, so that a run can be repeated."""
-
-    def begin(self, number, snapshot) -> None:
-        super().begin(number, snapshot)
-        while self.poll() is None:
-            time.sleep(0.0001)
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,14 @@ from apache_beam.transforms import trigger, userstate
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
+from test_keyed_sorted import STEP, require_time_sorted_input
 
 from sparkdrain.drain import caused_by_drain
 from sparkdrain.errors import TruncatedInput
+from sparkdrain.io.stable import StableParDo
+from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.slots import open_slot
+from tests.support.at_once import AtOnce
 from tests.support.drained import emitted_when_drained
 from tests.support.recorded import emitted, emitted_in_batch
 from tests.support.restrictions import Count, Poll
@@ -325,3 +330,60 @@ def test_a_hook_of_a_round_that_failed_is_called_again_on_another_instance():
     _, after = emitted_when_drained(build, 2, slots=1, fail=fail)
     assert len(failed) == 2
     assert after == []
+
+
+def sums_in_order(**settings):
+    """Sums of windows, one in a round because of the drain, into what needs them in time order.
+
+    Those of the first keys of a window wait for those of the others.
+    """
+    elements = [(f"{n % 3}", n, 10 * (n // 3)) for n in range(9)]
+    make = pairs_in_rounds(elements, windows=FixedWindows(10))
+
+    def build(p):
+        sums = make(p) | beam.CombinePerKey(sum)
+        one = sums | beam.MapTuple(lambda _, n: ("all", n)).with_output_types(tuple[str, int])
+        return one | STEP >> beam.ParDo(Told())
+
+    before, after = emitted_when_drained(
+        build, 2, edit=require_time_sorted_input, elements=1, **settings
+    )
+    assert before == []
+    return after
+
+
+class Told(beam.DoFn):
+    def process(self, element):
+        yield element[1], caused_by_drain()
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_marked_elements_that_wait_for_their_time_come_in_order_and_keep_their_mark(slots):
+    made = sums_in_order(slots=slots)
+    assert [n // 3 for n, _ in made] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert sorted(made) == [(n, True) for n in range(9)]
+
+
+def test_admitted_elements_that_wait_for_their_time_are_not_marked():
+    make = pairs_in_rounds([("a", n, 50 - n) for n in range(8)], Mark(45.5))
+
+    def build(p):
+        return make(p) | STEP >> beam.ParDo(Told())
+
+    before, after = emitted_when_drained(build, 3, edit=require_time_sorted_input, slots=1)
+    assert before + after == [(n, False) for n in reversed(range(8))]
+    assert len(before) == 3
+
+
+def test_marked_elements_that_wait_for_a_checkpoint_keep_their_mark(tmp_path, monkeypatch):
+    """What has effects outside of the job knows too that they are there because of the drain."""
+    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    make = pairs_in_rounds(*STEPS, windows=FixedWindows(10))
+
+    def build(p):
+        sums = make(p) | beam.CombinePerKey(sum)
+        return sums | StableParDo(Mark_())
+
+    durable = DurableJob.at(str(tmp_path), "job", "run", {}, 2, 2)
+    before, after = emitted_when_drained(build, 5, durable=durable)
+    assert sorted(before + after) == [(("a", 1), False), (("a", 2), True), (("b", 3), True)]

@@ -121,14 +121,12 @@ class Draining:
             DataAfterDrain: it must not come.
         """
         self.states.data(block.edge, block.producer)
-        kind = self._edges[EdgeId(block.edge)].kind
-        if kind is EdgeKind.BROADCAST:
+        edge = self._edges[EdgeId(block.edge)]
+        if edge.kind is EdgeKind.BROADCAST:
             return False  # side inputs mark nobody
-        if block.of_drain and kind is EdgeKind.GROUP:
+        if block.of_drain and _mixes(edge):
             self._memory.mix(block.edge)
-        elif not block.of_drain and (
-            kind is not EdgeKind.GROUP or not self._memory.is_mixed(block.edge)
-        ):
+        elif not block.of_drain and not (_mixes(edge) and self._memory.is_mixed(block.edge)):
             return False
         blocks = self._blocks.get(block.edge)
         if blocks is None:
@@ -159,7 +157,7 @@ class Draining:
                 turn,
                 after=turn.after if edge is None else self._memory.natural(edge, turn),
                 draining=True,
-                complete=turn.after,
+                complete=None if self._waits(edge) else turn.after,
                 repeats=self._repeats(turn),
             )
             for (edge, _), turn in zip(shard.inputs, turns, strict=True)
@@ -180,6 +178,10 @@ class Draining:
                 shard.finish()
             flush()
             outbox.of_drain = False
+
+    def _waits(self, edge: int | None) -> bool:
+        """Whether what waits for its time on an edge has a mark, and goes in the second part."""
+        return edge is not None and self._memory.is_mixed(edge)
 
     def _repeats(self, turn: Turn) -> int | None:
         return self._order.repeats if turn.after == END else None
@@ -245,6 +247,11 @@ class Draining:
     def drained(self) -> tuple[bool, ...]:
         """Of each stage whether it is drained."""
         return tuple(self._drained)
+
+
+def _mixes(edge: Edge) -> bool:
+    """Whether what comes on an edge is put to what came earlier, and comes out with that."""
+    return edge.kind is EdgeKind.GROUP or edge.time_sorted
 
 
 def _is_behind(input_: Input, now: int) -> bool:
