@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MARK = "KAFKA_KILLS"
 PATIENCE_SECONDS = 240.0
 # What is killed, and how often compared with the others: those that cost more are killed less.
-KINDS = {"worker": 4, "host": 4, "executor": 2, "driver": 1, "driver's JVM": 1}
+KINDS = {"worker": 10, "host": 10, "executor": 3, "driver": 1, "driver's JVM": 1}
 
 
 def wait_for(condition: Callable[[], bool], what: str, meanwhile: Callable[[], None]) -> None:
