@@ -54,6 +54,10 @@ MEBIBYTE: Final = 1 << 20
 _MOST_RUNS: Final = 8
 # How much there may be besides the oldest run, in percent of it, before all are merged.
 _MOST_OUTDATED: Final = 60
+# What RocksDB writes down about its files, before it begins anew: some 150 bytes a table.
+_MANIFEST_BYTES: Final = 256 << 10
+# What it writes down for people; the file before is kept too.
+_LOG_BYTES: Final = 256 << 10
 
 
 class RocksMemory:
@@ -89,6 +93,10 @@ class RocksMemory:
         _merge_late(options)
         options.set_paranoid_checks(True)
         options.set_max_background_jobs(2)
+        # Else both grow with every snapshot for as long as the job runs, and the manifest is a part
+        # of each.
+        options.set_max_manifest_file_size(_MANIFEST_BYTES)
+        options.set_max_log_file_size(_LOG_BYTES)
         options.set_keep_log_file_num(2)
         options.set_stats_dump_period_sec(0)
         options.set_stats_persist_period_sec(0)
