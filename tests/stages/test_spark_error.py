@@ -15,6 +15,7 @@ from sparkdrain.errors import (
 from sparkdrain.shuffle.complete import Completeness
 from sparkdrain.stages.failure import TaskFailed, guarded
 from sparkdrain.stages.spark_error import of_text
+from timers_state.errors import StoreFailed
 
 ABORTED = (
     "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.runJob.\n"
@@ -140,3 +141,20 @@ def test_our_own_errors_come_out_as_themselves():
     error = of_text(ABORTED.format(TASK.format(failed.value)), "python9")
     assert type(error) is TruncatedInput
     assert str(error).startswith("input is not complete")
+
+
+def test_a_disk_that_is_full_is_told_with_where_it_may_be():
+    text = TASK.format("java.io.IOException: No space left on device")
+    error = of_text(ABORTED.format(text), "python9")
+    assert type(error) is BadSetup
+    assert "spark.local.dir" in str(error)
+
+
+def test_a_store_that_fails_in_a_step_is_not_the_users_error():
+    with pytest.raises(TaskFailed) as told, guarded(1, 2):
+        message = "the store /d could not be written: No space left on device"
+        raise StoreFailed(message)
+    error = of_text(str(told.value), "python9")
+    assert type(error) is BadSetup
+    assert str(error).startswith("the store /d could not be written")
+    assert "spark.local.dir" in str(error)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
+from timers_state.errors import StoreFailed
 
 if TYPE_CHECKING:
     import logging
@@ -23,9 +24,9 @@ _MARK = "sparkdrain-failure:"
 _PATTERN = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
 # Spark repeats the text several times, and it crosses the network as one exception message.
 _LONGEST = 64 << 10
-# Wherever they are raised: a size, what state was written with, or how long something takes is no
-# exception that the code has raised.
-_NOT_OF_CODE = (TooLarge, UnreadableState, DrainLimitExceeded)
+# Wherever they are raised: a size, what state was written with, how long something takes, or a
+# disk that is full, is no exception that the code has raised.
+_NOT_OF_CODE = (TooLarge, UnreadableState, DrainLimitExceeded, StoreFailed)
 # Frames that are on the way to every user function; a user learns nothing from them. The
 # user functions of Beam's own tests are among them.
 _RUNNER_FRAMES = re.compile(

@@ -40,6 +40,12 @@ _MODULES_REMEDY = (
     "--requirements_file; what the main program imports or defines travels with "
     "--save_main_session."
 )
+_NO_SPACE = "No space left on device"
+_DISK_REMEDY = (
+    "State, shuffles and scratch files are on Spark's local disks. Make room there, or name "
+    "others: --spark_conf=spark.local.dir=... (on a cluster, SPARK_LOCAL_DIRS of its workers). A "
+    "streaming job with --checkpoint_dir goes on from its newest checkpoint with --resume."
+)
 _LOST_DATA = (
     "FetchFailed",
     "MetadataFetchFailed",
@@ -112,6 +118,10 @@ def of_failure(failure: Failure) -> SparkDrainError:
         "the worker's traceback:"
     )
     head = failure.message
+    if failure.kind == "StoreFailed" or (_NO_SPACE in head and not failure.by_user):
+        return BadSetup(
+            f"{head.partition(': ')[2]}\n\n{_DISK_REMEDY}\n\n{where}\n\n{failure.trace}"
+        )
     if failure.kind in {"ModuleNotFoundError", "ImportError"}:
         head = f"{head}\n\n{_MODULES_REMEDY}"
     error = UserCodeError if failure.by_user else SparkDrainError
@@ -119,6 +129,8 @@ def of_failure(failure: Failure) -> SparkDrainError:
 
 
 def _bad_setup(text: str, python: str) -> BadSetup | None:
+    if _NO_SPACE in text:
+        return BadSetup(f"A disk is full: {_gist(text)}\n\n{_DISK_REMEDY}")
     if "PYTHON_VERSION_MISMATCH" in text:
         return _version_mismatch(text, python)
     daemon, missing = _DAEMON.search(text), _MISSING.search(text)

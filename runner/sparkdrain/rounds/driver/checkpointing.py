@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.messages import RoundReport
 
 _LOGGER = logging.getLogger(__name__)
+_REMEDY: Final = (
+    "Nothing is lost: once there is room and a way to write in --checkpoint_dir, the job goes on "
+    "from the checkpoint before with --resume."
+)
 # How often slots that have nothing else to do are asked how far they are; microseconds.
 _POLL: Final = 100_000
 # How often a job that has nothing else to do looks whether a checkpoint is published.
@@ -403,5 +407,6 @@ class Checkpointing:
             f"{self._attempts} that may: {error}"
         )
         if self._failures >= self._attempts:
+            message += f". {_REMEDY}"
             raise CheckpointFailed(message) from error
         _LOGGER.warning(message)
