@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timers_state import Domain, MemoryStore, Overlay, RocksStore, RoundStore, open_store
+from timers_state import Domain, MemoryStore, Overlay, RocksStore, RoundStore, open_store, rocks
 from timers_state.errors import NotAStore, RoundPrepared, StoreFailed
 from timers_state.store import Batch
 
@@ -69,6 +70,21 @@ def test_tables_are_shared_not_copied(overlay, tmp_path):
     tables = list((tmp_path / "copy").rglob("*.sst"))
     assert tables
     assert all(table.stat().st_nlink > 1 for table in tables)
+
+
+def test_what_rocksdb_writes_down_does_not_grow_with_the_number_of_snapshots(tmp_path, monkeypatch):
+    monkeypatch.setattr(rocks, "_MANIFEST_BYTES", 2048)
+    monkeypatch.setattr(rocks, "_LOG_BYTES", 32 << 10)
+    with closing(open_store(tmp_path / "live", rocks.RocksMemory())) as store:
+        for number in range(1, 61):
+            batch = Batch(number)
+            batch.put(b"row", b"%d" % number)
+            store.write(batch)
+            store.snapshot(tmp_path / f"{number}")
+            (manifest,) = (tmp_path / f"{number}" / "rocks").glob("MANIFEST-*")
+            assert manifest.stat().st_size < 2 * 2048
+    logs = (tmp_path / "live" / "rocks").glob("LOG*")
+    assert sum(log.stat().st_size for log in logs) < 4 * (32 << 10)
 
 
 def test_a_store_without_content_makes_an_empty_one(overlay, tmp_path):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain import errors
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
 from timers_state.errors import StoreFailed
 
@@ -40,7 +41,7 @@ class Failure:
     """What went wrong in a task.
 
     Attributes:
-        kind: the name of the exception's type.
+        kind: the name of the exception's type, or of the one of ``sparkdrain.errors`` above it.
         message: type and text as Python prints them, ``[while running 'step']`` included.
         trace: where it was raised; of user code only the frames that are the user's or a
             library's.
@@ -93,7 +94,7 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
     if step is not None:
         message += f" [while running '{step}']"
     return Failure(
-        type(error).__name__,
+        _kind_of(error),
         _shortened(message),
         _shortened(_trace(_cause(error))),
         not isinstance(error, _NOT_OF_CODE) and bool(tagged or step or _raised_outside(error)),
@@ -101,6 +102,14 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
         slot,
         host,
     )
+
+
+def _kind_of(error: BaseException) -> str:
+    """The name of its type, or of the one that a user can meet, if it is a kind of that."""
+    for kind in type(error).__mro__:
+        if kind.__module__ == errors.__name__ and kind is not errors.SparkDrainError:
+            return kind.__name__
+    return type(error).__name__
 
 
 def failure_in(text: str) -> Failure | None:

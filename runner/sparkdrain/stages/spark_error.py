@@ -10,6 +10,8 @@ from pyspark.errors.exceptions.captured import CapturedException
 from sparkdrain.errors import (
     BadSetup,
     Cancelled,
+    CheckpointDamaged,
+    CheckpointFailed,
     DrainLimitExceeded,
     HostMissing,
     SparkDrainError,
@@ -33,6 +35,8 @@ _OURS = {
         HostMissing,
         WorkerLost,
         DrainLimitExceeded,
+        CheckpointDamaged,
+        CheckpointFailed,
     )
 }
 _MODULES_REMEDY = (
