@@ -181,8 +181,8 @@ def kill_and_check(broker, topics, folder: Path, kinds: list[str], chance: rando
         job.wait_for_checkpoint()
         began = time.monotonic()
         for number, kind in enumerate(kinds, 1):
-            # Mostly, the job has come back before; else it is killed in the midst of that.
-            if chance.random() < 0.6:
+            # Else it is killed in the midst of coming back.
+            if chance.random() < 0.4:
                 job.wait_for_checkpoint()
             threading.Event().wait(chance.uniform(0, 1))
             pid = job.kill(kind, chance)
