@@ -15,7 +15,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils.timestamp import Duration
-from hypothesis import Phase, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_checkpoints import Endless, Job
 
@@ -24,6 +24,7 @@ from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce
 from tests.support.drained import request
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from tests.support.law import law
 from tests.support.random_pipelines import count
 from tests.support.restrictions import LeapingClock
 
@@ -110,7 +111,7 @@ def check(made) -> None:
     assert Outside.offsets == {ident: max(own) + 1 for ident, own in ends.items() if own}
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate])
+@law(15)
 @given(st.integers(1, 9), st.lists(st.integers(0, 40), max_size=4))
 @example(3, [])
 def test_when_a_drained_job_is_over_the_outside_knows_all_of_it(drain_after, lives) -> None:

@@ -18,7 +18,7 @@ from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
 from apache_beam.utils.timestamp import Duration
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from sparkdrain.drain.notification import DrainNotification
@@ -29,6 +29,7 @@ from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from tests.support.law import law
 from tests.support.random_pipelines import (
     EACH,
     GROUPED,
@@ -136,13 +137,7 @@ class Job:
             rounds.loop.drain.request(DrainNotification.create("run", 0))
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
+@law(25, HealthCheck.function_scoped_fixture)
 @given(
     streams(),
     st.sampled_from(sorted(WINDOWS)),
@@ -166,13 +161,7 @@ def test_a_job_that_dies_and_goes_on_makes_everything_once(
     assert made_in(lives, plan, slots)[0] == expected
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
+@law(25, HealthCheck.function_scoped_fixture)
 @given(
     streams(),
     st.sampled_from(sorted(WINDOWS)),
@@ -206,13 +195,7 @@ class Effects(beam.DoFn):
         yield element
 
 
-@settings(
-    max_examples=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
+@law(20, HealthCheck.function_scoped_fixture)
 @given(
     streams(),
     st.sampled_from(["fixed", "global"]),
@@ -281,7 +264,7 @@ class Read(beam.DoFn):
         tracker.defer_remainder(Duration(1))
 
 
-@settings(max_examples=10, deadline=None, derandomize=True, phases=[Phase.generate])
+@law(10)
 @given(st.integers(1, 9), st.lists(st.integers(0, 40), max_size=4))
 def test_a_source_that_was_cut_is_never_read_on(drain_after, lives) -> None:
     pipeline = beam.Pipeline(options=PipelineOptions([]))

@@ -13,7 +13,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
 from apache_beam.transforms import trigger
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_streaming import EACH, GROUPED, WINDOWS, build, created, results, streamed, streams
 
@@ -21,15 +21,10 @@ from sparkdrain.errors import TruncatedInput
 from tests.support.drained import drain_after
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from tests.support.law import law
 from timers_state import inspect
 
-FEW = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
+FEW = law(25)
 # What a slot remembers of the drain itself, and of how far side inputs' gates have come.
 NUMBERS = ((b"", b"n"), (b"", b"m"), (b"t", b"p"))
 TRIGGERS = {

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import apache_beam as beam
 from apache_beam.transforms import window
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.stages.task import TaskOptions
 from tests.support.in_memory import run_in_memory
+from tests.support.law import law
 
 
 class Twice(beam.DoFn):
@@ -209,14 +210,7 @@ def write(path: str):
     return append
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize=True,
-    # Shrinking takes minutes; the drawn pipeline is short enough to read.
-    phases=[Phase.explicit, Phase.generate],
-)
+@law(60)
 @given(
     st.lists(st.integers(0, 60), max_size=25),
     st.lists(st.sampled_from(sorted(OPERATIONS)), min_size=1, max_size=5),

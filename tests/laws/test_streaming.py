@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.errors import TruncatedInput
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import run_in_rounds
+from tests.support.law import law
 from tests.support.random_pipelines import (
     EACH,
     GROUPED,
@@ -27,13 +28,7 @@ from tests.support.random_pipelines import (
 )
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
+@law(40)
 @given(
     streams(),
     st.sampled_from(sorted(WINDOWS)),

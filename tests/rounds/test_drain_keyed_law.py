@@ -8,23 +8,18 @@ from __future__ import annotations
 from collections import Counter
 
 import apache_beam as beam
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_keyed_law import WINDOWS, Everything, scripts, told
 
 from sparkdrain.errors import TruncatedInput
 from tests.support.drained import emitted_when_drained
+from tests.support.law import law
 from tests.support.recorded import emitted_in_batch
 from tests.support.scripts import pairs_at_once, pairs_in_rounds
 
 
-@settings(
-    max_examples=12,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
+@law(12)
 @given(
     scripts(),
     st.sampled_from(sorted(WINDOWS)),

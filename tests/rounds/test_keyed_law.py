@@ -13,11 +13,12 @@ from apache_beam.coders import StrUtf8Coder, VarIntCoder
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.errors import TruncatedInput
 from tests.support.in_memory_rounds import DEFAULTS
+from tests.support.law import law
 from tests.support.recorded import emitted, emitted_in_batch
 from tests.support.scripts import Mark, Pass, pairs_at_once, pairs_in_rounds
 
@@ -134,13 +135,7 @@ def scripts(draw):
     return steps
 
 
-@settings(
-    max_examples=12,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
+@law(12)
 @given(
     scripts(),
     st.sampled_from(sorted(WINDOWS)),

@@ -16,11 +16,12 @@ from apache_beam.transforms.window import (
     TimestampedValue,
     WindowFn,
 )
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.stages.task import TaskOptions
+from tests.support.law import law
 from tests.support.recorded import emitted
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -99,13 +100,7 @@ def expected(elements, main, one, two):
             )
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+@law(40, HealthCheck.data_too_large)
 @given(
     scripts(),
     *(st.sampled_from(WINDOWS) for _ in range(3)),
@@ -149,13 +144,7 @@ def test_elements_see_their_windows_of_side_inputs_however_these_arrive(
     assert sorted(seen) == sorted(expected(events, main, one, two))
 
 
-@settings(
-    max_examples=20,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@law(20)
 @given(
     st.lists(st.sampled_from(["main", "one"]), max_size=10),
     st.sampled_from(["plain", "stateful"]),
