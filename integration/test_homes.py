@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 IMPULSES, EVERY, KEYS = 600, 0.05, 8
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 400.0
 FLAGS = (
     "--slots=4",
     "--job_name=homes",
