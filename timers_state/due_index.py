@@ -11,6 +11,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, Protocol
 
+from timers_state.ahead import read_ahead, row_after
 from timers_state.keys import (
     I64_MIN,
     key_group,
@@ -22,6 +23,7 @@ from timers_state.keys import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from timers_state.ahead import Ahead, DueKey, Taken
     from timers_state.keys import Domain
     from timers_state.store import Store
     from timers_state.timers import Timers
@@ -54,6 +56,12 @@ class Memory(Protocol):
     def is_erased(self, state_id: int, key: bytes) -> bool:
         """Whether the store's rows of a key do not count anymore."""
 
+    def is_all_erased(self, state_id: int) -> bool:
+        """Whether none of the store's rows of a state counts anymore."""
+
+    def taken_of(self, state_id: int, key: bytes) -> Taken | None:
+        """Timers of a key that do not count anymore; None if something of it may be in memory."""
+
 
 class DueIndex:
     """The earliest timer over all keys of one state and domain.
@@ -65,6 +73,7 @@ class DueIndex:
     """
 
     __slots__ = (
+        "_ahead",
         "_bounds",
         "_domain",
         "_fronts",
@@ -87,6 +96,7 @@ class DueIndex:
         self._low: int | None = None
         self._rows: Iterator[bytes] | None = None
         self._head: StoredTimer | None = None
+        self._ahead: Ahead | None = None
         self._forget_memory()
 
     def note(self, time: int, key: bytes, *, alone: bool) -> None:
@@ -101,8 +111,14 @@ class DueIndex:
         """What was set for a key is gone, or about to be in the store."""
         self._bounds.pop(key, None)
 
+    def drop_all(self) -> None:
+        """What was set is gone."""
+        self._forget_memory()
+        self._head = None
+
     def written(self, *, whole: bool) -> None:
         """What was in memory is about to be in the store; all of it if ``whole``."""
+        self._ahead = None
         self._rows = None
         self._head = None
         if self._low is not None:
@@ -118,6 +134,7 @@ class DueIndex:
 
     def restart(self) -> None:
         """The store went back to what it was, and nothing is in memory."""
+        self._ahead = None
         self._forget_memory()
         self._rows = None
         self._head = None
@@ -133,6 +150,29 @@ class DueIndex:
         if held is None or (stored[0], stored[1:3]) <= held:
             return stored[0], stored[2]
         return held[0], held[1][1]
+
+    def read_due(self, up_to: int, most: int) -> list[DueKey]:
+        """See ``Overlay``."""
+        memory, state = self._memory, self._state
+        if memory.is_all_erased(state):
+            return []
+        end = row_after(state, self._domain, up_to)
+        self._ahead = read_ahead(
+            memory.reach().iterate(self._start, end),
+            end,
+            (up_to, most),
+            self._domain,
+            lambda key: memory.taken_of(state, key),
+            self._is_hidden,
+        )
+        return self._ahead.keys
+
+    def read_on(self) -> None:
+        """See ``Overlay``."""
+        ahead = self._ahead
+        if ahead is not None:  # else something was written, perhaps before it
+            self._start = max(self._start, ahead.next_row)
+            self._ahead = self._rows = self._head = None
 
     def count(self) -> int:
         """How many timers there are; reads each row that the store has of them."""
@@ -210,6 +250,8 @@ class DueIndex:
 
     def _first_stored(self) -> StoredTimer | None:
         head = self._head
+        if self._memory.is_all_erased(self._state):
+            return None
         while True:
             if head is None:
                 head = self._head = self._next_row()
@@ -232,7 +274,11 @@ class DueIndex:
 
     def _is_hidden(self, timer: StoredTimer) -> bool:
         _, _, key, window, family, tag = timer
-        if self._memory.is_erased(self._state, key):
+        memory, state = self._memory, self._state
+        if memory.is_erased(state, key):
             return True
-        timers = self._memory.unwritten_timers(self._state, key, self._domain)
-        return timers is not None and timers.has_changed(window, (family, tag))
+        timers = memory.unwritten_timers(state, key, self._domain)
+        if timers is not None:
+            return timers.has_changed(window, (family, tag))
+        taken = memory.taken_of(state, key)
+        return taken is not None and (self._domain, window, family, tag) in taken

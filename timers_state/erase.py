@@ -1,4 +1,4 @@
-"""Removing all rows of a key."""
+"""Removing all rows of a key, or of a state."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from timers_state.keys import (
     owner_in_time,
     owner_prefix,
     prefix_end,
+    state_prefix,
     time_row,
     timer_name,
     window_prefix,
@@ -20,6 +21,13 @@ from timers_state.store import delete_rows
 
 if TYPE_CHECKING:
     from timers_state.store import Batch, Store
+
+
+def erase_state(batch: Batch, state_id: int) -> None:
+    """Adds to ``batch`` the removal of every row of a state; nothing is read."""
+    for family in (Family.CELLS, Family.TIMES, Family.TAGS):
+        prefix = state_prefix(family, state_id)
+        batch.delete_range(prefix, prefix_end(prefix))
 
 
 def erase_key(store: Store, batch: Batch, state_id: int, group: int, key: bytes) -> None:

@@ -14,6 +14,7 @@ from timers_state.scope import KeyScope
 from timers_state.sealed import refuse
 
 if TYPE_CHECKING:
+    from timers_state.ahead import Taken
     from timers_state.due_index import DueIndex
     from timers_state.keys import Domain
     from timers_state.store import Store
@@ -24,18 +25,22 @@ _MOST_RESIDENTS: Final = 100_000
 Ident = tuple[int, bytes]
 """State id and key."""
 
+_NOTHING_TAKEN: Final[Taken] = {}
+
 
 class Holdings(ABC):
     """The scopes of an overlay, and what they may still take.
 
     A scope that is in ``_scopes`` counts against the budget; one in ``_resting`` has no content,
-    and is there as long as somebody else has it. ``_erased`` has keys whose rows are to go with
-    the next batch; ``_residents`` those that the store has rows of; None: it may have any.
+    and is there as long as somebody else has it. With the next batch go the rows of keys in
+    ``_erased``, all rows of ``_erased_states``, and timers in ``_taken``, whose keys have nothing
+    in memory. ``_residents`` are keys that the store has rows of; None: it may have any.
     """
 
     __slots__ = (
         "_budget",
         "_erased",
+        "_erased_states",
         "_free",
         "_kind",
         "_lost",
@@ -45,6 +50,7 @@ class Holdings(ABC):
         "_rounds",
         "_scopes",
         "_spilling",
+        "_taken",
         "groups",
         "store",
     )
@@ -72,6 +78,8 @@ class Holdings(ABC):
         self._rested = False
         self._resting: WeakValueDictionary[Ident, KeyScope] = WeakValueDictionary()
         self._erased: dict[Ident, None] = {}
+        self._erased_states: set[int] = set()
+        self._taken: dict[Ident, Taken] = {}
         self._residents: set[Ident] | None = set() if store.sequence == 0 else None
 
     @abstractmethod
@@ -105,7 +113,20 @@ class Holdings(ABC):
 
     def is_erased(self, state_id: int, key: bytes) -> bool:
         """See ``due_index.Memory``."""
-        return (state_id, key) in self._erased
+        return (state_id, key) in self._erased or state_id in self._erased_states
+
+    def is_all_erased(self, state_id: int) -> bool:
+        """See ``due_index.Memory``."""
+        return state_id in self._erased_states
+
+    def taken_of(self, state_id: int, key: bytes) -> Taken | None:
+        """See ``due_index.Memory``."""
+        ident = (state_id, key)
+        if ident in self._scopes or ident in self._erased:
+            return None
+        if self._rested and ident in self._resting:
+            return None
+        return self._taken.get(ident, _NOTHING_TAKEN)
 
     def _keep(self, scope: RoundScope, cost: int) -> None:
         """Keeps a scope that rests, at that cost; lets go of it if there is none."""
@@ -129,7 +150,9 @@ class Holdings(ABC):
 
     def _may_be_stored(self, ident: Ident) -> bool:
         residents = self._residents
-        return (residents is None or ident in residents) and ident not in self._erased
+        if residents is not None and ident not in residents:
+            return False
+        return ident not in self._erased and ident[0] not in self._erased_states
 
     def _written(self, *, whole: bool) -> None:
         """Something in memory is about to be in the store; everything if ``whole``."""

@@ -51,6 +51,9 @@ class Family(IntEnum):
     TAGS = 3
 
 
+_TAGS_BYTE: Final = bytes((Family.TAGS,))
+
+
 class Kind(IntEnum):
     """What a cell is; part of its key, so cells of two kinds never read each other's rows."""
 
@@ -361,6 +364,34 @@ def timer_of_time_row(row: bytes, owner_length: int) -> tuple[int, bytes, bytes,
     if b"\x00" in family:
         family = family.replace(b"\x00\xff", b"\x00")
     return int.from_bytes(row[_TIME.size - 8 : _TIME.size], "big") - _SIGN, window, family, tag
+
+
+def stored_timer(row: bytes) -> tuple[int, int, bytes, bytes, bytes, bytes, int]:
+    """As ``key_of_time_row``, then where the name of the timer starts in the row."""
+    start = _TIME.size + _GROUP.size
+    try:
+        key, window, family, tag = row[start:].split(_END, 3)
+    except ValueError as error:
+        message = f"row {row.hex()} follows no layout of this format"
+        raise MalformedRow(message) from error
+    name = start + len(key) + len(window) + 2 * len(_END)
+    if b"\x00" in key or b"\x00" in window or b"\x00" in family:
+        key = key.replace(b"\x00\xff", b"\x00")
+        window = window.replace(b"\x00\xff", b"\x00")
+        family = family.replace(b"\x00\xff", b"\x00")
+    time = int.from_bytes(row[_TIME.size - 8 : _TIME.size], "big") - _SIGN
+    group = int.from_bytes(row[_TIME.size : start], "big")
+    return time, group, key, window, family, tag, name
+
+
+def tag_row_of(row: bytes, name: int) -> bytes:
+    """The row in the tag index of a timer whose row in the time index is given.
+
+    ``name`` is where its name starts there.
+    """
+    place = row[_TIME.size : name]
+    domain = row[_STATE.size : _STATE.size + 1]
+    return _TAGS_BYTE + row[1 : _STATE.size] + place + domain + row[name:]
 
 
 def key_of_time_row(row: bytes) -> tuple[int, int, bytes, bytes, bytes, bytes]:

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from timers_state.ahead import TAKEN_BYTES
+from timers_state.keys import (
+    Family,
+    decode_i64,
+    key_group,
+    owner_prefix,
+    tag_prefix,
+    timer_name,
+)
 from timers_state.room import Room
 from timers_state.scope import SCOPE_BYTES
 from timers_state.sealed import SEALED
@@ -12,7 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from timers_state.ahead import DueKey, StoredTimer
     from timers_state.keys import Domain
+    from timers_state.timer_rows import Ident as TimerIdent
 
 
 class Overlay(Room):
@@ -47,6 +58,8 @@ class Overlay(Room):
             self._leave_records((state_id, key))
             rounds.drop(state_id, key)
         ident = (state_id, key)
+        if self._taken:
+            self._free += TAKEN_BYTES * len(self._taken.pop(ident, ()))
         scope = self._scopes.pop(ident, None)
         if scope is not None:
             self._free += scope.leased
@@ -59,6 +72,24 @@ class Overlay(Room):
             self._free -= SCOPE_BYTES + len(key)
         if scope is not None:
             scope.kill()
+
+    def forget_all(self, state_id: int) -> None:
+        """Ends the life of all keys of a state, as ``forget`` does for each.
+
+        What the store has of them is removed with the next batch, at once, and not looked at.
+        """
+        rounds = self._in_round()
+        for ident in [*self._scopes, *self._resting, *self._taken]:
+            if ident[0] == state_id:
+                self.forget(*ident)
+        for ident in [ident for ident in self._erased if ident[0] == state_id]:
+            del self._erased[ident]
+            self._free += SCOPE_BYTES + len(ident[1])
+        records = self._records_of(state_id)
+        if records is not None:
+            records.forget_all()
+        self._erased_states.add(state_id)
+        rounds.drop_all(state_id)
 
     def first_time(self, state_id: int, domain: Domain) -> int | None:
         """When the earliest timer of any key of a state fires; None if none is set."""
@@ -75,6 +106,47 @@ class Overlay(Room):
         """
         first = self._first(state_id, domain)
         return None if first is None or first[0] > up_to else first[1]
+
+    def read_due(self, state_id: int, domain: Domain, up_to: int, most: int) -> list[DueKey]:
+        """Keys with timers in the store that are due, about ``most`` timers of them.
+
+        For a key of which nothing is in memory they come with it; ``take`` each that fires, until
+        somebody asks for the key's scope, which knows of all that happened. For other keys, ask
+        their scopes. Say ``read_on`` when nothing that was read is left.
+
+        Returns:
+            The keys in the order of their first timers; none if nothing in the store is due.
+        """
+        return self._in_round().index(self, state_id, domain).read_due(up_to, most)
+
+    def take(self, state_id: int, domain: Domain, key: bytes, timer: StoredTimer) -> None:
+        """Takes out a timer that ``read_due`` gave, while nothing of its key is in memory."""
+        time, window, family, tag, _, row, name = timer
+        ident = (state_id, key)
+        taken = self._taken.get(ident)
+        if taken is None:
+            taken = self._taken[ident] = {}
+        taken[domain, window, family, tag] = (time, row, name)
+        self._free -= TAKEN_BYTES
+        if self._free < 0:
+            self._make_room(0)
+
+    def time_of(
+        self, state_id: int, domain: Domain, key: bytes, window: bytes, ident: TimerIdent
+    ) -> int | None:
+        """As ``Timers.time_of``; does not bring the key into memory if nothing of it is there."""
+        taken = self.taken_of(state_id, key)
+        if taken is None:
+            return self.scope(state_id, key).timers(domain).time_of(*ident, window)
+        if (domain, window, *ident) in taken or self.is_erased(state_id, key):
+            return None
+        owner = owner_prefix(Family.TAGS, state_id, key_group(key, self.groups), key)
+        time = self.reach().get(tag_prefix(owner, window, domain) + timer_name(*ident))
+        return None if time is None else decode_i64(time)
+
+    def read_on(self, state_id: int, domain: Domain) -> None:
+        """All timers that ``read_due`` gave were taken, or fired by the scopes of their keys."""
+        self._in_round().index(self, state_id, domain).read_on()
 
     def count_timers(self, state_id: int, domain: Domain) -> int:
         """How many timers all keys of a state have; takes a microsecond or two for each."""
@@ -122,6 +194,8 @@ class Overlay(Room):
         self.store, batch = rounds.prepared
         rounds.prepared = None
         self._free += rounds.drop_images()
+        for state_id in rounds.erased_states:
+            self._forget_bases(state_id)
         for records in rounds.records.values():
             records.commit()
         try:
@@ -157,6 +231,8 @@ class Overlay(Room):
             self._write_committed(kept_aside=True)
             self._kill_all()
             self._erased = {}
+            self._erased_states = set()
+            self._taken = {}
             for records in rounds.records.values():
                 records.undo()
             rounds.undo(self.store)
@@ -181,7 +257,8 @@ class Overlay(Room):
         """
         rounds = self._in_round()
         has_changed = any(records.has_changed for records in rounds.records.values())
-        if rounds.changed or rounds.images or rounds.marked or self._erased or has_changed:
+        removals = self._erased or self._erased_states or self._taken
+        if rounds.changed or rounds.images or rounds.marked or removals or has_changed:
             message = "a round is running: a snapshot is made after commit() or rollback()"
             raise ValueError(message)
         self._write_records()

@@ -13,6 +13,7 @@ from timers_state.store import Batch
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from timers_state.ahead import Taken
     from timers_state.holdings import Ident
     from timers_state.record import Layout, Record
     from timers_state.round_scope import RoundScope
@@ -59,6 +60,13 @@ class RecordHoldings(Holdings):
         """See ``due_index.Memory``; timers of records are found by those."""
         records = self._records_of(state_id)
         return (records is not None and key in records.heads) or super().is_erased(state_id, key)
+
+    def taken_of(self, state_id: int, key: bytes) -> Taken | None:
+        """See ``due_index.Memory``."""
+        records = self._records_of(state_id)
+        if records is not None and key in records.heads:
+            return None
+        return super().taken_of(state_id, key)
 
     def _all_records(self) -> Iterable[Records]:
         rounds = self._rounds
@@ -139,6 +147,12 @@ class RecordHoldings(Holdings):
         if len(batch):
             self._written(whole=False)
             self.store.write(batch)
+
+    def _forget_bases(self, state_id: int) -> None:
+        """The store has nothing of a state anymore."""
+        records = self._records_of(state_id)
+        if records is not None:
+            records.store_is_empty()
 
     def _are_stored(self, records: Records, written: list[Record]) -> None:
         if self._residents is not None:

@@ -171,6 +171,12 @@ class Records:
         record.values, record.times, record.payloads, record.expiry = self.empty
         self._emptied.append(record)
 
+    def forget_all(self) -> None:
+        """Takes everything from all records."""
+        for record in self.all():
+            if record.content() != self.empty:
+                self.forget(record)
+
     def end(self, record: Record) -> None:
         """Nobody changes a record for now."""
         record.recent = True
@@ -226,6 +232,12 @@ class Records:
         for record in self._changed:
             record.saved = None
         self._end_round()
+
+    def store_is_empty(self) -> None:
+        """The store has nothing anymore of any key of this state."""
+        for record in self.all():
+            record.base = None
+            self._emptied.append(record)
 
     def undo(self) -> None:
         """The round never was."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from timers_state.ahead import TAKEN_BYTES
 from timers_state.cells.cell import REST_ROOM
 from timers_state.round_scope import RoundScope
 from timers_state.scope import SCOPE_BYTES
@@ -66,7 +67,17 @@ class Room(WriteBack):
             return taken_over
         scope = self._kind(self, ident[0], ident[1], self._may_be_stored(ident))
         self._activate(scope, ident)
+        if self._taken:
+            self._tell_taken(scope, ident)
         return scope
+
+    def _tell_taken(self, scope: KeyScope, ident: Ident) -> None:
+        """A key comes into memory, of which timers were taken from the store."""
+        taken = self._taken.pop(ident, None)
+        if taken is not None:
+            self._free += TAKEN_BYTES * len(taken)
+            for (domain, window, family, tag), (time, _, _) in taken.items():
+                scope.timers(domain).is_gone(window, (family, tag), time)
 
     def _activate(self, scope: KeyScope, ident: Ident) -> None:
         scope.active = True  # first, so that it is not let go of to make room
@@ -89,7 +100,7 @@ class Room(WriteBack):
             self._let_go(need)
             if self._free >= need:
                 return True
-        if self._scopes or has_records:
+        if self._scopes or self._taken or has_records:
             self.flush()
         return False
 

@@ -92,6 +92,7 @@ class RoundTimers(Timers):
             self._tell_index()
             self._of_store().write(batch, store, self._changes, self._stored)
             self._stored = True
+            self._none_until = I64_MIN
             self._changes = {}
             self._heap = None
         rows = self._rows

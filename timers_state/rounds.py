@@ -18,17 +18,28 @@ if TYPE_CHECKING:
 class Rounds:
     """The round that is running or prepared, and the timers across keys.
 
-    ``prepared`` has the store and what is to be written to it, between ``prepare`` and its end;
+    ``prepared`` has the store and what is to be written to it, between ``prepare`` and its end, and
+    ``erased_states`` of which states that leaves nothing but what it has;
     ``changed`` the scopes that became active since it began or wrote everything, also those
     forgotten after; ``images`` what was committed, and not written, of keys that it changed;
     ``marked`` whether the round has written to the store already; ``records`` the keys that are
     kept as records, by state.
     """
 
-    __slots__ = ("_indexes", "changed", "image_bytes", "images", "marked", "prepared", "records")
+    __slots__ = (
+        "_indexes",
+        "changed",
+        "erased_states",
+        "image_bytes",
+        "images",
+        "marked",
+        "prepared",
+        "records",
+    )
 
     def __init__(self) -> None:
         self.prepared: tuple[Store, Batch] | None = None
+        self.erased_states: set[int] = set()
         self.changed: list[RoundScope] = []
         self.images: dict[tuple[int, bytes], Image] = {}
         self.image_bytes = 0
@@ -49,6 +60,12 @@ class Rounds:
             index = self._indexes.get((state_id, domain))
             if index is not None:
                 index.drop(key)
+
+    def drop_all(self, state_id: int) -> None:
+        """All keys of a state were forgotten."""
+        for (state, _), index in self._indexes.items():
+            if state == state_id:
+                index.drop_all()
 
     def written(self, *, whole: bool) -> None:
         """Something in memory is about to be in the store; all of it if ``whole``."""

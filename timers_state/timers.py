@@ -48,7 +48,8 @@ class Timers:
     """The timers of one key that follow one clock.
 
     ``_changes`` has, per window, what was set since the last writing, and what was cleared or fired
-    while the store may have it: what is named there counts instead of the store's.
+    while the store may have it: what is named there counts instead of the store's. But for that,
+    the store has nothing up to ``_none_until``.
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class Timers:
         "_changes",
         "_heap",
         "_heap_limit",
+        "_none_until",
         "_rows",
         "_scope",
         "_stored",
@@ -69,6 +71,7 @@ class Timers:
         self._heap: list[Entry] | None = None
         self._heap_limit = 0
         self._stored = stored
+        self._none_until = I64_MIN
         self._rows: StoredTimers | None = None
 
     def set(
@@ -169,6 +172,16 @@ class Timers:
             return False
         return any(ident not in changed for ident, _ in self._of_store().of_window(window))
 
+    def is_gone(self, window: bytes, ident: Ident, time: int) -> None:
+        """The store's timer, for that time, does not count anymore."""
+        self._take_out(window, ident, time)
+        if self._scope.room < 0:
+            self._scope.lease()
+
+    def none_until(self, time: int) -> None:
+        """The store has no timer at or before ``time``, but those known to be gone."""
+        self._none_until = time
+
     def clear_window(self, window: bytes) -> None:
         """Clears every timer of a window; reads their rows if there may be some."""
         scope = self._scope
@@ -213,6 +226,7 @@ class Timers:
         """Lets go of everything in memory, unwritten."""
         self._changes = {}
         self._heap = None
+        self._none_until = I64_MIN
         if self._rows is not None:
             self._rows.rewind()
 
@@ -257,6 +271,8 @@ class Timers:
     def _first(self, up_to: int) -> Entry | None:
         held = self._first_held()
         if not self._stored:
+            return held
+        if up_to <= self._none_until:
             return held
         stored = self._of_store().first(self._changes, up_to)
         if held is None or stored is None:

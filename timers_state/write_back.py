@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timers_state.erase import erase_key
+from timers_state.ahead import TAKEN_BYTES, remove_taken
+from timers_state.erase import erase_key, erase_state
 from timers_state.keys import key_group
 from timers_state.record_holdings import RecordHoldings
 from timers_state.round_scope import RoundScope
@@ -53,7 +54,8 @@ class WriteBack(RecordHoldings):
 
     def _collect(self, batch: Batch) -> None:
         """Adds what is not in the store; all scopes let go of their content."""
-        self._erasures(batch)
+        erased_states = self._erased_states
+        self._removals(batch)
         clean: dict[Ident, KeyScope] = {}
         for ident, scope in self._scopes.items():
             if not scope.active:
@@ -66,6 +68,8 @@ class WriteBack(RecordHoldings):
         self._rested = True
         self._scopes = clean
         self._free = self._budget - sum(scope.leased for scope in clean.values())
+        for state_id in erased_states:
+            self._forget_bases(state_id)
         self._collect_records(batch)
         if self._rounds is not None:
             self._free -= self._rounds.image_bytes
@@ -79,7 +83,8 @@ class WriteBack(RecordHoldings):
             The batch, and how many bytes stay unwritten.
         """
         batch = Batch(self.store.sequence + 1)
-        self._erasures(batch)
+        rounds.erased_states = self._erased_states
+        self._removals(batch)
         unwritten_bytes = 0
         to_write = []
         for scope in rounds.changed:
@@ -137,10 +142,20 @@ class WriteBack(RecordHoldings):
             self.store.write(batch)
         return batch
 
-    def _erasures(self, batch: Batch) -> None:
+    def _removals(self, batch: Batch) -> None:
+        """Adds what goes from the store, without anything in its place."""
+        for state_id in self._erased_states:
+            erase_state(batch, state_id)
+        for taken in self._taken.values():
+            remove_taken(batch, taken)
+            self._free += TAKEN_BYTES * len(taken)
+        self._taken = {}
         for state_id, key in self._erased:
             erase_key(self.store, batch, state_id, key_group(key, self.groups), key)
             self._free += SCOPE_BYTES + len(key)
         if self._residents is not None:
             self._residents.difference_update(self._erased)
+            for gone in self._erased_states:
+                self._residents = {ident for ident in self._residents if ident[0] != gone}
         self._erased = {}
+        self._erased_states = set()

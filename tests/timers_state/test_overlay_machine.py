@@ -276,6 +276,9 @@ class OverlayMachine(RuleBasedStateMachine):
 
     @rule(key=keys, domain=domains, name=timer_names, time=numbers, payload=items)
     def set_a_timer(self, key, domain, name, time, payload):
+        self.set_one(key, domain, name, time, payload)
+
+    def set_one(self, key, domain, name, time, payload):
         window, family, tag = name
         for timers in self.timers(key, domain):
             timers.set(time, family, tag, window, payload)
@@ -283,6 +286,9 @@ class OverlayMachine(RuleBasedStateMachine):
 
     @rule(key=keys, domain=domains, name=timer_names)
     def clear_a_timer(self, key, domain, name):
+        self.clear_one(key, domain, name)
+
+    def clear_one(self, key, domain, name):
         window, family, tag = name
         for timers in self.timers(key, domain):
             timers.clear(family, tag, window)

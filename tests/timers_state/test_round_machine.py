@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from copy import deepcopy
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import consumes, invariant, rule
-from test_overlay_machine import STATES, OverlayMachine, domains, numbers, places
+from test_overlay_machine import KEYS, STATES, OverlayMachine, domains, numbers, places
 
 from timers_state import Domain, MemoryStore, Overlay, RoundStore, key_group, open_store
+from timers_state.ahead import TAKEN_BYTES
 from timers_state.errors import RoundPrepared, StaleScope
 from timers_state.scope import SCOPE_BYTES
 
@@ -125,13 +127,83 @@ class RoundMachine(OverlayMachine):
         if whole_keys:
             self.agree([timers.pop_due(up_to) for timers in every], None)
 
+    @rule(
+        state_id=st.sampled_from(STATES),
+        domain=domains,
+        up_to=numbers,
+        most=st.integers(1, 4),
+        stops_after=st.integers(0, 20),
+        opens=st.lists(st.booleans(), max_size=8),
+    )
+    def fire_timers_read_from_the_store(self, state_id, domain, up_to, most, stops_after, opens):
+        self.fire_all(state_id, domain, up_to, most, stops_after, opens)
+
+    def fire_all(self, state_id, domain, up_to, most, stops_after, opens):
+        expected = {
+            key: model.due(domain, up_to)
+            for (state, key), model in self.model.items()
+            if state == state_id and model.due(domain, up_to)
+        }
+        for overlay in self.overlays:
+            fired = defaultdict(list)
+            self.fire_as_read(
+                overlay, (state_id, domain, up_to), most, stops_after, list(opens), fired
+            )
+            while (key := overlay.next_due(state_id, domain, up_to)) is not None:
+                fired[key] += overlay.scope(state_id, key).timers(domain).due(up_to)
+            assert {key: list(map(tuple, timers)) for key, timers in fired.items()} == expected
+        for key, timers in expected.items():
+            for timer in timers:
+                del self.model[state_id, key].timers[domain, timer[1:4]]
+
+    def fire_as_read(self, overlay, due, most, stops_after, opens, fired):
+        """Fires keys as they are read, with their scopes where ``opens`` says so."""
+        state_id, domain, _ = due
+        while keys := overlay.read_due(*due, most):
+            for key, read, horizon in keys:
+                if not stops_after:
+                    return
+                stops_after -= 1
+                left = list(read or ())
+                while left and not (opens and opens.pop()):
+                    overlay.take(state_id, domain, key, left[0])
+                    fired[key].append(left.pop(0)[:5])
+                if left or read is None:
+                    timers = overlay.scope(state_id, key).timers(domain)
+                    fired[key] += timers.due(max([horizon, *(timer[0] for timer in left)]))
+                elif opens and opens.pop():
+                    timers = overlay.scope(state_id, key).timers(domain)
+                    timers.none_until(horizon)
+                    fired[key] += timers.due(horizon)
+            overlay.read_on(state_id, domain)
+
+    @rule(state_id=st.sampled_from(STATES))
+    def forget_a_state(self, state_id):
+        for overlay in self.overlays:
+            overlay.forget_all(state_id)
+        for key in [key for key in self.model if key[0] == state_id]:
+            del self.model[key]
+        for kind, place in [kept for kept in self.kept if kept[1][0][0] == state_id]:
+            self.graveyard.append(self.kept.pop((kind, place)))
+
+    @rule(state_id=st.sampled_from(STATES), domain=domains, key=st.sampled_from(KEYS))
+    def ask_for_a_time_from_outside(self, state_id, domain, key):
+        timers = self.model[state_id, key].timers if (state_id, key) in self.model else {}
+        for (found, (window, family, tag)), (time, _) in list(timers.items()):
+            if found == domain:
+                for overlay in self.overlays:
+                    assert overlay.time_of(state_id, domain, key, window, (family, tag)) == time
+        for overlay in self.overlays:
+            assert overlay.time_of(state_id, domain, key, b"no", (b"such", b"timer")) is None
+
     @invariant()
     def the_budget_is_accounted_for(self):
         for overlay in self.overlays:
             leased = sum(scope.leased for scope in overlay._scopes.values())
             erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._erased)
             images = overlay._rounds.image_bytes
-            assert overlay._free + leased + erased + images == overlay._budget
+            taken = TAKEN_BYTES * sum(map(len, overlay._taken.values()))
+            assert overlay._free + leased + erased + images + taken == overlay._budget
 
     @invariant()
     def changed_scopes_are_active(self):
@@ -190,6 +262,47 @@ class UnwrittenMachine(KeptMachine):
                         assert taken.first_time(state_id, domain) == (first and first[0])
 
 
+class ReadMachine(KeptMachine):
+    """Only timers of a few keys, many of them in the store when they are read in its order."""
+
+    set_a_value = read_or_clear_a_value = clear_a_value = None
+    append_to_a_bag = read_a_bag = clear_a_bag = None
+    forget_a_window = look_at_timers = fire_timers = look_at_timers_of_all_keys = None
+    a_flushed_store_has_a_time_row_for_every_tag_row = None
+    set_a_timer = clear_a_timer = fire_timers_of_all_keys = fire_timers_read_from_the_store = None
+
+    @rule(
+        timers=st.lists(
+            st.tuples(st.sampled_from(KEYS), st.sampled_from([b"f", b"g"]), st.integers(0, 3)),
+            min_size=4,
+            max_size=12,
+        ),
+        ends_the_round=st.booleans(),
+    )
+    def set_many_timers(self, timers, ends_the_round):
+        for key, family, time in timers:
+            self.set_one((STATES[0], key), Domain.EVENT, (b"", family, b""), time, b"")
+        if ends_the_round:
+            self.end_a_round(True)
+
+    @rule(key=st.sampled_from(KEYS), name=st.sampled_from([b"f", b"g"]))
+    def clear_one_timer(self, key, name):
+        self.clear_one((STATES[0], key), Domain.EVENT, (b"", name, b""))
+
+    @rule(
+        up_to=st.integers(0, 3),
+        most=st.integers(1, 3),
+        stops_after=st.sampled_from([2, 100]),
+        opens=st.lists(st.booleans(), max_size=8),
+    )
+    def fire_as_the_store_has_them(self, up_to, most, stops_after, opens):
+        self.fire_all(STATES[0], Domain.EVENT, up_to, most, stops_after, opens)
+
+
+TestRead = ReadMachine.TestCase
+TestRead.settings = settings(
+    max_examples=30, stateful_step_count=25, deadline=None, report_multiple_bugs=False
+)
 TestRounds = RoundMachine.TestCase
 TestRounds.settings = settings(
     max_examples=15, stateful_step_count=60, deadline=None, report_multiple_bugs=False

@@ -22,14 +22,16 @@ from sparkdrain.harness.drain_timers import TimerBound, marked
 from sparkdrain.harness.round_cells import ROUND_CELLS, Kind
 from timers_state import Domain
 from timers_state.keys import I64_MAX, I64_MIN
+from timers_state.timers import Timer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.harness.round_cells import PutOff
     from timers_state import KeyScope, Layout, Overlay
+    from timers_state.ahead import StoredTimer
     from timers_state.records import Records
-    from timers_state.timers import Timer, Timers
+    from timers_state.timers import Timers
 
 _HOLD = struct.Struct(">q")
 _PANES = PaneInfoCoderImpl()
@@ -169,8 +171,7 @@ class RoundKeyedState(userstate.UserStateContext):
         section = self._window_impl.encode(window)
         place = self._places.get(section)
         if place is None:
-            scope = self._scope or self.scope()
-            place = self._places[section] = WindowPlace(self, scope, section, window, key)
+            place = self._places[section] = WindowPlace(self, section, window, key)
         self._window = window
         self._place = place
         return place
@@ -224,6 +225,26 @@ class RoundKeyedState(userstate.UserStateContext):
         payload = self.bound.fires(domain, found.time, found.payload)
         return found, decoded_pane(payload)
 
+    def take(self, timer: StoredTimer) -> tuple[Timer, Any] | None:
+        """As ``pop_due``, for an event timer of the present key that was read from the store.
+
+        Returns:
+            None if state or timers of the key were asked for in this turn: then ``pop_due`` has it.
+        """
+        if self._scope is not None:
+            return None
+        self._overlay.take(self.state_id, Domain.EVENT, self._key, timer)
+        payload = self.bound.fires(Domain.EVENT, timer[0], timer[4])
+        return tuple.__new__(Timer, timer[:5]), decoded_pane(payload)
+
+    def all_taken(self, horizon: int) -> bool:
+        """All that the store has up to a time was taken; whether ``pop_due`` may have more."""
+        scope = self._scope
+        if scope is None:
+            return False
+        scope.timers(Domain.EVENT).none_until(horizon)
+        return True
+
     def decode_window(self, section: bytes) -> Any:
         """A window as the store knows it."""
         known, window = self._decoded
@@ -243,13 +264,20 @@ class RoundKeyedState(userstate.UserStateContext):
     def expire_window(self, window: Any) -> None:
         """Forget a window that has expired, and whose timers have fired, if these were the last."""
         section = self._window_impl.encode(window)
-        if self.scope().timers(Domain.EXPIRY).time_of(_EXPIRY, b"", section) is None:
+        name = (_EXPIRY, b"")
+        if self._overlay.time_of(self.state_id, Domain.EXPIRY, self._key, section, name) is None:
             self._expire(section)
 
     def forget_key(self) -> None:
         """Forget the present key."""
         self.scope().forget()
         self._scope = None
+
+    def forget_all(self) -> None:
+        """Forget all keys."""
+        self._scope = None
+        self._known.clear()
+        self._overlay.forget_all(self.state_id)
 
     def _expire(self, section: bytes) -> None:
         scope = self.scope()
@@ -277,13 +305,10 @@ class RoundKeyedState(userstate.UserStateContext):
 class WindowPlace:
     """A window of the present key: see ``round_cells.Place``."""
 
-    __slots__ = ("_context", "_is_kept", "_key", "_scope", "bound", "cells", "section", "window")
+    __slots__ = ("_context", "_is_kept", "_key", "bound", "cells", "section", "window")
 
-    def __init__(
-        self, context: RoundKeyedState, scope: KeyScope, section: bytes, window: Any, key: Any
-    ) -> None:
+    def __init__(self, context: RoundKeyedState, section: bytes, window: Any, key: Any) -> None:
         self._context = context
-        self._scope = scope
         self._key = key
         self._is_kept = False
         self.bound = context.bound
@@ -292,7 +317,7 @@ class WindowPlace:
         self.window = window
 
     def scope(self) -> KeyScope:
-        return self._scope
+        return self._context._scope or self._context.scope()  # noqa: SLF001 - a part of it
 
     def keep(self) -> None:
         if not self._is_kept:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from timers_state import Overlay
 
 _MILLISECOND: Final = 1000
+# Timers are read from the store so many at a time.
+_READ_AHEAD: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,16 +179,43 @@ class KeyedInput:
             while (encoded := overlay.next_due(one.state_id, domain, up_to)) is not None:
                 if has_begun and budget.is_spent():  # not asked before: each goes on in every round
                     return False
-                has_begun = True
-                turns: Firing | RecordFiring
+                if domain is Domain.EXPIRY and up_to == END:
+                    self._forget_all(one)
+                    break
                 if of_records is not None and of_records.has(encoded):
-                    turns = of_records
+                    turns: Firing | RecordFiring = of_records
+                elif firing is None:
+                    turns = firing = self._firing(one, turn, processing)
+                    firing.began = has_begun
+                    if domain is Domain.EVENT:
+                        if not self._fire_stored(one, firing, turn):
+                            return False
+                        has_begun = firing.began
+                        continue
                 else:
-                    turns = firing = firing or self._firing(one, turn, processing)
+                    turns = firing
+                has_begun = True
                 if domain is Domain.EXPIRY:
                     turns.expire(encoded)
                 else:
                     turns.fire(encoded)
+        return True
+
+    def _forget_all(self, one: Stateful) -> None:
+        """Time is at its end, and nothing is due anymore."""
+        self._source.shard.open().states[one.transform].forget_all()
+
+    def _fire_stored(self, one: Stateful, firing: Firing, turn: Turn) -> bool:
+        """Fire event timers that the store has, in its order; whether the budget was enough."""
+        overlay, budget = self._overlay, turn.budget
+        while due := overlay.read_due(one.state_id, Domain.EVENT, turn.after, _READ_AHEAD):
+            for key in due:
+                if firing.began and budget.is_spent():
+                    return False
+                firing.fire_read(key)
+            if budget.is_spent():  # perhaps in the middle of a key
+                return False
+            overlay.read_on(one.state_id, Domain.EVENT)
         return True
 
     def _record_firing(self, one: Stateful, turn: Turn) -> RecordFiring | None:

@@ -11,11 +11,12 @@ from sparkdrain.rounds.keyed.errors import tell_key
 from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from sparkdrain.harness.round_state import RoundKeyedState
     from sparkdrain.harness.stateful import StatefulCalls
     from sparkdrain.rounds.inputs import Turn
+    from timers_state.ahead import DueKey, StoredTimer
     from timers_state.timers import Timer
 
 
@@ -164,7 +165,11 @@ class CallingTimers:
 
 
 class Firing:
-    """Fires the timers of one DoFn, key after key, in one turn."""
+    """Fires the timers of one DoFn, key after key, in one turn.
+
+    Attributes:
+        began: whether some key had its turn.
+    """
 
     def __init__(
         self,
@@ -176,50 +181,84 @@ class Firing:
         expiry_of: Callable[[Any], int] | None,
     ) -> None:
         context.bound.repeats = turn.repeats
+        self.began = False
         self._context = context
         self._call = call
         self._turn = turn
         self._processing = None if call.event_only else processing
         self._decode_key = decode_key
         self._expiry_of = expiry_of
+        self._over: set[Any] = set()
 
     def fire(self, encoded: bytes) -> None:
         """Fire timers of a key until none is due, or the budget is spent."""
-        context, budget, after = self._context, self._turn.budget, self._turn.after
-        processing = self._processing
+        self._turn_of(encoded, (), self._turn.after, self._processing)
+
+    def fire_read(self, due: DueKey) -> None:
+        """Fire event timers of a key that were read from the store, and what they set before that.
+
+        All of them, unless the budget is spent; what is due after them may be left.
+        """
+        if due.timers is None:
+            self._turn_of(due.key, (), due.horizon, None)
+        else:
+            self._turn_of(due.key, due.timers, due.horizon, None)
+
+    def _turn_of(
+        self, encoded: bytes, read: Sequence[StoredTimer], event: int, processing: int | None
+    ) -> None:
+        context = self._context
         key = self._decode_key(encoded)
-        fired: set[Any] = set()
+        self.began = True
+        self._over.clear()
         context.begin_key(encoded)
-        while (due := context.pop_due(after, processing)) is not None:
-            timer, pane = due
-            window = context.decode_window(timer.window)
-            try:
-                self._call(key, window, timer, pane)
-            except Exception as error:
-                tell_key(error, key, window, timer.family, timer.tag)
-                raise
-            if self._expiry_of is not None and self._expiry_of(window) <= after:
-                fired.add(window)
-            budget.spend(1)
-            if budget.is_spent():
-                break
+        if not read or self._fire_taken(key, read, event):
+            last = max(event, read[-1][0]) if read else event
+            while (due := context.pop_due(last, processing)) is not None:
+                if not self._fire_one(key, *due):
+                    break
         try:
             context.end_key()
         except Exception as error:
             tell_key(error, key, context.window)
             raise
-        for window in fired:
+        for window in self._over:
             context.begin_key(encoded)
             context.expire_window(window)
             context.end_key()
 
+    def _fire_taken(self, key: Any, read: Sequence[StoredTimer], horizon: int) -> bool:
+        """Fire what was read until it is asked for otherwise; whether there may be more to do."""
+        context = self._context
+        for stored in read:
+            due = context.take(stored)
+            if due is None:
+                return True
+            if not self._fire_one(key, *due):
+                return False
+        return context.all_taken(horizon)
+
+    def _fire_one(self, key: Any, timer: Timer, pane: Any) -> bool:
+        """Fire a timer; whether the budget allows another one."""
+        window = self._context.decode_window(timer.window)
+        try:
+            self._call(key, window, timer, pane)
+        except Exception as error:
+            tell_key(error, key, window, timer.family, timer.tag)
+            raise
+        after, expiry_of = self._turn.after, self._expiry_of
+        # At the end of time all windows go at once.
+        if after < END and expiry_of is not None and expiry_of(window) <= after:
+            self._over.add(window)
+        budget = self._turn.budget
+        budget.spend(1)
+        return not budget.is_spent()
+
     def expire(self, encoded: bytes) -> None:
-        """Forget the windows of a key that are over; all of it when everything is."""
+        """Forget the windows of a key that are over."""
+        self.began = True
         context = self._context
         context.begin_key(encoded)
-        if self._turn.after == END:
-            context.forget_key()
-        else:
-            context.expire(self._turn.after)
+        context.expire(self._turn.after)
         context.end_key()
         self._turn.budget.spend(1)
