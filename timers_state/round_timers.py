@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from timers_state.keys import I64_MAX, I64_MIN, Domain, encode_i64
 from timers_state.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
 from timers_state.timer_rows import TimerRows
-from timers_state.timers import TIMER_BYTES, TIMERS_BYTES, Timers
+from timers_state.timers import NEVER, TIMER_BYTES, TIMERS_BYTES, Timers
 
 if TYPE_CHECKING:
     from timers_state.round_scope import RoundScope
@@ -92,7 +92,7 @@ class RoundTimers(Timers):
             self._tell_index()
             self._of_store().write(batch, store, self._changes, self._stored)
             self._stored = True
-            self._none_until = I64_MIN
+            self._none_until = NEVER
             self._changes = {}
             self._heap = None
         rows = self._rows

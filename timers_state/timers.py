@@ -30,6 +30,9 @@ TIMER_BYTES: Final = 320
 """What a timer costs in memory beside its payload."""
 
 
+NEVER: Final = I64_MIN - 1
+"""Before all times."""
+
 TIMERS_BYTES: Final = 480
 """What the timers of a domain cost without any."""
 
@@ -71,7 +74,7 @@ class Timers:
         self._heap: list[Entry] | None = None
         self._heap_limit = 0
         self._stored = stored
-        self._none_until = I64_MIN
+        self._none_until = NEVER
         self._rows: StoredTimers | None = None
 
     def set(
@@ -226,7 +229,7 @@ class Timers:
         """Lets go of everything in memory, unwritten."""
         self._changes = {}
         self._heap = None
-        self._none_until = I64_MIN
+        self._none_until = NEVER
         if self._rows is not None:
             self._rows.rewind()
 
