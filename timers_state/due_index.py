@@ -165,7 +165,10 @@ class DueIndex:
             lambda key: memory.taken_of(state, key),
             self._is_hidden,
         )
-        return self._ahead.keys
+        keys = self._ahead.keys
+        if not keys:
+            self.read_on()
+        return keys
 
     def read_on(self) -> None:
         """See ``Overlay``."""

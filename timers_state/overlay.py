@@ -117,7 +117,11 @@ class Overlay(Room):
         Returns:
             The keys in the order of their first timers; none if nothing in the store is due.
         """
-        return self._in_round().index(self, state_id, domain).read_due(up_to, most)
+        index = self._in_round().index(self, state_id, domain)
+        records = self._records_of(state_id)
+        if records is not None and records.is_complete:
+            return []
+        return index.read_due(up_to, most)
 
     def take(self, state_id: int, domain: Domain, key: bytes, timer: StoredTimer) -> None:
         """Takes out a timer that ``read_due`` gave, while nothing of its key is in memory."""

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.rounds.inside import Inside
-from sparkdrain.rounds.keyed.record_firing import RecordFiring
-from sparkdrain.rounds.keyed.turns import (
-    BeamFeeder,
-    BeamTimers,
-    CallingFeeder,
-    CallingTimers,
-    Firing,
-)
+from sparkdrain.rounds.keyed.due import Due, Stateful
+from sparkdrain.rounds.keyed.turns import BeamFeeder, CallingFeeder
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.bundle import StageBundle
     from sparkdrain.harness.stateful import StatefulCalls
     from sparkdrain.rounds.inputs import Turn
@@ -36,16 +28,6 @@ if TYPE_CHECKING:
     from timers_state import Overlay
 
 _MILLISECOND: Final = 1000
-# Timers are read from the store so many at a time.
-_READ_AHEAD: Final = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Stateful:
-    """A DoFn with state or timers, and the number of what it keeps."""
-
-    transform: TransformId
-    state_id: int
 
 
 class KeyedInput:
@@ -164,72 +146,7 @@ class KeyedInput:
 
     def _fire(self, one: Stateful, turn: Turn) -> bool:
         """Fire what is due for one DoFn; whether the budget was enough."""
-        overlay, budget = self._overlay, turn.budget
-        processing = END if turn.after == END else turn.now
-        firing: Firing | None = None
-        of_records = self._record_firing(one, turn)
-        if of_records is not None and not of_records.fire_all():
-            return False
-        has_begun = False
-        for domain, up_to in (
-            (Domain.EVENT, turn.after),
-            (Domain.PROCESSING, processing),
-            (Domain.EXPIRY, turn.after),
-        ):
-            while (encoded := overlay.next_due(one.state_id, domain, up_to)) is not None:
-                if has_begun and budget.is_spent():  # not asked before: each goes on in every round
-                    return False
-                if domain is Domain.EXPIRY and up_to == END:
-                    self._forget_all(one)
-                    break
-                if of_records is not None and of_records.has(encoded):
-                    turns: Firing | RecordFiring = of_records
-                elif firing is None:
-                    turns = firing = self._firing(one, turn, processing)
-                    firing.began = has_begun
-                    if domain is Domain.EVENT:
-                        if not self._fire_stored(one, firing, turn):
-                            return False
-                        has_begun = firing.began
-                        continue
-                else:
-                    turns = firing
-                has_begun = True
-                if domain is Domain.EXPIRY:
-                    turns.expire(encoded)
-                else:
-                    turns.fire(encoded)
-        return True
-
-    def _forget_all(self, one: Stateful) -> None:
-        """Time is at its end, and nothing is due anymore."""
-        self._source.shard.open().states[one.transform].forget_all()
-
-    def _fire_stored(self, one: Stateful, firing: Firing, turn: Turn) -> bool:
-        """Fire event timers that the store has, in its order; whether the budget was enough."""
-        overlay, budget = self._overlay, turn.budget
-        while due := overlay.read_due(one.state_id, Domain.EVENT, turn.after, _READ_AHEAD):
-            for key in due:
-                if firing.began and budget.is_spent():
-                    return False
-                firing.fire_read(key)
-            if budget.is_spent():  # perhaps in the middle of a key
-                return False
-            overlay.read_on(one.state_id, Domain.EVENT)
-        return True
-
-    def _record_firing(self, one: Stateful, turn: Turn) -> RecordFiring | None:
-        """Fires timers of keys that are records, if any timer is due."""
-        domains = (Domain.EVENT, Domain.EXPIRY)
-        firsts = [self._overlay.first_time(one.state_id, domain) for domain in domains]
-        if all(first is None or first > turn.after for first in firsts):
-            return None
-        bundle = self._source.shard.open()
-        calls = self._calls(bundle, one)
-        if calls is None or calls.records is None:
-            return None
-        context = bundle.states[one.transform]
-        return RecordFiring(calls, calls.records, context, turn, self._decode_key, self._expiry_of)
+        return Due(one, turn, self._source, self._overlay, self._decode_key, self._expiry_of).fire()
 
     def _forget_beyond(self) -> None:
         """Nothing that was set for a time beyond the end of time will ever fire."""
@@ -241,17 +158,6 @@ class KeyedInput:
                     assert key is not None
                     self._overlay.scope(one.state_id, key).timers(domain).pop_due(first)
                     first = self._overlay.first_time(one.state_id, domain)
-
-    def _firing(self, one: Stateful, turn: Turn, processing: int) -> Firing:
-        bundle = self._source.shard.open()
-        context = bundle.states[one.transform]
-        calls = self._calls(bundle, one)
-        fire = (
-            BeamTimers(bundle.ops[one.transform].process_timer)
-            if calls is None
-            else CallingTimers(calls)
-        )
-        return Firing(context, fire, turn, processing, self._decode_key, self._expiry_of)
 
     def _first_hold(self) -> int:
         firsts = [

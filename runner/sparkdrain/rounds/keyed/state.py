@@ -12,7 +12,8 @@ from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.state_ids import edge_state_id, transform_state_id
 from sparkdrain.harness.round_state import RoundKeyedState
 from sparkdrain.rounds.keyed.blocks import KeyedBlocks
-from sparkdrain.rounds.keyed.input import KeyedInput, Stateful
+from sparkdrain.rounds.keyed.due import Stateful
+from sparkdrain.rounds.keyed.input import KeyedInput
 from sparkdrain.rounds.keyed.time_sorted import SortedWait
 from sparkdrain.shuffle.keys import key_codec
 from sparkdrain.watermarks.frontier import END

@@ -165,11 +165,7 @@ class CallingTimers:
 
 
 class Firing:
-    """Fires the timers of one DoFn, key after key, in one turn.
-
-    Attributes:
-        began: whether some key had its turn.
-    """
+    """Fires the timers of one DoFn, key after key, in one turn."""
 
     def __init__(
         self,
@@ -181,7 +177,6 @@ class Firing:
         expiry_of: Callable[[Any], int] | None,
     ) -> None:
         context.bound.repeats = turn.repeats
-        self.began = False
         self._context = context
         self._call = call
         self._turn = turn
@@ -209,7 +204,6 @@ class Firing:
     ) -> None:
         context = self._context
         key = self._decode_key(encoded)
-        self.began = True
         self._over.clear()
         context.begin_key(encoded)
         if not read or self._fire_taken(key, read, event):
@@ -256,7 +250,6 @@ class Firing:
 
     def expire(self, encoded: bytes) -> None:
         """Forget the windows of a key that are over."""
-        self.began = True
         context = self._context
         context.begin_key(encoded)
         context.expire(self._turn.after)
