@@ -14,7 +14,9 @@ it does not know of waiting for disks.
 from __future__ import annotations
 
 import argparse
+import signal
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,11 +56,15 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     options = options_of()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     keys = options.state_mb * 1_000_000 // (options.value_bytes + len("key-0123456789")) // 8 * 8
     changing = max(8, int(keys * options.changing))
     job = [str(keys), str(changing), str(options.value_bytes)]
     print(f"{keys:,} keys of {options.value_bytes} bytes, of which {changing:,} change")
-    print(f"turns of {options.seconds:g} s; a checkpoint every {options.checkpoint_ms} ms", "\n")
+    print(
+        f"turns of {options.seconds:g} s; a checkpoint every {options.checkpoint_ms} ms\n",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory(prefix="checkpoint-cost-", ignore_cleanup_errors=True) as home:
         kept = Path(home) / "with" / "checkpoints"
         durable = [f"--checkpoint_dir={kept}", f"--checkpoint_ms={options.checkpoint_ms}"]

@@ -1,0 +1,51 @@
+"""What the benchmarks of checkpoints and recovery conclude from what jobs write down."""
+
+from __future__ import annotations
+
+from benchmarks.durability.gated import counted
+from benchmarks.durability.recovery import KEYS, Told
+
+
+def told(tmp_path, lines):
+    path = tmp_path / "told"
+    written = Told(path)
+    path.write_text(
+        "".join(f"{time} {pid} {number} {count}\n" for time, pid, number, count in lines)
+    )
+    return written
+
+
+def once(numbers, pid=1):
+    return [(float(number), pid, number, number // KEYS + 1) for number in numbers]
+
+
+def test_a_job_that_counted_again_from_its_checkpoint_is_right(tmp_path):
+    lines = once(range(30)) + once(range(20, 50), pid=2)
+    assert told(tmp_path, lines).wrong() == ""
+
+
+def test_an_element_that_was_counted_twice_or_not_at_all_is_wrong(tmp_path):
+    lines = once(range(30))
+    twice = [*lines, (30.0, 2, 29, 7)]
+    lost = [(*line[:3], line[3] - 1) if line[2] % KEYS == 3 else line for line in lines]
+    assert "instead of" in told(tmp_path, twice).wrong()
+    assert "instead of" in told(tmp_path, lost).wrong()
+
+
+def test_output_has_come_back_when_a_new_process_speaks(tmp_path):
+    written = told(tmp_path, [*once(range(3)), (9.5, 2, 3, 1)])
+    assert written.wait_for_others({1}, 1) == 9.5
+    assert written.processes() == {1, 2}
+
+
+def test_a_line_that_is_being_written_is_not_there_yet(tmp_path):
+    written = told(tmp_path, once(range(3)))
+    with (tmp_path / "told").open("a") as file:
+        file.write("12.0 5")
+    assert len(written.lines()) == 3
+
+
+def test_elements_are_those_of_all_processes(tmp_path):
+    for name, count in (("a", "12"), ("b", ""), ("c", "30")):
+        (tmp_path / name).write_text(count)
+    assert counted(tmp_path) == 42
