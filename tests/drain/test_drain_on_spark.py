@@ -101,6 +101,15 @@ def check(folder) -> None:
     assert lines(folder, "panes")[-1].endswith(" 1")
 
 
+def is_gone(pid: int) -> bool:
+    end = time.monotonic() + SECONDS
+    while Path(f"/proc/{pid}").exists():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def path_of(server: JobServer) -> list[str]:
     (job,) = server.service.jobs()
     return [name(event.state) for event in job.state_feed.follow()]
@@ -124,6 +133,9 @@ def test_by_the_program_itself(folder):
     job = submission.__globals__["local_server"]().service.jobs()[-1]
     told = [r.message_response.message_text for r in job.messages.follow()]
     assert "stages are drained; nothing left inside; after " in told[-2]
+    hosts = {int(path.name.rpartition("-")[2]) for path in folder.glob("admitted-*")}
+    assert hosts
+    assert all(is_gone(pid) for pid in hosts), "slots have processes of their own, which end"
 
 
 def test_by_the_command_that_first_asks_what_it_would_find(folder, service):
