@@ -20,7 +20,7 @@ from timers_state.keys import (
 from timers_state.rocks import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
     from pathlib import Path
 
     from timers_state.rocks import RocksMemory
@@ -36,8 +36,8 @@ class Spread(Enum):
     """Every slot has the keys of its key groups."""
     EVERYWHERE = auto()
     """Every slot has all of it, the same."""
-    OF_SLOT = auto()
-    """Every slot has its own, whatever the keys: it goes as a whole, or stays."""
+    APART = auto()
+    """Every slot has its own, whatever the keys: not taken. Who knows what it means moves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,12 @@ class Source:
     Attributes:
         store: its store; it is only read.
         groups: the key groups that it had, a range without steps.
-        own: whether what is its own (``OF_SLOT``) goes to the new slot.
+        gives: the states that are everywhere which are taken from here.
     """
 
     store: Store
     groups: range
-    own: bool = False
+    gives: Container[int] = ()
 
 
 def gather(
@@ -62,22 +62,21 @@ def gather(
     spread: Callable[[int], Spread],
     memory: RocksMemory | None = None,
 ) -> None:
-    """Makes a store in ``directory``, absent or empty: all that a slot with ``groups`` is to have.
+    """Makes a store in ``directory``, absent or empty: what a slot with ``groups`` is to have.
 
-    Everything is moved exactly once if the groups of all old slots together, and of all new ones,
-    are all there are, and each old slot is ``own`` once. Takes time in proportion to the rows that
-    are moved and to all timers of the sources.
+    What is spread by key is moved exactly once if the groups of all old slots together, and of all
+    new ones, are all there are. Takes time in proportion to the rows that are moved and to all
+    timers of the sources.
 
     Args:
         directory: of the new store.
-        sources: the old slots that have some of ``groups``, or whose own state is to be taken.
+        sources: the old slots that have some of ``groups``, or give what is everywhere.
         groups: the key groups of the new slot, a range without steps.
         spread: how a state is spread; what it raises ends this.
         memory: what the new store may hold in memory.
 
     Raises:
-        Unmovable: a state that is spread by key has keys that its slot did not have; or two slots
-            have state of their own with one id.
+        Unmovable: a state that is spread by key has keys that its slot did not have.
         ValueError: two sources have the same key group.
         StateError: a store cannot be read or written.
     """
@@ -108,16 +107,8 @@ def _rows(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Everything that goes into the new store, almost in order."""
     ordered = sorted(sources, key=lambda source: source.groups.start)
-    had = [(source, set(state_ids(source.store))) for source in ordered]
-    kinds = {state: spread(state) for state in sorted(set[int]().union(*(own for _, own in had)))}
-    for state, kind in kinds.items():
-        owners = sum(source.own and state in states for source, states in had)
-        if kind is Spread.OF_SLOT and owners > 1:
-            message = (
-                f"{owners} slots that become one have state {state} of their own, which cannot be "
-                "put together"
-            )
-            raise Unmovable(message)
+    states = sorted({state for source in ordered for state in state_ids(source.store)})
+    kinds = {state: spread(state) for state in states}
     for family in _FAMILIES:
         for state, kind in kinds.items():
             yield from _rows_of(ordered, family, state, kind, groups)
@@ -131,11 +122,11 @@ def _rows_of(
             for source in sources:
                 yield from _by_key(source, family, state, groups)
         case Spread.EVERYWHERE:
-            yield from _all(sources[0].store, family, state)
-        case Spread.OF_SLOT:
             for source in sources:
-                if source.own:
+                if state in source.gives:
                     yield from _all(source.store, family, state)
+        case Spread.APART:
+            pass
 
 
 def state_ids(store: Store) -> list[int]:

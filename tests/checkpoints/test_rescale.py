@@ -8,15 +8,18 @@ from hypothesis import strategies as st
 
 from sparkdrain.checkpoints.bring import Bringer
 from sparkdrain.checkpoints.manifest import ShardState
-from sparkdrain.checkpoints.rescale import groups_of_slot, heir, restore_rescaled, sources_of
+from sparkdrain.checkpoints.rescale import (
+    groups_of_slot,
+    heir,
+    heir_of_part,
+    old_stores,
+    sources_of,
+)
+from sparkdrain.errors import CheckpointDamaged
 from sparkdrain.shuffle.keys import slot_of
 from timers_state import DEFAULT_GROUPS, Overlay, RoundStore, key_group
-from timers_state.errors import Unmovable
-from timers_state.gather import Spread
 
 SLOTS = st.integers(1, 40)
-KEYS = [b"%d" % number for number in range(200)]
-STATE, OWN = 1, 2
 
 
 @given(st.binary(), SLOTS)
@@ -40,49 +43,54 @@ def test_whoever_has_something_is_asked_for_it(before, slots):
     assert {heir(old, before, slots) for old in range(before)} <= set(range(slots))
 
 
-def save(storage, paths, directory, slots, own):
-    """A level's state in storage, as so many slots would have it."""
-    shards = {}
+@given(SLOTS, SLOTS, st.integers(1, 30))
+def test_parts_go_to_those_who_ask_and_evenly(before, slots, parts):
+    loads = [0] * slots
+    for old in range(before):
+        heirs = [heir_of_part(old, before, slots, part, parts) for part in range(parts)]
+        assert heirs == sorted(heirs)
+        for slot in heirs:
+            assert old in sources_of(slot, before, slots)
+            loads[slot] += 1
+    # Nobody gets more than the share of its key groups, but for the parts that are cut.
+    share = before * parts / slots
+    assert max(loads) <= share + before / slots + 2
+
+
+def test_slots_without_key_groups_have_heirs_too():
+    before = DEFAULT_GROUPS + 7
+    for old in range(before):
+        assert old in sources_of(heir_of_part(old, before, 3, 0, 1), before, 3)
+
+
+def save(storage, paths, directory, slots):
+    """A level's state in storage, as so many slots would have it; the last one has none."""
     for slot in range(slots):
         with Overlay(RoundStore(directory / f"live-{slot}"), 1 << 20, rounds=True) as overlay:
-            for key in KEYS:
-                if slot_of(key, slots) == slot:
-                    overlay.scope(STATE, key).value(b"v").set(key)
-            if own:
-                overlay.scope(OWN, b"").value(b"v").set(b"%d" % slot)
+            if slot < slots - 1:
+                overlay.scope(1, b"").value(b"v").set(b"%d" % slot)
             overlay.prepare()
             overlay.commit()
             overlay.snapshot(directory / f"snapshot-{slot}")
         bringer = Bringer(storage, paths, 1, 0, slot)
         files, _ = bringer.bring(1, directory / f"snapshot-{slot}", lambda: None)
-        shards[slot] = ShardState(0, slot, files)
-    return shards
+        yield ShardState(0, slot, files)
 
 
-def spread(state_id):
-    return Spread.OF_SLOT if state_id == OWN else Spread.BY_KEY
+def test_stores_of_old_slots_are_there_as_long_as_they_are_needed(storage, paths, tmp_path):
+    shards = list(save(storage, paths, tmp_path, 3))
+    with old_stores(storage, paths, shards, tmp_path / "new") as stores:
+        found = {
+            slot: [value for _, value in store.iterate(b"\1", b"\2")]
+            for slot, store in stores.items()
+        }
+    assert found == {0: [b"0"], 1: [b"1"], 2: []}
+    assert not list(tmp_path.glob("new*"))
 
 
-@pytest.mark.parametrize(("before", "slots"), [(1, 3), (2, 4), (3, 2), (3, 3), (2, 1)])
-def test_keys_go_to_the_slots_that_get_their_elements(storage, paths, tmp_path, before, slots):
-    shards = save(storage, paths, tmp_path, before, own=slots >= before)
-    owned = []
-    for slot in range(slots):
-        directory = tmp_path / f"new-{slot}"
-        restore_rescaled(storage, paths, shards, slot, slots, directory, spread)
-        with Overlay(RoundStore.take_up(directory), 1 << 20, rounds=True) as overlay:
-            here = [k for k in KEYS if overlay.scope(STATE, k).value(b"v").get() == k]
-            assert here == [key for key in KEYS if slot_of(key, slots) == slot]
-            owned.append(overlay.scope(OWN, b"").value(b"v").get())
-    if slots >= before:
-        assert sorted(own for own in owned if own) == [b"%d" % slot for slot in range(before)]
-    assert not list(tmp_path.glob("new-*"))
-
-
-def test_what_cannot_be_moved_is_an_error_and_leaves_nothing(storage, paths, tmp_path):
-    shards = save(storage, paths, tmp_path, 2, own=True)
-    with pytest.raises(Unmovable, match="2 slots that become one have state 2"):
-        restore_rescaled(storage, paths, shards, 0, 1, tmp_path / "new", spread)
-    with pytest.raises(Unmovable, match="state 2 has rows of key group 0"):
-        restore_rescaled(storage, paths, shards, 1, 3, tmp_path / "new", lambda _: Spread.BY_KEY)
+def test_nothing_is_left_if_one_of_them_is_damaged(storage, paths, tmp_path):
+    shards = list(save(storage, paths, tmp_path, 3))
+    storage.delete([paths.file(file.path) for file in shards[1].files if file.path][:1])
+    with pytest.raises(CheckpointDamaged), old_stores(storage, paths, shards, tmp_path / "new"):
+        pass
     assert not list(tmp_path.glob("new*"))

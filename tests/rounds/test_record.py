@@ -1,22 +1,41 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from apache_beam.metrics import monitoring_infos
 
 from sparkdrain.errors import CheckpointFailed
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.record import record_of, report_of
+from sparkdrain.watermarks.frontier import BEGIN
 
 
 def report(metrics):
     return RoundReport(
-        1, 2, 3, 4, {}, (5, 6), frozenset(), 7, metrics=metrics, dropped=8, drained=(True, False)
+        1,
+        2,
+        3,
+        4,
+        {},
+        (5, 6),
+        frozenset(),
+        7,
+        metrics,
+        dropped=8,
+        drained=(True, False),
+        passed={9: 1},
     )
 
 
 def test_what_a_job_goes_on_from_is_what_was_reported():
     metrics = [monitoring_infos.int64_user_counter("n", "c", 1, ptransform="p").SerializeToString()]
     assert report_of(record_of(report(metrics))) == report(metrics)
+
+
+def test_what_waited_for_the_checkpoint_goes_on_at_once():
+    waiting = replace(report([]), waits=True)
+    assert report_of(record_of(waiting)).wake == BEGIN
 
 
 def test_metrics_of_many_lives_take_no_more_room_than_those_of_one():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.userstate import CombiningValueStateSpec
+from pyspark import SparkContext
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import CheckpointRefused
@@ -21,6 +23,7 @@ from sparkdrain.errors import CheckpointRefused
 pytestmark = pytest.mark.spark
 
 SECONDS = 120
+ENDS = "DONE", "FAILED"
 EVERY = 0.05
 
 
@@ -113,3 +116,42 @@ def test_a_job_that_was_stopped_goes_on_if_it_is_asked_to_and_is_the_same(tmp_pa
     result = count(tmp_path, impulses, begin, "--resume")
     result.wait_until_finish()
     assert_counted_once(result, impulses)
+
+
+def test_a_job_goes_on_on_other_machines_with_any_number_of_slots(tmp_path):
+    impulses, begin = 300, time.time()
+    lives = [("local[2]", "127.0.0.1"), ("local[3]", "127.0.0.2"), ("local[1]", "127.0.0.3")]
+    before = None
+    for number, (master, address) in enumerate(lives):
+        home = tmp_path / str(number)
+        home.mkdir()
+        if before is not None:
+            # All that there is of the job on the new machine is a copy of its checkpoints.
+            (before / "checkpoints").rename(home / "checkpoints")
+            shutil.rmtree(before)
+        result = count(
+            home,
+            impulses,
+            begin,
+            "--resume",
+            f"--spark_master_url={master}",
+            f"--spark_conf=spark.local.dir={home}/local",
+            f"--spark_conf=spark.driver.host={address}",
+            f"--spark_conf=spark.driver.bindAddress={address}",
+        )
+        if number < len(lives) - 1:
+            stop_after_a_checkpoint(result, home)
+        before = home
+    result.wait_until_finish()
+    assert_counted_once(result, impulses)
+
+
+def stop_after_a_checkpoint(result, home: Path) -> None:
+    known = set(checkpoints(home))
+    wait_for(lambda: result.state in ENDS or set(checkpoints(home)) - known)
+    if result.state in ENDS:
+        result.wait_until_finish()
+    assert list((home / "local").iterdir())
+    result.cancel()
+    wait_for(lambda: result.state == "CANCELLED")
+    SparkContext.getOrCreate().stop()

@@ -111,7 +111,7 @@ def count(element, w=beam.DoFn.WindowParam):
     Metrics.counter("out", json.dumps([*element, repr(w)])).inc()
 
 
-def build(pipeline, source, windowing, each, grouped):
+def build(pipeline, source, windowing, each, grouped, more=None):
     collection = pipeline | Named(source)
     # In truth streams end; Beam refuses to group what is unbounded and global.
     collection.is_bounded = True
@@ -121,7 +121,7 @@ def build(pipeline, source, windowing, each, grouped):
         accumulation_mode=trigger.AccumulationMode.DISCARDING,
     )
     for number, name in enumerate([*each, *grouped]):
-        step = {**EACH, **GROUPED}[name]
+        step = {**EACH, **GROUPED, **(more or {})}[name]
         collection = collection | f"{number} {name}" >> Named(step)
         collection = collection | f"{number} typed" >> beam.Map(_same).with_output_types(
             tuple[str, int]

@@ -17,11 +17,11 @@ from timers_state.gather import Source, Spread, gather, state_ids
 from timers_state.keys import DEFAULT_GROUPS, SEQUENCE_ROW, key_group
 
 ALL = range(DEFAULT_GROUPS)
-BY_KEY, EVERYWHERE, OF_SLOT = 1, 2, 1 << 31
+BY_KEY, EVERYWHERE, APART = 1, 2, 1 << 31
 
 
 def spread(state_id):
-    return {EVERYWHERE: Spread.EVERYWHERE, OF_SLOT: Spread.OF_SLOT}.get(state_id, Spread.BY_KEY)
+    return {EVERYWHERE: Spread.EVERYWHERE, APART: Spread.APART}.get(state_id, Spread.BY_KEY)
 
 
 KEYS = st.binary(max_size=3)
@@ -163,36 +163,27 @@ def test_a_gathered_store_goes_on_like_the_old_ones(directory):
         assert sorted(fired) == sorted(keys)
 
 
-def test_what_is_everywhere_is_everywhere_after(directory):
+def test_what_is_everywhere_is_taken_from_whoever_gives_it(directory):
     for name in "ab":
         fill(
             directory / name,
-            [(EVERYWHERE, b"%d" % n, what, b"x") for n in range(9) for what in (0, 4)],
+            [(EVERYWHERE, b"%d" % n, what, name.encode()) for n in range(9) for what in (0, 4)],
         )
-    whole, _ = rows_in(directory / "a")
+    given, _ = rows_in(directory / "a")
     for number, groups in enumerate(cuts([100, 700])):
         part, _ = gather_from(
             directory / f"new-{number}",
             groups,
             (directory / "b", range(512, DEFAULT_GROUPS)),
-            (directory / "a", range(512)),
+            (directory / "a", range(512), {EVERYWHERE}),
         )
-        assert part == whole
+        assert part == given
 
 
-def test_what_is_of_a_slot_goes_where_it_is_told_or_stays(directory):
-    fill(directory / "a", [(OF_SLOT, b"", 0, b"a"), (OF_SLOT, b"t", 4, b"a")])
-    fill(directory / "b", [(OF_SLOT, b"", 0, b"b"), (BY_KEY, b"k", 0, b"b")])
-    group = key_group(b"k")
-    a, b = (directory / "a", range(group)), (directory / "b", range(group, DEFAULT_GROUPS))
-    mine, _ = rows_in(directory / "a")
-    taken, _ = gather_from(directory / "1", ALL, (*a, True), b)
-    assert {row: value for row, value in taken.items() if row in mine} == mine
-    assert len(taken) == len(mine) + 1
-    left, _ = gather_from(directory / "2", ALL, a, b)
-    assert len(left) == 1
-    with pytest.raises(Unmovable, match="2 slots that become one have state 2147483648"):
-        gather_from(directory / "3", ALL, (*a, True), (*b, True))
+def test_what_is_apart_stays_where_it_is(directory):
+    fill(directory / "a", [(APART, b"", 0, b"a"), (APART, b"t", 4, b"a"), (BY_KEY, b"k", 0, b"a")])
+    taken, _ = gather_from(directory / "1", ALL, (directory / "a", ALL))
+    assert len(taken) == 1
 
 
 def test_state_that_is_not_where_its_keys_are_is_never_dropped(directory):

@@ -1,23 +1,23 @@
-"""Restores a checkpoint into another number of slots than it was made with."""
+"""What of a checkpoint goes where, if there are other numbers of slots than when it was made."""
 
 from __future__ import annotations
 
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.restore import restore
-from timers_state import DEFAULT_GROUPS, open_read_only
-from timers_state.gather import Source, gather
+from timers_state import DEFAULT_GROUPS, MemoryStore, open_read_only
+from timers_state.formats import ROCKS_DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from sparkdrain.checkpoints.manifest import ShardState
     from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.checkpoints.storage import Storage
-    from timers_state.gather import Spread
+    from timers_state import Store
 
 
 def groups_of_slot(slot: int, slots: int) -> range:
@@ -26,12 +26,24 @@ def groups_of_slot(slot: int, slots: int) -> range:
 
 
 def heir(slot: int, before: int, slots: int) -> int:
-    """Who of ``slots`` gets what one of the ``before`` had for its own, whatever the keys."""
+    """Who of ``slots`` gets what one of the ``before`` had for its own, as a whole."""
     return slot * slots // before
 
 
+def heir_of_part(slot: int, before: int, slots: int, part: int, parts: int) -> int:
+    """Who of ``slots`` gets one of so many equal ``parts`` of what one of the ``before`` had.
+
+    Each of those that get some of its key groups has its share; all shares are as even as can be.
+    """
+    groups = groups_of_slot(slot, before)
+    if not groups:
+        return heir(slot, before, slots)
+    group = groups.start + (2 * part + 1) * len(groups) // (2 * parts)
+    return group * slots // DEFAULT_GROUPS
+
+
 def sources_of(slot: int, before: int, slots: int) -> list[int]:
-    """Which of the ``before`` slots one of ``slots`` needs."""
+    """Which of the ``before`` slots one of ``slots`` inherits from, in any of these ways."""
     mine = groups_of_slot(slot, slots)
     return [
         old
@@ -44,46 +56,31 @@ def sources_of(slot: int, before: int, slots: int) -> list[int]:
     ]
 
 
-def restore_rescaled(
-    storage: Storage,
-    paths: Paths,
-    shards: Mapping[int, ShardState],
-    slot: int,
-    slots: int,
-    directory: Path,
-    spread: Callable[[int], Spread],
-) -> None:
-    """Make ``directory``, which must not be there, the store of a slot of a level.
-
-    Needs room for all of the old slots that it has something of, beside it.
+@contextmanager
+def old_stores(
+    storage: Storage, paths: Paths, shards: Iterable[ShardState], directory: Path
+) -> Iterator[dict[int, Store]]:
+    """The stores that slots had, by slot, as copies beside ``directory`` while this lasts.
 
     Args:
         storage: where the checkpoint is.
         paths: of the job.
-        shards: the level's state in the checkpoint, by slot: all of them.
-        slot: the new slot.
-        slots: how many there are now.
-        directory: of its store.
-        spread: how a state is spread over slots, by its id.
+        shards: the slots' state in the checkpoint.
+        directory: of the store that is made of them.
 
     Raises:
-        Unmovable: state cannot be moved; names it.
         CheckpointDamaged: a file is missing in storage, or is not what was written; names it.
-        CheckpointFailed: storage or disk refuse. In any case, nothing is left.
+        CheckpointFailed: storage or disk refuse. In any case, nothing is left of the copies.
     """
-    before = len(shards)
     with ExitStack() as cleanup:
-        sources = []
-        for old in sources_of(slot, before, slots):
-            copy = directory.with_name(f"{directory.name}.of-{old}")
+        stores: dict[int, Store] = {}
+        for shard in shards:
+            copy = directory.with_name(f"{directory.name}.of-{shard.slot}")
             cleanup.callback(shutil.rmtree, copy, ignore_errors=True)
-            restore(storage, paths, shards[old], copy)
-            store = open_read_only(copy)
+            restore(storage, paths, shard, copy)
+            store: Store = MemoryStore()  # what nothing was written to has no tables
+            if (copy / ROCKS_DIRECTORY).exists():
+                store = open_read_only(copy)
             cleanup.callback(store.close)
-            own = heir(old, before, slots) == slot
-            sources.append(Source(store, groups_of_slot(old, before), own))
-        try:
-            gather(directory, sources, groups_of_slot(slot, slots), spread)
-        except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
-            raise
+            stores[shard.slot] = store
+        yield stores

@@ -18,15 +18,10 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Plan, Stage
 
 
-def identity(plan: Plan, slots: int) -> dict[str, str]:
-    """What must be equal, by the name under which a difference is told to the user.
-
-    Args:
-        plan: of the job.
-        slots: per level; state is kept by slot.
-    """
+def identity(plan: Plan) -> dict[str, str]:
+    """What must be equal, by the name under which a difference is told to the user."""
     components = beam_runner_api_pb2.Components.FromString(plan.components)
-    parts = {"slots": str(slots)}
+    parts: dict[str, str] = {}
     for level, stages in enumerate(plan.levels):
         for number, stage in enumerate(stages):
             names = ", ".join(id_ for id_, _ in stage.transforms)

@@ -10,7 +10,9 @@ from sparkdrain.types import ControlMessage
 from sparkdrain.watermarks.frontier import BEGIN
 
 if TYPE_CHECKING:
-    from sparkdrain.checkpoints.manifest import ShardState
+    from collections.abc import Mapping
+
+    from sparkdrain.checkpoints.manifest import FileEntry, ShardState
     from sparkdrain.checkpoints.upload import Uploaded
     from sparkdrain.drain.progress import Left
     from sparkdrain.shuffle.complete import Producer
@@ -88,7 +90,7 @@ class RoundHeader(ControlMessage):
         elements: how many elements sources and timers may make.
         feeds: by transform id, for sources that the driver plays.
         orders: what all slots are told.
-        restore: where the state of the slot is that ``committed`` names, if it may not be here.
+        restore: of what to make the state that ``committed`` names, if it may not be here.
         heard: (edge, producer) pairs: those that were drained before this round.
         drained: of each own stage, by number, whether it was; empty if nobody has asked yet.
     """
@@ -106,7 +108,7 @@ class RoundHeader(ControlMessage):
     elements: int
     feeds: dict[str, Feed] = field(default_factory=dict)
     orders: Orders = field(default_factory=Orders)
-    restore: ShardState | None = None
+    restore: Inheritance | None = None
     heard: frozenset[tuple[int, int]] = frozenset()
     drained: tuple[bool, ...] = ()
 
@@ -141,6 +143,7 @@ class RoundReport(ControlMessage):
         strangers: drain messages of other runs that came in the round.
         unsettled: how many of those who are told how far the job has come have not answered yet.
         complaints: why some of them have not, in the last round.
+        passed: by edge of a side input, the time up to which the slot has dropped its windows.
     """
 
     level: int
@@ -167,3 +170,25 @@ class RoundReport(ControlMessage):
     spent: bool = False
     unsettled: int = 0
     complaints: tuple[str, ...] = ()
+    passed: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """Of what the state of a slot is made.
+
+    Attributes:
+        report: what the slot reported last, or would have.
+        shards: the state of the old slots that it needs.
+        before: how many slots there were.
+        givers: by edge, the old slot from which all slots have the content of a side input.
+    """
+
+    report: RoundReport
+    shards: tuple[ShardState, ...]
+    before: int
+    givers: Mapping[int, int] = field(default_factory=dict)
+
+    def files(self, slots: int) -> tuple[FileEntry, ...]:
+        """What is in storage already of the state that one of ``slots`` begins with."""
+        return self.shards[0].files if self.before == slots else ()

@@ -10,6 +10,7 @@ from apache_beam.portability.api import metrics_pb2
 from sparkdrain.errors import CheckpointFailed
 from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.messages import RoundReport
+from sparkdrain.watermarks.frontier import BEGIN
 
 
 def record_of(report: RoundReport) -> bytes:
@@ -20,9 +21,11 @@ def record_of(report: RoundReport) -> bytes:
         "round": report.number,
         "attempt": report.attempt,
         "outputs": report.outputs,
-        "wake": report.wake,
+        # What waited for a checkpoint need not wait any more once somebody reads this there.
+        "wake": BEGIN if report.waits else report.wake,
         "dropped": report.dropped,
         "drained": report.drained,
+        "passed": list(report.passed.items()),
         "metrics": [base64.b64encode(info).decode() for info in report.metrics],
     }
     return json.dumps(fields).encode()
@@ -53,6 +56,7 @@ def report_of(record: bytes) -> RoundReport:
             metrics=[info.SerializeToString() for info in metrics],
             dropped=fields["dropped"],
             drained=tuple(fields.get("drained", ())),
+            passed=dict(fields.get("passed", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
         message = f"the checkpoint's record of a slot cannot be read: {error!r}"

@@ -17,7 +17,7 @@ from sparkdrain.rounds.inside import Inside
 from sparkdrain.watermarks.frontier import BEGIN, least
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from sparkdrain.rounds.inputs import Input, Turn
     from sparkdrain.rounds.inside import Count
@@ -166,3 +166,38 @@ class StableInput:
     def close(self) -> None:
         """See ``Input``."""
         self.inner.close()
+
+
+def put_together(
+    olds: Iterable[tuple[int, Overlay]],
+    overlay: Overlay,
+    state_id: int,
+    part: Callable[[int, bytes], bytes],
+) -> None:
+    """Make of what waits in old slots what waits in a new one; batches keep their order.
+
+    Args:
+        olds: the states of old slots, by slot.
+        overlay: the state of the new one.
+        state_id: of the input.
+        part: given an old slot and a block of it, the part for the new one; may be empty.
+    """
+    scope = overlay.scope(state_id, b"")
+    batches = [
+        (_BATCH.unpack(batch), old, number, source.scope(state_id, b""))
+        for old, source in olds
+        for number, batch in source.scope(state_id, b"").map(_BATCHES).items()
+    ]
+    end = 0
+    for batch, old, number, source in sorted(batches, key=lambda entry: (entry[0][0], *entry[1:3])):
+        bag = scope.bag(_NUMBER.pack(end))
+        is_empty = True
+        for payload in source.bag(number).read():
+            if mine := part(old, payload):
+                bag.append(mine)
+                is_empty = False
+        if is_empty:
+            continue
+        scope.map(_BATCHES).put(_NUMBER.pack(end), _BATCH.pack(*batch))
+        end += 1
+    scope.value(_NEXT).set(_NUMBER.pack(end))

@@ -12,6 +12,8 @@ from array import array
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from sparkdrain.shuffle.keys import slots_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -47,3 +49,14 @@ def decode_groups(payload: bytes) -> tuple[bytes, Iterator[tuple[bytes, bytes]]]
     keys = (payload[a:b] for a, b in pairwise(ends[: count + 1]))
     chunks = (payload[a:b] for a, b in pairwise(ends[count:]))
     return section, zip(keys, chunks, strict=True)
+
+
+def part_of_slot(payload: bytes, slot: int, slots: int) -> bytes:
+    """The payload for those keys that one of ``slots`` has; empty if there are none."""
+    section, pairs = decode_groups(payload)
+    groups = list(pairs)
+    owners = slots_of([key for key, _ in groups], slots)
+    mine = [pair for pair, owner in zip(groups, owners, strict=True) if owner == slot]
+    if not mine:
+        return b""
+    return encode_groups(section, [key for key, _ in mine], [chunk for _, chunk in mine])

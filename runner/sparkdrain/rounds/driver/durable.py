@@ -19,7 +19,8 @@ from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointRefused
 from sparkdrain.rounds.driver.checkpointing import Phase
-from sparkdrain.rounds.record import record_of, report_of
+from sparkdrain.rounds.driver.inheritances import inheritances
+from sparkdrain.rounds.record import record_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.driver.schedule import Schedule
 
 _SHOWN_DIFFERENCES = 10
+# Part of the identity of jobs in checkpoints that were made before jobs could have other slots.
+_SLOTS = "slots"
 # Each call of the storage ends in time; a publication has some of them. Seconds.
 _PATIENCE: Final = 300.0
 
@@ -96,7 +99,8 @@ class DurableJob:
         self._check_same(found)
 
     def _check_same(self, found: Manifest) -> None:
-        lines = differences(found.fingerprint, self.identity)
+        kept = {name: text for name, text in found.fingerprint.items() if name != _SLOTS}
+        lines = differences(kept, self.identity)
         if lines:
             more = len(lines) - _SHOWN_DIFFERENCES
             shown = "\n  ".join(lines[:_SHOWN_DIFFERENCES] + [f"and {more} more"] * (more > 0))
@@ -171,13 +175,13 @@ class DurableJob:
 
 
 def go_on(manifest: Manifest, schedule: Schedule, play: Play) -> None:
-    """Bring a driver's knowledge to where a checkpoint is.
+    """Bring a driver's knowledge to where a checkpoint is, which may have other slots.
 
     Raises:
         CheckpointFailed: the checkpoint cannot be understood.
     """
-    reports = {(s.level, s.slot): report_of(s.report) for s in manifest.shards}
-    schedule.restore(manifest.round, reports, {(s.level, s.slot): s for s in manifest.shards})
+    inherited = inheritances(manifest.shards, manifest.slots, schedule.slots)
+    schedule.restore(manifest.round, inherited)
     play.go_to(int(json.loads(manifest.driver)["play"]))
 
 

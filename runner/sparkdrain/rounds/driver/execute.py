@@ -95,7 +95,7 @@ def execute(
             settings.checkpoint_dir,
             job_name,
             run_id,
-            identity(plan, slots),
+            identity(plan),
             slots,
             settings.checkpoints_kept,
         )

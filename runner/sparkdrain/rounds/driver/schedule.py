@@ -12,8 +12,8 @@ from sparkdrain.watermarks.frontier import BEGIN, END, advanced, least
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sparkdrain.checkpoints.manifest import ShardState
     from sparkdrain.graph.plan import Plan
+    from sparkdrain.rounds.messages import Inheritance
     from sparkdrain.shuffle.complete import Producer
 
 _NO_ORDERS: Final = Orders()
@@ -36,8 +36,8 @@ class Schedule:
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Timers that a drain has refused, by transform and family."""
     _last: dict[Shard, RoundReport] = field(default_factory=dict)
-    # Where the state of slots is that have not run since the job was taken up again.
-    _stored: dict[Shard, ShardState] = field(default_factory=dict)
+    # What slots begin with that have not run since the job was taken up again.
+    _inherited: dict[Shard, Inheritance] = field(default_factory=dict)
     # Of each edge the level and the stage that send it; asked for every slot of every round.
     _origins: dict[int, tuple[int, int]] = field(init=False)
 
@@ -49,13 +49,11 @@ class Schedule:
             for _, edge in stage.sinks
         }
 
-    def restore(
-        self, number: int, reports: Mapping[Shard, RoundReport], state: Mapping[Shard, ShardState]
-    ) -> None:
-        """Go on where a checkpoint is: after round ``number``, which ended with these reports."""
+    def restore(self, number: int, inherited: Mapping[Shard, Inheritance]) -> None:
+        """Go on where a checkpoint is: after round ``number``, with what each slot has then."""
         self.number = number
-        self._last = dict(reports)
-        self._stored = dict(state)
+        self._last = {shard: inheritance.report for shard, inheritance in inherited.items()}
+        self._inherited = dict(inherited)
 
     # --- between rounds -----------------------------------------------------------------------
 
@@ -210,7 +208,7 @@ class Schedule:
             elements=elements,
             feeds={transform: feed for transform, feed in feeds.items() if transform in own},
             orders=orders,
-            restore=self._stored.get((level, slot)),
+            restore=self._inherited.get((level, slot)),
             heard=frozenset(
                 (edge.id, producer)
                 for edge in edges
@@ -229,7 +227,7 @@ class Schedule:
             self._last[report.level, report.slot] = report
             for transform, family, count in report.refused:
                 self.refused[transform, family] += count
-            self._stored.pop((report.level, report.slot), None)
+            self._inherited.pop((report.level, report.slot), None)
         self.number += 1
 
 

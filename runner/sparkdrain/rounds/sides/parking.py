@@ -115,6 +115,19 @@ class Parking:
         scope.bag(_PAGE.pack(queue.end - 1)).append(_COUNT.pack(count) + payload)
         self._save(door, queue)
 
+    def contents(self) -> Iterator[tuple[bytes, bytes, int, int]]:
+        """All that waits and is to be parked elsewhere: ``park``'s arguments, door by door.
+
+        ``of_drain`` is set as the block has it. The last number is the time of the door.
+        """
+        for name, queue in self._queues.items():
+            scope = self._overlay.scope(self._state_id, _DOOR + name)
+            self.of_drain = name[-1:] == _MARKS[True]
+            for page in range(queue.first, queue.end):
+                for item in scope.bag(_PAGE.pack(page)).read():
+                    (count,) = _COUNT.unpack_from(item)
+                    yield name[:-1], item[_COUNT.size :], count, queue.earliest
+
     def _save(self, door: bytes, queue: _Queue) -> None:
         entry = _ENTRY.pack(queue.first, queue.end, queue.earliest, queue.count)
         self._table().map(_DOORS).put(door, entry)

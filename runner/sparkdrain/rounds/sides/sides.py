@@ -83,6 +83,10 @@ class Sides:
             if stream.keeps is not None:
                 stream.content.forget(stream.passed())
 
+    def passed(self) -> dict[int, int]:
+        """By edge, up to which time windows of a side input are not read any more."""
+        return {edge: self._passed(edge) for edge in self.streams}
+
     def _passed(self, edge: EdgeId) -> int:
         return least(gate.passed() for gate in self._gates[edge])
 

@@ -52,6 +52,15 @@ class DrainMemory:
         self._natural = scope.map(_NATURAL)
         self._mixed = scope.map(_MIXED)
 
+    def inherit(self, other: DrainMemory) -> None:
+        """Remember what another slot does, too: some of its keys are here now."""
+        for edge, time in other._natural.items():
+            known = self._natural.get(edge)
+            if known is None or _TIME.unpack(time) < _TIME.unpack(known):
+                self._natural.put(edge, time)
+        for edge, mark in other._mixed.items():
+            self._mixed.put(edge, mark)
+
     def natural(self, edge: int, turn: Turn) -> int:
         """The frontier of an edge as it would be without the drain: as it was when that began.
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.beam_storage import storage_at
-from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.upload import Uploader
-from sparkdrain.rounds.record import report_of
 from sparkdrain.rounds.slots.slot import RoundSlot, state_directory
+from sparkdrain.rounds.slots.take_over import take_over
 from sparkdrain.rounds.slots.uploads import SlotUploads
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sparkdrain.checkpoints.manifest import FileEntry
     from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import RoundHeader
@@ -48,14 +48,17 @@ def open_slot(
     Raises:
         CheckpointFailed: its state cannot be fetched.
         CheckpointDamaged: its state in storage is not what was written.
+        CheckpointRefused: there were other slots, and some state cannot be moved to these.
     """
-    level, slot, stored = header.level, header.slot, header.restore
+    level, slot, inheritance = header.level, header.slot, header.restore
     if place is None:
         return RoundSlot(plan, level, slot, layout, options, directory)
     storage = storage_at(place.paths.root)
-    files = () if stored is None else stored.files
-    if stored is not None:
-        restore(storage, place.paths, stored, state_directory(directory, level))
+    files: tuple[FileEntry, ...] = ()
+    if inheritance is not None:
+        where = state_directory(directory, level)
+        take_over(plan, inheritance, layout.slots, storage, place.paths, where)
+        files = inheritance.files(layout.slots)
     uploader = Uploader(storage, place.paths, place.epoch, level, slot, files)
     return RoundSlot(
         plan,
@@ -65,5 +68,5 @@ def open_slot(
         options,
         directory,
         uploads=SlotUploads(uploader, directory / f"versions-{level}"),
-        restored=None if stored is None else report_of(stored.report),
+        restored=None if inheritance is None else inheritance.report,
     )

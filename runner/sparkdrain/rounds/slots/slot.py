@@ -109,6 +109,9 @@ class RoundSlot:
         self._draining: Draining | None = None
         self._dropped = 0
         self._dropped_before = 0 if restored is None else restored.dropped
+        # Up to where side inputs were dropped, at most; what was dropped once is gone for good.
+        self._passed = {} if restored is None else dict(restored.passed)
+        self._passed_before = self._passed
         # Metrics of the lives before this one.
         self._counted_before = [] if restored is None else list(restored.metrics)
         self._build([[] for _ in plan.levels[level]])
@@ -255,6 +258,7 @@ class RoundSlot:
                 input_.commit()
         self.sides.commit()
         self._dropped_before += self._dropped
+        self._passed_before = self._passed
         self._committed = self._prepared
 
     def _follow(self, orders: Orders) -> tuple[str, ...]:
@@ -373,6 +377,10 @@ class RoundSlot:
         wakes += self.sides.wakes()
         outbox = self._outbox
         self._dropped = take_dropped(self._shards, self.sides, self._edges)
+        self._passed = {
+            edge: max(time, self._passed_before.get(edge, BEGIN))
+            for edge, time in self.sides.passed().items()
+        }
         return RoundReport(
             self._level,
             self._slot,
@@ -392,6 +400,7 @@ class RoundSlot:
             drained=() if self._draining is None else self._draining.drained,
             refused=() if self._draining is None else self._refused(),
             strangers=0 if self._draining is None else self._draining.states.strangers,
+            passed=self._passed,
         )
 
     def _inside(self) -> list[Inside]:

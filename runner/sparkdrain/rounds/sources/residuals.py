@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
+from timers_state.keys import TimeRow, decode_row, prefix_end, time_domain_prefix
 
 if TYPE_CHECKING:
-    from timers_state import KeyScope, Overlay
+    from collections.abc import Iterator
+
+    from timers_state import KeyScope, Overlay, Store
 
 _COUNTS: Final = struct.Struct(">QQ")
 _TAG: Final = struct.Struct(">Q")
@@ -73,12 +76,16 @@ class ResidualStore:
 
     def put(self, residual: Residual, resume: int) -> None:
         """Keep a residual until ``resume``, processing time; of equal times, the first is first."""
+        head = _HEAD.pack(residual.hold, residual.known, residual.started, residual.idle)
+        self.put_written(head + self._coder.encode(residual.element), resume)
+
+    def put_written(self, payload: bytes, resume: int) -> None:
+        """As ``put``, a residual as another store has it, see ``written_in``."""
         count, number = self._load()
         scope, tag = self._scope(number), _TAG.pack(number)
-        head = _HEAD.pack(residual.hold, residual.known, residual.started, residual.idle)
-        payload = head + self._coder.encode(residual.element)
+        hold = _HEAD.unpack_from(payload)[0]
         scope.timers(Domain.PROCESSING).set(resume, _FAMILY, tag, payload=payload)
-        scope.timers(Domain.HOLD).set(residual.hold, _FAMILY, tag)
+        scope.timers(Domain.HOLD).set(hold, _FAMILY, tag)
         self._save(count + 1, number + 1)
 
     def pop(self, now: int) -> Residual | None:
@@ -109,3 +116,18 @@ class ResidualStore:
     def wake(self) -> int | None:
         """When the first one wants to go on; None if there is none."""
         return self._overlay.first_time(self._state_id, Domain.PROCESSING)
+
+
+def count_in(store: Store, state_id: int) -> int:
+    """How many residuals a slot's store has under a state id."""
+    lower = time_domain_prefix(state_id, Domain.PROCESSING)
+    return sum(1 for _ in store.iterate_rows(lower, prefix_end(lower)))
+
+
+def written_in(store: Store, state_id: int) -> Iterator[tuple[bytes, int]]:
+    """The residuals in a slot's store for ``put_written``, in order, each with its resume time."""
+    lower = time_domain_prefix(state_id, Domain.PROCESSING)
+    for row, payload in store.iterate(lower, prefix_end(lower)):
+        found = decode_row(row)
+        assert isinstance(found, TimeRow)
+        yield payload, found.time

@@ -1,0 +1,102 @@
+"""What slots begin with when a job goes on from a checkpoint, with any number of them. Pure.
+
+The driver makes up what each slot would have reported, had it been there: together, the slots
+promise no more than the old ones did, and nothing counts twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparkdrain.checkpoints.rescale import heir, sources_of
+from sparkdrain.rounds.messages import Inheritance, RoundReport
+from sparkdrain.rounds.record import report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sparkdrain.checkpoints.manifest import ShardState
+    from sparkdrain.rounds.driver.schedule import Shard
+
+
+def inheritances(shards: Iterable[ShardState], before: int, slots: int) -> dict[Shard, Inheritance]:
+    """What each of ``slots`` of each level begins with.
+
+    Args:
+        shards: a checkpoint, of all levels.
+        before: how many slots there were.
+        slots: how many there are.
+
+    Raises:
+        CheckpointFailed: the checkpoint cannot be understood.
+    """
+    levels: dict[int, dict[int, ShardState]] = {}
+    for shard in shards:
+        levels.setdefault(shard.level, {})[shard.slot] = shard
+    return {
+        (level, slot): inheritance
+        for level, had in levels.items()
+        for slot, inheritance in enumerate(_of_level(had, before, slots))
+    }
+
+
+def _of_level(had: Mapping[int, ShardState], before: int, slots: int) -> list[Inheritance]:
+    reports = [report_of(had[old].report) for old in range(before)]
+    if before == slots:
+        return [Inheritance(report, (had[report.slot],), before) for report in reports]
+    givers = _givers(reports)
+    together = _together(reports)
+    made = []
+    for slot in range(slots):
+        sources = sources_of(slot, before, slots)
+        needed = sorted({*sources, *givers.values()})
+        own = [report for report in reports if heir(report.slot, before, slots) == slot]
+        report = RoundReport(
+            level=together.level,
+            slot=slot,
+            number=together.number,
+            attempt=together.attempt,
+            inputs={},
+            outputs=together.outputs,
+            sent=frozenset(),
+            wake=together.wake,
+            metrics=[info for heirloom in own for info in heirloom.metrics],
+            dropped=sum(heirloom.dropped for heirloom in own),
+            drained=_drained([reports[old] for old in sources]),
+            passed={edge: reports[giver].passed[edge] for edge, giver in givers.items()},
+        )
+        shards = tuple(had[old] for old in needed)
+        made.append(Inheritance(report, shards, before, givers))
+    return made
+
+
+def _together(reports: Sequence[RoundReport]) -> RoundReport:
+    """What holds for all slots of a level, wherever any of their state goes."""
+    first = reports[0]
+    wakes = [report.wake for report in reports if report.wake is not None]
+    return RoundReport(
+        level=first.level,
+        slot=first.slot,
+        number=first.number,
+        attempt=first.attempt,
+        inputs={},
+        outputs=tuple(map(min, zip(*(report.outputs for report in reports), strict=True))),
+        sent=frozenset(),
+        wake=min(wakes, default=None),
+    )
+
+
+def _drained(reports: Sequence[RoundReport]) -> tuple[bool, ...]:
+    """Of each stage, whether it is drained in a slot that inherits from these."""
+    return tuple(map(all, zip(*(report.drained for report in reports), strict=True)))
+
+
+def _givers(reports: Sequence[RoundReport]) -> dict[int, int]:
+    """By edge, who has all of a side input that any slot may still read.
+
+    Slots drop windows as they pass them, so it is the one that is behind all others.
+    """
+    return {
+        edge: min(reports, key=lambda report: report.passed[edge]).slot
+        for edge in reports[0].passed
+    }

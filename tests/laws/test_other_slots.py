@@ -1,0 +1,124 @@
+"""Whatever a slot keeps of a job goes on in other slots: of each kind, wherever the job dies."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing import test_stream
+from apache_beam.transforms import trigger, userstate, window
+from hypothesis import HealthCheck, Phase, given, settings
+
+from sparkdrain.io.stable import StableParDo
+from sparkdrain.rounds.slots import open_slot
+from tests.support.in_memory import run_in_memory
+from tests.support.in_memory_rounds import plan_of
+from tests.support.mortal_job import LIVES, AtOnce, made_in
+from tests.support.random_pipelines import (
+    TotalAtEndOfWindow,
+    build,
+    count,
+    created,
+    results,
+    streamed,
+)
+from tests.support.restrictions import LeapingClock, Poll
+
+ELEMENTS = [(key, value, value) for value, key in enumerate("abcdabefcghadbceafghbd" * 2)]
+
+
+@pytest.fixture(autouse=True)
+def _uploads_at_once(monkeypatch) -> None:
+    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+
+
+def script():
+    """All elements come early, and time follows in steps: they wait for it."""
+    stream = test_stream.TestStream()
+    for start in range(0, len(ELEMENTS), 11):
+        values = [window.TimestampedValue((k, v), t) for k, v, t in ELEMENTS[start : start + 11]]
+        stream = stream.add_elements(values)
+    for time in (5, 12, 31):
+        stream = stream.advance_watermark_to(time)
+    return stream.advance_watermark_to_infinity()
+
+
+def added(element, others):
+    return element[0], element[1] + sum(other[1] for other in others)
+
+
+class Added(beam.DoFn):
+    """Counts the elements of a key, in state, and adds a side input."""
+
+    SEEN = userstate.CombiningValueStateSpec("seen", VarIntCoder(), sum)
+
+    def process(self, element, others, seen=beam.DoFn.StateParam(SEEN)):
+        seen.add(1)
+        yield added(element, others)
+
+
+class Same(beam.DoFn):
+    def process(self, element):
+        yield element
+
+
+def triggered(p):
+    """A side input that changes; all that is sure is that it is there some time."""
+    fired = p | "Panes" >> beam.WindowInto(
+        window.FixedWindows(10),
+        trigger=trigger.Repeatedly(trigger.AfterCount(2)),
+        accumulation_mode=trigger.AccumulationMode.ACCUMULATING,
+    )
+    return beam.pvalue.AsIter(fired)
+
+
+SHAPES = {
+    "before a side input": lambda p: p | beam.Map(added, beam.pvalue.AsIter(p)),
+    "before one, spread": lambda p: p | beam.Reshuffle() | beam.Map(added, beam.pvalue.AsIter(p)),
+    "before one that changes": lambda p: p | beam.Map(lambda kv, _: kv, triggered(p)),
+    "before one, by key": lambda p: p | beam.ParDo(Added(), beam.pvalue.AsIter(p)),
+    "before one, grouped": lambda p: (
+        p
+        | beam.GroupByKey()
+        | beam.Map(lambda kv, others: added((kv[0], sum(kv[1])), others), beam.pvalue.AsIter(p))
+    ),
+    "stable": lambda p: p | StableParDo(Same()),
+    "stable, by key": lambda p: p | StableParDo(TotalAtEndOfWindow()),
+    "stable, grouped": lambda p: (
+        p | beam.GroupByKey() | StableParDo(Same()) | beam.MapTuple(lambda k, vs: (k, sum(vs)))
+    ),
+    "stable, before a side input": lambda p: p | StableParDo(Added(), beam.pvalue.AsIter(p)),
+}
+TRIED = settings(
+    max_examples=4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@TRIED
+@given(lives=LIVES)
+def test_what_waits_in_a_slot_goes_on_in_other_slots(name, lives) -> None:
+    def pipeline_of(source):
+        pipeline = beam.Pipeline(options=PipelineOptions([]))
+        build(pipeline, source, "fixed", [], [name], SHAPES)
+        return pipeline
+
+    made, _ = made_in(lives, plan_of(pipeline_of(streamed(script()))))
+    assert made == results(run_in_memory(pipeline_of(created(ELEMENTS)), 2))
+
+
+@TRIED
+@given(LIVES)
+def test_sources_go_on_in_other_slots(lives) -> None:
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    polled = pipeline | beam.Create([(10 * n, 10 * n + 4, 1 + n % 2) for n in range(7)])
+    numbers = polled | beam.ParDo(Poll()) | beam.Reshuffle() | beam.Map(lambda number: (number,))
+    _ = numbers | "Count" >> beam.Map(count)
+    made, _ = made_in(lives, plan_of(pipeline), clock=LeapingClock())
+    assert len(made) == 28
+    assert set(made.values()) == {1}

@@ -1,0 +1,116 @@
+"""A streaming job in this process that dies again and again, with any number of slots each time."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+
+from hypothesis import strategies as st
+
+from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.signal import DrainSignal
+from sparkdrain.rounds.driver.durable import DurableJob
+from tests.support.in_memory_rounds import InMemoryRounds
+from tests.support.random_pipelines import results
+
+
+class Crash(Exception):
+    """The driver and all hosts are gone."""
+
+
+class Fuse:
+    """Burns down with every step, and then crashes; ``None`` never does."""
+
+    def __init__(self, steps: int | None) -> None:
+        self.left = steps
+
+    def burn(self, *_: object) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Crash
+
+
+LIVES = st.tuples(
+    st.lists(st.integers(1, 4), min_size=1, max_size=3), st.lists(st.integers(0, 60), max_size=4)
+)
+"""Numbers of slots, which lives have in turn; and after how many steps each but the last dies."""
+
+
+class Job:
+    """A job with many lives. Whoever wants it drained says so again and again.
+
+    Args:
+        plan: of the job.
+        folder: where checkpoints go.
+        drain_after: after how many rounds of all lives together it is to be drained, if it is.
+        clock: processing time; that of the script if not given.
+    """
+
+    def __init__(self, plan, folder, drain_after=None, clock=None) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.clock = clock
+        self.rounds_to_drain = drain_after
+        self.cut = None
+        """How much of the script was played when sources were cut."""
+        self.made_at_cut = None
+
+    def live(self, slots, steps):
+        """One life of the job, with so many slots per level; what it has made, None if it died."""
+        fuse = Fuse(steps)
+        job = self
+
+        class Burning(DurableJob):
+            def publish(self, cut) -> None:
+                fuse.burn()
+                super().publish(cut)
+                if job.cut is None and cut.drain is not None:
+                    job.cut = cut.play
+                    job.made_at_cut = results(cut.reports.values())
+                fuse.burn()
+
+        durable = DurableJob.at(self.folder, "job", "run", {}, slots, 2)
+        burning = Burning(durable.storage, durable.paths, "run", {}, slots, 2, in_background=False)
+        rounds = InMemoryRounds(self.plan, slots, fail=fuse.burn, durable=burning, clock=self.clock)
+        rounds.loop.drain = DrainSignal()
+        rounds.loop.timer_repeats = 10
+        tell = rounds.loop.tell
+
+        def count(schedule, reports) -> None:
+            tell(schedule, reports)
+            self.step(rounds)
+
+        rounds.loop.tell = count
+        self.step(rounds, of=0)
+        try:
+            rounds.run_to_end()
+        except Crash:
+            return None
+        finally:
+            rounds.close()
+        return results(rounds.schedule.reports())
+
+    def step(self, rounds, of=1) -> None:
+        if self.rounds_to_drain is None:
+            return
+        self.rounds_to_drain -= of
+        if self.rounds_to_drain <= 0:
+            if not rounds.schedule.number:
+                self.cut = 0  # there is nothing to make durable
+            rounds.loop.drain.request(DrainNotification.create("run", 0))
+
+
+def made_in(lives, plan, drain_after=None, clock=None):
+    """What a job has made that dies again and again, and the job."""
+    folder = tempfile.mkdtemp(prefix="checkpoints-")
+    job = Job(plan, folder, drain_after, clock)
+    slots, deaths = lives
+    try:
+        for steps in [*deaths, None]:
+            made = job.live(slots[0], steps)
+            if made is not None:
+                return made, job
+            slots = [*slots[1:], slots[0]]
+    finally:
+        shutil.rmtree(folder)
