@@ -66,8 +66,11 @@ class SparkLevels:
         self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
         self._reports = Notes(context)
         self._exchanges: dict[int, Exchange] = {}
-        host = context.getConf().get("spark.driver.host", _THIS_MACHINE)
-        self._leash = Leash(host, _THIS_MACHINE if is_local(context) else "")
+        if is_local(context):
+            self._leash = Leash(_THIS_MACHINE, _THIS_MACHINE)
+        else:
+            host = context.getConf().get("spark.driver.host", _THIS_MACHINE)
+            self._leash = Leash(host, "")
         self._placement = placement or Placement(layout.slots)
         self._placement.begin(executors(context))
         context.setJobGroup(run_id, job_name, interruptOnCancel=True)
