@@ -8,13 +8,15 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
 from apache_beam.transforms import trigger, userstate, window
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given
 
 from sparkdrain.io.stable import StableParDo
 from sparkdrain.rounds.slots import open_slot
+from tests.support.at_once import AtOnce
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import plan_of
-from tests.support.mortal_job import LIVES, AtOnce, made_in
+from tests.support.law import law
+from tests.support.mortal_job import LIVES, made_in
 from tests.support.random_pipelines import (
     TotalAtEndOfWindow,
     build,
@@ -90,17 +92,10 @@ SHAPES = {
     ),
     "stable, before a side input": lambda p: p | StableParDo(Added(), beam.pvalue.AsIter(p)),
 }
-TRIED = settings(
-    max_examples=4,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    derandomize=True,
-    phases=[Phase.explicit, Phase.generate],
-)
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@TRIED
+@law(3, HealthCheck.function_scoped_fixture)
 @given(lives=LIVES)
 def test_what_waits_in_a_slot_goes_on_in_other_slots(name, lives) -> None:
     def pipeline_of(source):
@@ -112,7 +107,7 @@ def test_what_waits_in_a_slot_goes_on_in_other_slots(name, lives) -> None:
     assert made == results(run_in_memory(pipeline_of(created(ELEMENTS)), 2))
 
 
-@TRIED
+@law(3, HealthCheck.function_scoped_fixture)
 @given(LIVES)
 def test_sources_go_on_in_other_slots(lives) -> None:
     pipeline = beam.Pipeline(options=PipelineOptions([]))
