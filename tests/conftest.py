@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +22,26 @@ if TYPE_CHECKING:
 
 SOURCES = Path(sparkdrain.__file__).parent.parent
 TESTS = Path(__file__).parent
+
+
+def _remove(directory: str, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child inherits what is registered
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _leave_nothing_behind() -> None:
+    """Give the session a directory of its own for temporary files, and take it away at the end.
+
+    Beam makes a directory for every pipeline, and removes it when the pipeline has been run, which
+    those that are only translated never are. What pytest gives to tests stays where it always is.
+    """
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    # Short: sockets are made in it. Registered first, so that it goes last.
+    tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="t-")
+    atexit.register(_remove, tempfile.tempdir, os.getpid())
+
+
+_leave_nothing_behind()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
