@@ -29,7 +29,7 @@ class Segment:
 
     Attributes:
         rate: elements a second.
-        cpu: microseconds of CPU time per element, with what was left to be done after it.
+        cpu: microseconds of CPU time per element.
         checkpoints: that were published.
         uploaded: bytes of files that came into the folder of checkpoints.
         load: of the machine, at the end.
@@ -98,13 +98,12 @@ class Arm:
         seconds = time.monotonic() - began
         elements = counted(self._counts) - count
         self._gate.unlink()
-        load = os.getloadavg()[0]
+        spent, load = self._tree.cpu - cpu, os.getloadavg()[0]
         checkpoints = self._published() - published
         self._rest()
         new = sum(size for name, size in self._seen.items() if name not in files)
-        every = counted(self._counts) - count
-        spent = 1e6 * (self._tree.cpu - cpu) / max(1, every)
-        segment = Segment(elements / seconds, spent, checkpoints, new, load)
+        each = 1e6 * spent / max(1, elements)
+        segment = Segment(elements / seconds, each, checkpoints, new, load)
         self.segments.append(segment)
         return segment
 

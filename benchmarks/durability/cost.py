@@ -6,9 +6,9 @@ builds its state, which is not timed. Then they take turns: one flows, as fast a
 other rests. Every element reads the state of a key, drawn at random from those that are
 ``--changing``, and writes another.
 
-``cost`` compares the medians of the turns: of elements a second, and of CPU time per element, in
-which is what a checkpoint still does after the turn. On a busy machine the second one is steadier;
-it does not know of waiting for disks.
+``cost`` compares the medians of the turns: of elements a second, and of CPU time per element. On a
+busy machine the second one is steadier; it does not know of waiting for disks. A turn begins after
+a checkpoint, so what the last one costs that begins in it may be outside: take long turns.
 """
 
 from __future__ import annotations
