@@ -54,8 +54,9 @@ MEBIBYTE: Final = 1 << 20
 _MOST_RUNS: Final = 8
 # How much there may be besides the oldest run, in percent of it, before all are merged.
 _MOST_OUTDATED: Final = 60
-# What RocksDB writes down about its files, before it begins anew: some 150 bytes a table.
-_MANIFEST_BYTES: Final = 256 << 10
+# What RocksDB writes down about its files, before it begins anew: some 150 bytes a table. A store
+# of so many that it does not fit begins anew with every change, which costs less than a snapshot.
+_MANIFEST_BYTES: Final = 32 << 10
 # What it writes down for people; the file before is kept too.
 _LOG_BYTES: Final = 256 << 10
 
