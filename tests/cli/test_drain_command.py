@@ -11,7 +11,7 @@ from apache_beam.runners.job.utils import dict_to_struct
 from fake_engine import FakeEngine, Outcome, until_cancelled, until_drained
 from rich.console import Console
 
-from sparkdrain.cli import drain
+from sparkdrain.cli import drain, drain_by_store
 from sparkdrain.cli.main import main
 from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.stores import STORES
@@ -95,6 +95,29 @@ def test_a_run_is_drained_through_the_store_and_followed_to_its_end(start, addre
     assert code == 0, said
     assert f"The run {job} is RUNNING, and was asked to drain (notification " in said
     assert said.endswith(f"The run {job} is DRAINED.\n")
+
+
+def test_how_it_goes_on_is_told_through_the_store_too_if_the_service_is_within_reach(
+    start, address
+):
+    job, server = start(telling)
+    code, said = cli("wc", "--metadata_store", address)
+    assert code == 0
+    assert "Drain: 1 of 2 stages are drained; 5 windows, 1,200 timers left" in said
+    assert said.endswith(f"The run {job} is DRAINED.\n")
+    assert server.service.jobs()[0].wait(30)
+
+
+def test_a_run_whose_service_is_out_of_reach_is_waited_for_all_the_same(store, address):
+    runs.begin(store, runs.Run("far", "far", "wc", "localhost:1", "RUNNING", drain=True, began=1))
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        runs.tell(store, "far", "DRAINED")
+
+    assert drain_by_store.follow(store, "far", sleep, pytest.fail) == "DRAINED"
+    assert waited
 
 
 def test_one_may_ask_and_not_wait(start, store, address):

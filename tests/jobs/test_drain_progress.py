@@ -56,7 +56,7 @@ def test_what_was_told_is_not_told_again_until_time_has_passed():
 def test_counters_of_stages_are_read_back_as_lines():
     found = advanced(began("mine", 0), 1, [Left("A", 1, 0, 5, 6, 7, 8), Left("Bä", 1, 1)], [])
     assert lines(infos(found, 3))[1:] == [
-        "  A: 5 windows, 6 timers, 7 parked, 8 residuals",
+        "  A: 5 windows, 6 timers, 7 parked elements, 8 restrictions",
         "  Bä: nothing",
     ]
 

@@ -547,7 +547,7 @@ def test_a_limit_of_the_drain_does_not_touch_a_job_that_is_not_drained(client):
 # --- what can be seen -----------------------------------------------------------------------------
 
 
-def test_how_far_a_drain_has_come_is_told_once_per_change_and_is_in_the_metrics(client):
+def test_how_far_a_drain_has_come_is_told_once_per_change_and_is_in_the_metrics(client, capsys):
     start = began("mine", 0)
     first = advanced(start, 1_000_000, [Left("Read", 1, 1), Left("Group", 2, 1, windows=9)], [])
     same = advanced(first, 1_100_000, [Left("Read", 1, 1), Left("Group", 2, 1, windows=8)], [])
@@ -571,6 +571,7 @@ def test_how_far_a_drain_has_come_is_told_once_per_change_and_is_in_the_metrics(
         "Drain: 2 of 2 stages are drained; nothing left inside; after 1.2 s; "
         "held by windows of 'Group' for 0 s.",
     ]
+    assert capsys.readouterr().err.count("\n  Group: 1 of 2 inputs drained, 9 windows left") == 1
     response, _ = jobs.metrics(job)
     found = counters(response)
     assert found["inputs", "Group"] == found["inputs_drained", "Group"] == 2

@@ -123,7 +123,9 @@ def _by_store(arguments: argparse.Namespace, console: Console) -> int:
         if not asked:
             return 0 if state in _GOOD else 1
         if not arguments.no_wait:
-            state = drain_by_store.follow(store, run_id, time.sleep)
+            state = drain_by_store.follow(
+                store, run_id, time.sleep, lambda text: _line(console, text)
+            )
             console.print(f"The run {escape(run_id)} is {state}.")
     return 0 if arguments.no_wait or state in _GOOD else 1
 

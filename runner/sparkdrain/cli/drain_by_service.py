@@ -24,17 +24,22 @@ _ANSWER_SECONDS: Final = 90.0
 
 
 @contextlib.contextmanager
-def connected(endpoint: str) -> Iterator[JobServiceStub]:
+def connected(endpoint: str, seconds: float | None = None) -> Iterator[JobServiceStub]:
     """The service at ``endpoint``.
+
+    Args:
+        endpoint: of the service.
+        seconds: how long to wait for it.
 
     Raises:
         BadSetup: nobody answers there.
     """
+    seconds = _SECONDS if seconds is None else seconds
     with grpc.insecure_channel(endpoint) as channel:
         try:
-            grpc.channel_ready_future(channel).result(timeout=_SECONDS)
+            grpc.channel_ready_future(channel).result(timeout=seconds)
         except grpc.FutureTimeoutError as error:
-            message = f"No job service answers at {endpoint} within {_SECONDS:g} s."
+            message = f"No job service answers at {endpoint} within {seconds:g} s."
             raise BadSetup(message) from error
         yield beam_job_api_pb2_grpc.JobServiceStub(channel)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+import grpc
+
 from sparkdrain.cli import drain_by_service
 from sparkdrain.coordination.address import beside, parse
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
-from sparkdrain.errors import BadOption
+from sparkdrain.errors import BadOption, BadSetup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from sparkdrain.coordination.metadata import MetadataStore
 
 _EVERY_SECONDS: Final = 0.5
+_REACH_SECONDS: Final = 2.0
 
 
 def address_of(metadata_store: str | None, checkpoint_dir: str | None) -> Address:
@@ -72,8 +75,25 @@ def request(store: MetadataStore, job: str, now: int) -> tuple[str, str, str]:
     return run.run_id, run.state, asked
 
 
-def follow(store: MetadataStore, run_id: str, sleep: Callable[[float], object]) -> str:
-    """Wait until the run is over; the answer is how it ended."""
+def follow(
+    store: MetadataStore,
+    run_id: str,
+    sleep: Callable[[float], object],
+    tell: Callable[[str], object],
+) -> str:
+    """Wait until the run is over; the answer is how it ended.
+
+    Args:
+        store: of the run.
+        run_id: of the run.
+        sleep: waits for so many seconds.
+        tell: hears how the drain goes on, if the run's job service is within reach.
+    """
+    run = runs.find(store, run_id)
+    with contextlib.suppress(BadSetup, grpc.RpcError):
+        if run.endpoint and not run.is_over:
+            with drain_by_service.connected(run.endpoint, _REACH_SECONDS) as service:
+                drain_by_service.follow(service, run.job_id, tell)
     while not (run := runs.find(store, run_id)).is_over:
         sleep(_EVERY_SECONDS)
     return run.state

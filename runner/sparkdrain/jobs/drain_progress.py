@@ -18,6 +18,12 @@ NAMESPACE: Final = "sparkdrain.drain"
 """Of the counters that tell of a drain."""
 
 _SHOWN: Final = 12
+_NAMES: Final = {
+    "windows_left": "windows",
+    "timers_left": "timers",
+    "parked_left": "parked elements",
+    "residuals_left": "restrictions",
+}
 _EVERY_MICROSECONDS: Final = 10_000_000
 
 
@@ -70,7 +76,7 @@ def lines(infos: Iterable[metrics_pb2.MonitoringInfo]) -> list[str]:
     return [
         f"  {stage}: "
         + (
-            ", ".join(f"{n:,} {name[:-5]}" for name, n in found.items() if n and "_left" in name)
+            ", ".join(f"{n:,} {_NAMES[name]}" for name, n in found.items() if n and name in _NAMES)
             or "nothing"
         )
         for stage, found in stages.items()

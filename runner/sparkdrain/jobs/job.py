@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -246,6 +247,10 @@ class Job:
         before, self._progress = self._progress, progress
         if (text := drain_progress.told(before, progress)) is not None:
             self.messages.message(_M.JOB_MESSAGE_BASIC, text)
+            if self.submission.settings.progress != "off":
+                # Beside the lines that tell of rounds.
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
 
     def metrics(self) -> beam_job_api_pb2.MetricResults:
         """Attempted and committed metrics, as far as they are known, and those of a drain."""
