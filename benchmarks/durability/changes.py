@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.bring import Bringer
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.paths import Paths
 from timers_state import Overlay, RoundStore
@@ -100,7 +101,7 @@ def measure(built: Path, part: float, checkpoints: int, sizes: Sizes) -> None:
     store = RoundStore.take_up(home / "store")
     overlay = Overlay(store, BUDGET, rounds=True)
     paths = Paths(str(home / "checkpoints"), "job")
-    bringer = Bringer(LocalStorage(), paths, 1, 0, 0)
+    bringer = Bringer(Destination(LocalStorage(), paths, 1, 0, 0))
     brought, seconds, kept = [], [], []
     for number in range(checkpoints + 1):
         if number:

@@ -15,6 +15,7 @@ from faulty_storage import Fault, FaultyStorage
 
 from sparkdrain.checkpoints.bring import Bringer
 from sparkdrain.checkpoints.collect import collect
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
@@ -95,7 +96,7 @@ class Driver:
         self.epoch = lease.epoch
         files = {shard.slot: shard.files for shard in found.shards} if found else {}
         bringers = [
-            Bringer(self.storage, PATHS, lease.epoch, 0, slot, files.get(slot, ()))
+            Bringer(Destination(self.storage, PATHS, lease.epoch, 0, slot), files.get(slot, ()))
             for slot in range(SLOTS)
         ]
         number = found.number if found else 0

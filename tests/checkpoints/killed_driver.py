@@ -14,6 +14,7 @@ from pathlib import Path
 from snapshots import wait_for
 
 from sparkdrain.checkpoints.collect import collect
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
@@ -47,7 +48,7 @@ def main(root, scratch):
     storage, paths = LocalStorage(), Paths(root, "job")
     lease = claim(storage, paths, os.urandom(8).hex(), "a test")
     number, files, store = take_up(root, scratch)
-    uploader = Uploader(storage, paths, lease.epoch, 0, 0, files)
+    uploader = Uploader(Destination(storage, paths, lease.epoch, 0, 0), files)
     print("begun", flush=True)
     while True:
         number += 1

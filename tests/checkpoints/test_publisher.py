@@ -11,6 +11,7 @@ import pytest
 from faulty_storage import Fault, FaultyStorage
 from snapshots import change, manifest, wait_for
 
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.manifest import FileEntry
 from sparkdrain.checkpoints.publish import newest
@@ -114,7 +115,10 @@ def test_a_kept_checkpoint_that_is_damaged_stops_removing_until_it_is_old(storag
 def test_many_checkpoints_take_no_more_room_than_a_few(storage, paths, tmp_path):
     store = open_store(tmp_path / "live")
     lease = claim(storage, paths, "a", "")
-    publisher, uploader = Publisher(lease, 3), Uploader(storage, paths, lease.epoch, 0, 0)
+    publisher, uploader = (
+        Publisher(lease, 3),
+        Uploader(Destination(storage, paths, lease.epoch, 0, 0)),
+    )
     sizes = {}
     for number in range(1, 91):
         change(store, range(number % 10, 1000, 10))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.checkpoints.bring import Bringer
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.rescale import (
     groups_of_slot,
@@ -72,7 +73,7 @@ def save(storage, paths, directory, slots):
             overlay.prepare()
             overlay.commit()
             overlay.snapshot(directory / f"snapshot-{slot}")
-        bringer = Bringer(storage, paths, 1, 0, slot)
+        bringer = Bringer(Destination(storage, paths, 1, 0, slot))
         files, _ = bringer.bring(1, directory / f"snapshot-{slot}", lambda: None)
         yield ShardState(0, slot, files)
 

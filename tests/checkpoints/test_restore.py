@@ -15,6 +15,7 @@ from faulty_storage import Fault, FaultyStorage
 from snapshots import change, rows_in, wait_for
 
 from sparkdrain.checkpoints import restore as restoring
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.manifest import FileEntry, ShardState
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.storage import FileMissing
@@ -30,7 +31,7 @@ def shard(storage, paths, tmp_path):
     change(store, range(2000))
     store.snapshot(tmp_path / "snapshot")
     store.abandon()
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     uploader.begin(1, tmp_path / "snapshot")
     return ShardState(0, 0, wait_for(uploader).files)
 
@@ -147,7 +148,7 @@ def test_restoring_a_gigabyte_takes_no_longer_than_copying_it_twice(storage, pat
     snapshot.mkdir()
     for number in range(16):
         (snapshot / f"{number}.sst").write_bytes(os.urandom(1 << 20) * 64)
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     uploader.begin(1, snapshot)
     shard = ShardState(0, 0, wait_for(uploader, 300).files)
     ratios = []

@@ -6,6 +6,7 @@ import pytest
 from snapshots import change, manifest, rows, rows_in, wait_for
 
 from sparkdrain.checkpoints.collect import collect
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.publish import newest, publish
 from sparkdrain.checkpoints.restore import restore
@@ -22,7 +23,7 @@ def live(tmp_path):
 
 def test_what_was_published_last_is_restored(storage, paths, live, tmp_path):
     lease = claim(storage, paths, "driver", "a test")
-    uploader = Uploader(storage, paths, lease.epoch, 0, 0)
+    uploader = Uploader(Destination(storage, paths, lease.epoch, 0, 0))
     for number in range(1, 5):
         change(live, range(number * 10, number * 10 + 50))
         live.snapshot(tmp_path / f"snapshot-{number}")
@@ -46,7 +47,7 @@ def test_what_was_published_last_is_restored(storage, paths, live, tmp_path):
 def test_a_slot_that_was_restored_uploads_only_what_is_new(storage, paths, live, tmp_path):
     change(live, range(5000))
     live.snapshot(tmp_path / "one")
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     uploader.begin(1, tmp_path / "one")
     first = wait_for(uploader)
     shard = manifest(paths, 1, 1, first.files).shards[0]
@@ -55,7 +56,7 @@ def test_a_slot_that_was_restored_uploads_only_what_is_new(storage, paths, live,
     change(again, [1])
     again.snapshot(tmp_path / "two")
     again.abandon()
-    uploader = Uploader(storage, paths, 2, 0, 0, shard.files)
+    uploader = Uploader(Destination(storage, paths, 2, 0, 0), shard.files)
     uploader.begin(2, tmp_path / "two")
     second = wait_for(uploader)
     assert first.uploaded_bytes > 500_000

@@ -12,6 +12,7 @@ from faulty_storage import Fault, FaultyStorage
 from snapshots import change, rows, rows_in, wait_for
 
 from sparkdrain.checkpoints import bring
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.storage import CHUNK, file_chunks
@@ -59,7 +60,7 @@ def snapshot(tmp_path):
 
 def test_a_second_upload_brings_what_is_new(paths, snapshot):
     storage = Watched()
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     uploader.begin(1, snapshot("one", a=b"1" * 100, b=b"2" * 100))
     first = wait_for(uploader)
     uploader.begin(2, snapshot("two", b=b"2" * 100, c=b"3" * 10))
@@ -72,7 +73,7 @@ def test_a_second_upload_brings_what_is_new(paths, snapshot):
 
 def test_what_is_not_in_the_last_checkpoint_any_more_is_brought_again(paths, snapshot):
     # It may have been collected since.
-    uploader = Uploader(Watched(), paths, 1, 0, 0)
+    uploader = Uploader(Destination(Watched(), paths, 1, 0, 0))
     for number, files in enumerate([{"a": b"1"}, {"b": b"2"}, {"a": b"1"}], 1):
         uploader.begin(number, snapshot(str(number), **files))
         assert wait_for(uploader).uploaded_bytes == 1
@@ -80,7 +81,7 @@ def test_what_is_not_in_the_last_checkpoint_any_more_is_brought_again(paths, sna
 
 def test_beginning_again_does_nothing(paths, snapshot):
     storage = Watched()
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     one = snapshot("one", a=b"1")
     uploader.begin(1, one)
     ended = wait_for(uploader)
@@ -93,13 +94,13 @@ def test_beginning_again_does_nothing(paths, snapshot):
 
 
 def test_nothing_to_tell_before_anything_was_begun(paths):
-    assert Uploader(Watched(), paths, 1, 0, 0).poll() is None
+    assert Uploader(Destination(Watched(), paths, 1, 0, 0)).poll() is None
 
 
 @pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.UNCLEAR, Fault.PARTIAL])
 def test_an_upload_that_failed_says_so_and_the_next_one_is_whole(paths, snapshot, tmp_path, fault):
     storage = Watched(fault)
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     uploader.begin(1, snapshot("one", a=b"1234"))
     ended = wait_for(uploader)
     assert ended.error.startswith(f"no luck: write {paths.files}/000001-000000001-000-0000-")
@@ -113,13 +114,13 @@ def test_an_upload_that_failed_says_so_and_the_next_one_is_whole(paths, snapshot
 
 
 def test_a_snapshot_that_is_gone_is_an_error_not_an_empty_state(paths, tmp_path):
-    uploader = Uploader(Watched(), paths, 1, 0, 0)
+    uploader = Uploader(Destination(Watched(), paths, 1, 0, 0))
     uploader.begin(1, tmp_path / "gone")
     assert wait_for(uploader).error == f"the snapshot {tmp_path / 'gone'} is gone"
 
 
 def test_a_snapshot_that_could_not_be_made_is_told_like_an_upload_that_failed(paths, snapshot):
-    uploader = Uploader(Watched(), paths, 1, 0, 0)
+    uploader = Uploader(Destination(Watched(), paths, 1, 0, 0))
     uploader.begin(1, snapshot("one", a=b"1"))
     wait_for(uploader)
     uploader.fail(2, "No space left")
@@ -134,7 +135,7 @@ def test_a_disk_that_cannot_be_read_is_an_error(paths, snapshot, monkeypatch):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     monkeypatch.setattr(bring, "_digest", broken)
-    uploader = Uploader(Watched(), paths, 1, 0, 0)
+    uploader = Uploader(Destination(Watched(), paths, 1, 0, 0))
     uploader.begin(1, snapshot("one", a=b"1"))
     error = wait_for(uploader).error
     assert "Input/output error" in error
@@ -144,7 +145,7 @@ def test_a_disk_that_cannot_be_read_is_an_error(paths, snapshot, monkeypatch):
 def test_a_storage_that_hangs_is_told_in_time_and_the_next_upload_waits_for_it(paths, snapshot):
     storage, clock = Watched(), Clock()
     storage.gate.clear()
-    uploader = Uploader(storage, paths, 1, 0, 0, stall_seconds=60, clock=clock)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0), stall_seconds=60, clock=clock)
     uploader.begin(1, snapshot("one", a=b"1"))
     assert storage.entered.wait(30)
     clock.now = 59
@@ -166,7 +167,7 @@ def test_a_storage_that_hangs_is_told_in_time_and_the_next_upload_waits_for_it(p
 def test_an_upload_that_is_overtaken_is_given_up(paths, snapshot, tmp_path):
     storage = Watched()
     storage.gate.clear()
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     uploader.begin(1, snapshot("one", a=b"1", b=b"2"))
     assert storage.entered.wait(30)
     uploader.begin(2, snapshot("two", c=b"3"))
@@ -178,7 +179,7 @@ def test_an_upload_that_is_overtaken_is_given_up(paths, snapshot, tmp_path):
 
 def test_closing_gives_up_and_leaves_nothing(paths, snapshot, tmp_path):
     storage = Watched()
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     uploader.begin(1, snapshot("one", a=b"1"))
     wait_for(uploader)
     storage.gate.clear()
@@ -201,7 +202,7 @@ def test_a_file_is_in_memory_piece_by_piece(tmp_path):
 def test_state_that_did_not_change_uploads_nothing(storage, paths, tmp_path):
     store = open_store(tmp_path / "live")
     change(store, range(1000))
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     sent = []
     for number in range(3):
         store.snapshot(tmp_path / str(number))
@@ -215,7 +216,7 @@ def test_state_that_did_not_change_uploads_nothing(storage, paths, tmp_path):
 def test_tables_that_are_known_are_not_read_again(storage, paths, tmp_path, monkeypatch):
     store = open_store(tmp_path / "live")
     change(store, range(1000))
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     store.snapshot(tmp_path / "one")
     uploader.begin(1, tmp_path / "one")
     wait_for(uploader)
@@ -237,7 +238,7 @@ def test_tables_that_are_known_are_not_read_again(storage, paths, tmp_path, monk
 def test_tables_are_known_by_content_after_an_undo_used_their_names_again(storage, paths, tmp_path):
     store = open_store(tmp_path / "live")
     change(store, range(1000))
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     for number in range(1, 6):
         store.mark()
         change(store, range(1000))
@@ -256,7 +257,7 @@ def test_a_change_of_one_percent_uploads_about_one_percent(storage, paths, tmp_p
     store = open_store(tmp_path / "live")
     for start in range(0, keys, 20_000):
         change(store, range(start, start + 20_000))
-    uploader = Uploader(storage, paths, 1, 0, 0)
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
     chance = random.Random(5)
     sent = []
     for number in range(20):

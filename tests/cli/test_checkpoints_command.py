@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from sparkdrain.checkpoints.bring import Bringer
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
@@ -25,7 +26,7 @@ def make(root, job, numbers, directory):
     """Checkpoints of a job, each with one table more."""
     paths = Paths(str(root), job)
     lease = claim(STORAGE, paths, "token", "a test")
-    bringer = Bringer(STORAGE, paths, lease.epoch, 1, 0)
+    bringer = Bringer(Destination(STORAGE, paths, lease.epoch, 1, 0))
     for number in numbers:
         snapshot = directory / f"{job.replace('/', '')}-{number}"
         snapshot.mkdir()
@@ -148,7 +149,9 @@ def test_inspect_counts_the_contents_of_state_if_it_is_told_to(tmp_path, ask):
         overlay.commit()
         overlay.snapshot(tmp_path / "snapshot")
     lease = claim(STORAGE, paths, "token", "a test")
-    files, _ = Bringer(STORAGE, paths, 1, 2, 3).bring(1, tmp_path / "snapshot", lambda: None)
+    files, _ = Bringer(Destination(STORAGE, paths, 1, 2, 3)).bring(
+        1, tmp_path / "snapshot", lambda: None
+    )
     shard = ShardState(2, 3, files)
     publish(lease, Manifest("job", "run", lease.epoch, 1, 1, 0, {}, 4, (shard,)))
     code, printed = ask("inspect", paths.root, "--contents")

@@ -7,7 +7,6 @@ import shutil
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.manifest import FileEntry
-from sparkdrain.checkpoints.paths import Stamp, file_name
 from sparkdrain.checkpoints.storage import CHUNK, LocalFile
 from sparkdrain.errors import CheckpointFailed
 
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from sparkdrain.checkpoints.paths import Paths
-    from sparkdrain.checkpoints.storage import Storage
+    from sparkdrain.checkpoints.destination import Destination
 
 
 class Bringer:
@@ -29,28 +27,12 @@ class Bringer:
     was brought last is kept until the next one is there, so no other file can take that identity.
 
     Args:
-        storage: where to.
-        paths: of the job.
-        epoch: of the driver for which the slot works.
-        level: of the slot.
-        slot: which one it is.
+        to: where they go.
         files: what the checkpoint holds from which the slot was restored.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        paths: Paths,
-        epoch: int,
-        level: int,
-        slot: int,
-        files: Iterable[FileEntry] = (),
-    ) -> None:
-        self._storage = storage
-        self._paths = paths
-        self._epoch = epoch
-        self._level = level
-        self._slot = slot
+    def __init__(self, to: Destination, files: Iterable[FileEntry] = ()) -> None:
+        self._to = to
         # What is in storage, by digest. It holds what came for the last checkpoint that this slot
         # has brought, and for later ones that failed: ``garbage_files`` relies on that.
         self._there = {file.digest: file for file in files if file.path}
@@ -116,8 +98,8 @@ class Bringer:
         known = self._there.get(digest)
         if known is not None:
             return FileEntry(name, size, digest, known.path), False
-        stored = file_name(Stamp(self._epoch, number), self._level, self._slot, digest)
-        self._storage.write(self._paths.file(stored), LocalFile(path, moved))
+        stored = self._to.file_name(number, digest)
+        self._to.storage.write(self._to.paths.file(stored), LocalFile(path, moved))
         return FileEntry(name, size, digest, stored), True
 
 

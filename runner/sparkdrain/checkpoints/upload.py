@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from sparkdrain.checkpoints.destination import Destination
     from sparkdrain.checkpoints.manifest import FileEntry
-    from sparkdrain.checkpoints.paths import Paths
-    from sparkdrain.checkpoints.storage import Storage
 
 _LOGGER = logging.getLogger(__name__)
 STALL_SECONDS: Final = 120.0
@@ -64,11 +63,7 @@ class Uploader:
     memory at a time. The thread lives as long as there is something to do.
 
     Args:
-        storage: where to.
-        paths: of the job.
-        epoch: of the driver for which the slot works.
-        level: of the slot.
-        slot: which one it is.
+        to: where they go.
         files: what the checkpoint holds from which the slot was restored.
         stall_seconds: how long the storage may not move.
         clock: seconds.
@@ -76,21 +71,16 @@ class Uploader:
 
     def __init__(
         self,
-        storage: Storage,
-        paths: Paths,
-        epoch: int,
-        level: int,
-        slot: int,
+        to: Destination,
         files: Iterable[FileEntry] = (),
         *,
         stall_seconds: float = STALL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._root = paths.root
-        self._name = f"upload-{level}-{slot}"
+        self._to = to
         self._stall_seconds = stall_seconds
         self._clock = clock
-        self._bringer = Bringer(storage, paths, epoch, level, slot, files)
+        self._bringer = Bringer(to, files)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._waiting: _Upload | None = None
@@ -114,7 +104,8 @@ class Uploader:
             self._ended = None
             self._current = self._waiting = _Upload(number, snapshot, self._clock())
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+                name = f"upload-{self._to.level}-{self._to.slot}"
+                self._thread = threading.Thread(target=self._work, name=name, daemon=True)
                 self._thread.start()
 
     def fail(self, number: int, error: str) -> None:
@@ -135,7 +126,7 @@ class Uploader:
                 still = self._clock() - current.moved
                 if still > self._stall_seconds:
                     current.stopped = True
-                    message = f"the storage {self._root} has not moved for {still:.0f} s"
+                    message = f"the storage {self._to.paths.root} has not moved for {still:.0f} s"
                     self._ended = Uploaded(current.number, error=message)
             return self._ended
 

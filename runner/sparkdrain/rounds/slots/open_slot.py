@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.beam_storage import storage_at
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.rounds.slots.slot import RoundSlot, state_directory
 from sparkdrain.rounds.slots.take_over import take_over
@@ -59,7 +60,7 @@ def open_slot(
         where = state_directory(directory, level)
         take_over(plan, inheritance, layout.slots, storage, place.paths, where)
         files = inheritance.files(layout.slots)
-    uploader = Uploader(storage, place.paths, place.epoch, level, slot, files)
+    uploader = Uploader(Destination(storage, place.paths, place.epoch, level, slot), files)
     return RoundSlot(
         plan,
         level,

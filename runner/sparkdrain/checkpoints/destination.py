@@ -1,0 +1,35 @@
+"""Where the state of a slot goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkdrain.checkpoints.paths import Stamp, file_name
+
+if TYPE_CHECKING:
+    from sparkdrain.checkpoints.paths import Paths
+    from sparkdrain.checkpoints.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Of one slot of one level.
+
+    Attributes:
+        storage: where to.
+        paths: of the job.
+        epoch: of the driver for which the slot works.
+        level: of the slot.
+        slot: which one it is.
+    """
+
+    storage: Storage
+    paths: Paths
+    epoch: int
+    level: int
+    slot: int
+
+    def file_name(self, number: int, digest: str) -> str:
+        """What a file with this digest is called if it comes for checkpoint ``number``."""
+        return file_name(Stamp(self.epoch, number), self.level, self.slot, digest)
