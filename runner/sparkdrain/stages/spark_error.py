@@ -7,11 +7,13 @@ import re
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
+from sparkdrain.checkpoints.storage import FileMissing
 from sparkdrain.errors import (
     BadSetup,
     Cancelled,
     CheckpointDamaged,
     CheckpointFailed,
+    CheckpointRefused,
     DrainLimitExceeded,
     HostMissing,
     SparkDrainError,
@@ -37,6 +39,8 @@ _OURS = {
         DrainLimitExceeded,
         CheckpointDamaged,
         CheckpointFailed,
+        CheckpointRefused,
+        FileMissing,
     )
 }
 _MODULES_REMEDY = (

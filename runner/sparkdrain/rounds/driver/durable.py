@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import time
@@ -17,13 +18,13 @@ from sparkdrain.checkpoints.publish import newest
 from sparkdrain.checkpoints.publisher import Publisher
 from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
-from sparkdrain.errors import CheckpointRefused
+from sparkdrain.errors import CheckpointDamaged, CheckpointRefused
 from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.inheritances import inheritances
 from sparkdrain.rounds.record import record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from sparkdrain.checkpoints.storage import Storage
     from sparkdrain.rounds.driver.checkpointing import Cut
@@ -120,12 +121,31 @@ class DurableJob:
         token = secrets.token_hex(8)
         self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n")
         self._publisher = Publisher(self._lease, self.kept)
-        found = newest(self.storage, self.paths)
+        with self.ours():
+            found = newest(self.storage, self.paths)
         self.number = 0 if found is None else found.number
         if found is None or (is_over(found) and found.run_id != self.run_id and not resume):
             return None
         self._check_same(found)
         return found
+
+    @contextlib.contextmanager
+    def ours(self) -> Iterator[None]:
+        """What is found damaged in here may be so because the job belongs to another driver now.
+
+        That one removes what it does not need. So it is looked up before anybody is alarmed.
+
+        Raises:
+            Fenced: it is so.
+            CheckpointFailed: somebody has removed our claim, too.
+            CheckpointDamaged: it is not; as it was raised.
+        """
+        try:
+            yield
+        except CheckpointDamaged:
+            if self._lease is not None:
+                self._lease.check()
+            raise
 
     def publish(self, cut: Cut) -> None:
         """Begin to make a complete checkpoint the newest one, and to remove those too many."""

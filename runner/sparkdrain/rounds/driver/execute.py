@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2, metrics_pb2
 
 from sparkdrain.drain.limits import Limits
@@ -81,6 +84,8 @@ def execute(
         BadSetup: Spark could not be used.
     """
     plan = translate(pipeline, streaming=True)
+    # The driver itself reads and writes checkpoints, whoever made the pipeline.
+    FileSystems.set_options(PipelineOptions.from_dictionary(dict(pipeline_options)))
     context, preparation = job_context(
         spark_context(settings), pipeline_options, artifacts, streaming=True
     )
@@ -151,7 +156,8 @@ class _StreamingJob:
                 self.observer.message(_WARNING, f"The job goes on from {start}: {lost}")
             before = self._newest()
             try:
-                return self._live(taken)
+                with contextlib.nullcontext() if self.durable is None else self.durable.ours():
+                    return self._live(taken)
             except _LOSSES as error:
                 left = self.settings.recoveries if self._newest() > before else left
                 if self.durable is None or not left or not is_usable(self.context):
