@@ -19,6 +19,7 @@ from pyspark import SparkContext
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import CheckpointRefused
+from tests.support import needy_file_system
 
 pytestmark = pytest.mark.spark
 
@@ -134,6 +135,10 @@ def test_a_job_goes_on_on_other_machines_with_any_number_of_slots(tmp_path):
             impulses,
             begin,
             "--resume",
+            # What these need is known to the driver and to the processes of all slots.
+            f"--checkpoint_dir={needy_file_system.SCHEME}://checkpoints",
+            f"--needy_root={home}",
+            f"--beam_plugins={needy_file_system.__name__}",
             f"--spark_master_url={master}",
             f"--spark_conf=spark.local.dir={home}/local",
             f"--spark_conf=spark.driver.host={address}",
