@@ -131,4 +131,4 @@ def _by_store(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _line(console: Console, text: str) -> None:
-    console.print(escape(text), highlight=False)
+    console.print(escape(text), highlight=False, soft_wrap=True)
