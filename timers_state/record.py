@@ -38,10 +38,12 @@ class Layout:
     Attributes:
         values: kind of cell and tag of each value.
         families: of the event timers; none has a dynamic tag.
+        expires: whether windows end.
     """
 
     values: tuple[tuple[type[Value], bytes], ...]
     families: tuple[bytes, ...]
+    expires: bool = True
 
     @property
     def empty(self) -> Content:

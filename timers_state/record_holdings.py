@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from timers_state.holdings import Holdings
 from timers_state.keys import Domain
+from timers_state.record_loading import load_records
 from timers_state.record_scope import change_scope, scope_of
 from timers_state.records import Records, retire
 from timers_state.store import Batch
@@ -46,15 +47,17 @@ class RecordHoldings(Holdings):
         records.leased += need
         records.room += need
 
-    def has_nothing(self, state_id: int, key: bytes) -> bool:
+    def load(self, records: Records, key: bytes) -> list[Record] | None:
         """See ``records.Lender``."""
-        ident = (state_id, key)
-        return not (
-            ident in self._scopes
-            or ident in self._resting
-            or ident in self._erased
-            or self._may_be_stored(ident)
-        )
+        ident = (records.state_id, key)
+        if ident in self._scopes or ident in self._resting or ident in self._erased:
+            return None
+        if not self._may_be_stored(ident):
+            return []
+        if self._in_round().marked:  # what is there may have to be undone
+            return None
+        state_id, layout = records.state_id, records.layout
+        return load_records(self.store, state_id, key, self.groups, layout, records.empty)
 
     def is_erased(self, state_id: int, key: bytes) -> bool:
         """See ``due_index.Memory``; timers of records are found by those."""

@@ -31,8 +31,8 @@ class Lender(Protocol):
     groups: int
     """The number of key groups."""
 
-    def has_nothing(self, state_id: int, key: bytes) -> bool:
-        """Whether nothing of a key is anywhere but in records."""
+    def load(self, records: Records, key: bytes) -> list[Record] | None:
+        """What the store has of a key; None if it is elsewhere too, or cannot be records."""
 
     def lend(self, records: Records, need: int) -> None:
         """Gives room, if need be by writing out, which may take records away."""
@@ -81,10 +81,20 @@ class Records:
         return self.heads.get(key)  # now: lending may take keys away
 
     def takes(self, key: bytes) -> bool:
-        """Whether a key that has no record can have one: it has nothing anywhere else."""
+        """Whether a key that has no record can have some; it has those then that the store has."""
         if self.is_closed:
             return False
-        return self.is_complete or self._lender.has_nothing(self.state_id, key)
+        if self.is_complete:
+            return True
+        loaded = self._lender.load(self, key)
+        if loaded is None:
+            return False
+        for record in loaded:
+            self.room -= self._cost_of(record)
+            record.more = self.heads.get(key)
+            self.heads[key] = record
+            self._list(record)
+        return True
 
     def add(self, key: bytes, window: bytes) -> Record:
         """A record without content."""

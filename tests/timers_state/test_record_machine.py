@@ -187,6 +187,11 @@ class RecordMachine(RuleBasedStateMachine):
         for overlay in self.overlays:
             overlay.flush()
 
+    @rule()
+    def let_go_of_what_rests(self):
+        for overlay in self.overlays:
+            overlay._let_go(1 << 20)
+
     @rule(goes_on=st.booleans())
     def make_a_snapshot(self, goes_on):
         for overlay in self.overlays:

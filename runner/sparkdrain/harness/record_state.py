@@ -43,7 +43,7 @@ _CELLS: Final = {
 }
 
 
-def layout_for(states: Sequence[Any], families: Sequence[bytes]) -> Layout | None:
+def layout_for(states: Sequence[Any], families: Sequence[bytes], *, expires: bool) -> Layout | None:
     """What records of a DoFn with these states and event timers have; None: they cannot be."""
     values = []
     for spec in states:
@@ -51,7 +51,7 @@ def layout_for(states: Sequence[Any], families: Sequence[bytes]) -> Layout | Non
         if kind is None:
             return None
         values.append((kind, str(spec.name).encode()))
-    return Layout(tuple(values), tuple(families))
+    return Layout(tuple(values), tuple(families), expires)
 
 
 class RecordPlace:
@@ -97,9 +97,11 @@ class RecordPlace:
     def begin(self, encoded: bytes) -> bool:
         """What follows belongs to this key; False if it has no records, and cannot have any."""
         records = self.records
-        self._head = head = records.begin(encoded)
-        if head is None and not records.takes(encoded):
-            return False
+        head = self._head = records.begin(encoded)
+        if head is None:
+            if not records.takes(encoded):
+                return False
+            self._head = records.heads.get(encoded)
         self._encoded = encoded
         self.window = None
         self.bound.is_on = False

@@ -186,7 +186,7 @@ def _record_place(
     families = {spec.name.encode() for spec in timers}
     families |= {d.timer_spec.name.encode() for d in asked if isinstance(d, DoFn.TimerParam)}
     specs = [states[name] for name in sorted(states)]
-    layout = layout_for(specs, sorted(families))
+    layout = layout_for(specs, sorted(families), expires=context.expiry_of is not None)
     return None if layout is None else RecordPlace(context, specs, layout)
 
 

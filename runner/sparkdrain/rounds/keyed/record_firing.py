@@ -56,8 +56,9 @@ class RecordFiring:
         self._timestamp: Any = None
 
     def has(self, encoded: bytes) -> bool:
-        """Whether a key has records."""
-        return encoded in self._records.heads
+        """Whether a key has records, perhaps only from now on."""
+        heads = self._records.heads
+        return encoded in heads or (self._records.takes(encoded) and encoded in heads)
 
     def fire_all(self) -> bool:
         """Fire all that are due, if no key is anywhere else; False if the budget is spent."""
@@ -98,7 +99,7 @@ class RecordFiring:
             raise
         for record in fired:
             # Once its time is over, a window lasts as long as it has timers.
-            if self.has(encoded) and record.expiry is None and not record.has_timers():
+            if encoded in self._records.heads and record.expiry is None and not record.has_timers():
                 self._records.forget(record)
 
     def _call(self, record: Record, number: int, key: Any, window: Any) -> None:
