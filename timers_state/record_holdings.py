@@ -50,7 +50,9 @@ class RecordHoldings(Holdings):
     def load(self, records: Records, key: bytes) -> list[Record] | None:
         """See ``records.Lender``."""
         ident = (records.state_id, key)
-        if ident in self._scopes or ident in self._resting or ident in self._erased:
+        if ident in self._scopes or ident in self._resting or ident in self._taken:
+            return None
+        if self.is_erased(*ident):
             return None
         if not self._may_be_stored(ident):
             return []
