@@ -133,7 +133,7 @@ class Job:
             clock=LeapingClock(),
             elements=6,
         )
-        rounds.loop.drain = DrainSignal()
+        rounds.loop.drain.signal = DrainSignal()
         tell = rounds.loop.tell
 
         def look(schedule, reports) -> None:
@@ -151,7 +151,7 @@ class Job:
 
     def ask(self, rounds) -> None:
         if self.rounds_left <= 0:
-            rounds.loop.drain.request(DrainNotification.create("run", 0))
+            rounds.loop.drain.signal.request(DrainNotification.create("run", 0))
 
     def reach(self, header) -> None:
         if header.orders.last:

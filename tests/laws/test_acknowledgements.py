@@ -172,7 +172,7 @@ def test_a_drained_job_fails_if_the_outside_cannot_be_told(is_durable, monkeypat
                 request(rounds)
 
         rounds.loop.tell = look
-        rounds.loop.drain = None
+        rounds.loop.drain.signal = None
         try:
             with pytest.raises(NotAcknowledged, match="nobody there"):
                 rounds.run_to_end()

@@ -64,7 +64,7 @@ def surveyed(build, after, **settings):
     counted = []
 
     def begin(rounds):
-        rounds.loop.watch = Surveys(counted)
+        rounds.loop.drain.watch = Surveys(counted)
 
     emitted_when_drained(build, after, begin=begin, **settings)
     return counted

@@ -16,10 +16,10 @@ RUN = "job/1"
 
 def request(rounds: Any, repeats: int = 10) -> None:
     """Have rounds drained from the next one on."""
-    rounds.loop.timer_repeats = repeats
-    if rounds.loop.drain is None:
-        rounds.loop.drain = DrainSignal()
-    rounds.loop.drain.request(DrainNotification.create(RUN, 0))
+    rounds.loop.drain.timer_repeats = repeats
+    if rounds.loop.drain.signal is None:
+        rounds.loop.drain.signal = DrainSignal()
+    rounds.loop.drain.signal.request(DrainNotification.create(RUN, 0))
 
 
 def drain_after(number: int, rounds: Any, repeats: int = 10) -> None:
@@ -27,7 +27,7 @@ def drain_after(number: int, rounds: Any, repeats: int = 10) -> None:
     if number <= 0:
         request(rounds, repeats)
         return
-    rounds.loop.drain = DrainSignal()
+    rounds.loop.drain.signal = DrainSignal()
     tell = rounds.loop.tell
 
     def look(schedule: Any, reports: Any) -> None:

@@ -73,8 +73,8 @@ class Job:
         durable = DurableJob.at(self.folder, "job", "run", {}, slots, 2)
         burning = Burning(durable.storage, durable.paths, "run", {}, slots, 2, in_background=False)
         rounds = InMemoryRounds(self.plan, slots, fail=fuse.burn, durable=burning, clock=self.clock)
-        rounds.loop.drain = DrainSignal()
-        rounds.loop.timer_repeats = 10
+        rounds.loop.drain.signal = DrainSignal()
+        rounds.loop.drain.timer_repeats = 10
         tell = rounds.loop.tell
 
         def count(schedule, reports) -> None:
@@ -98,7 +98,7 @@ class Job:
         if self.rounds_to_drain <= 0:
             if not rounds.schedule.number:
                 self.cut = 0  # there is nothing to make durable
-            rounds.loop.drain.request(DrainNotification.create("run", 0))
+            rounds.loop.drain.signal.request(DrainNotification.create("run", 0))
 
 
 def made_in(lives, plan, drain_after=None, clock=None):

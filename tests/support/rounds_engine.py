@@ -43,7 +43,7 @@ class RoundsEngine:
         del settings, others
         rounds = InMemoryRounds(translate(pipeline, streaming=True), **self._how)
         rounds.loop.cancel = cancel
-        rounds.loop.drain = drain
+        rounds.loop.drain.signal = drain
         try:
             try:
                 rounds.run_to_end()

@@ -18,6 +18,7 @@ from sparkdrain.graph.translate import translate
 from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints
+from sparkdrain.rounds.driver.drain_terms import DrainTerms
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over
 from sparkdrain.rounds.driver.levels import SparkLevels
@@ -201,10 +202,7 @@ class _StreamingJob:
                 self.settings.round_attempts,
                 teller.tell,
                 self._checkpoints(is_cut=taken is not None and drain_of(taken) is not None),
-                self.drain,
-                self.settings.drain_timer_repeats,
-                DrainWatch(self.drain, self.observer.draining),
-                Limits.in_options(self.settings),
+                self._terms(),
             ).run()
         finally:
             levels.close()
@@ -237,6 +235,14 @@ class _StreamingJob:
             first_round,
             place,
             self.placement,
+        )
+
+    def _terms(self) -> DrainTerms:
+        return DrainTerms(
+            self.drain,
+            self.settings.drain_timer_repeats,
+            Limits.in_options(self.settings),
+            DrainWatch(self.drain, self.observer.draining),
         )
 
     def _checkpoints(self, *, is_cut: bool) -> Checkpoints:

@@ -6,24 +6,21 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
 from sparkdrain.rounds.driver.attention import Attention
 from sparkdrain.rounds.driver.checkpointing import NoCheckpoints
+from sparkdrain.rounds.driver.drain_terms import DrainTerms
 from sparkdrain.rounds.driver.tell import shown
-from sparkdrain.rounds.messages import DrainOrder
 from sparkdrain.shuffle.complete import agree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.rounds.clock import Clock
     from sparkdrain.rounds.driver.checkpointing import Checkpoints
-    from sparkdrain.rounds.driver.drain_watch import DrainWatch
     from sparkdrain.rounds.driver.pace import Pace
     from sparkdrain.rounds.driver.schedule import Schedule
-    from sparkdrain.rounds.messages import Feed, Orders, RoundHeader, RoundReport
+    from sparkdrain.rounds.messages import DrainOrder, Feed, Orders, RoundHeader, RoundReport
     from sparkdrain.types import CancelToken
 
 
@@ -109,10 +106,7 @@ class RoundLoop:
         attempts: how often a round is run before the job fails.
         tell: hears of every committed round.
         checkpoints: make the job's state durable.
-        drain: has the job drained: from the next round on, sources give nothing more.
-        timer_repeats: see ``messages.DrainOrder.repeats``.
-        watch: tells how far a drain has come.
-        limits: how long a slot may be at something while the job is drained.
+        drain: how the job can be drained.
         stopwatch: seconds that pass, as rounds take them.
     """
 
@@ -125,10 +119,7 @@ class RoundLoop:
     attempts: int
     tell: Callable[[Schedule, list[RoundReport]], None]
     checkpoints: Checkpoints = field(default_factory=NoCheckpoints)
-    drain: DrainSignal | None = None
-    timer_repeats: int = 0
-    watch: DrainWatch | None = None
-    limits: Limits = field(default_factory=Limits)
+    drain: DrainTerms = field(default_factory=DrainTerms)
     stopwatch: Callable[[], float] = time.monotonic
     _order: DrainOrder | None = field(default=None, init=False)
     _is_cutting: bool = field(default=False, init=False)
@@ -141,14 +132,14 @@ class RoundLoop:
             SparkDrainError: a round failed for good.
             DrainStuck: something is left that a drain cannot get out.
         """
-        attention = Attention(self.cancel, self.drain)
+        attention = Attention(self.cancel, self.drain.signal)
         self._listen()
         while not self._is_over():
             self._listen()
             wake = self.schedule.wake()
             quiet = wake is None or wake > self.clock.now()
             feeds = {} if self._is_cutting else self.play.next(quiet=quiet)
-            if quiet and not feeds and not self._is_new_order() and not self._is_asked():
+            if quiet and not feeds and not self._is_new_order() and not self.drain.is_asked():
                 waits = self.schedule.waits()
                 if wake is None and waits:
                     self.checkpoints.hurry()
@@ -163,20 +154,16 @@ class RoundLoop:
         while (wake := self.checkpoints.wake()) is not None:
             self.clock.wait_until(wake, self.cancel)
             self._round({})
-        if self.watch is not None:
-            self.watch.over(self.clock.now())
+        self.drain.over(self.clock.now())
 
     def _is_over(self) -> bool:
         if not (self.schedule.is_over() and self.play.is_over):
             return False
         return self._order is None or self.schedule.is_drained()
 
-    def _is_asked(self) -> bool:
-        return self.watch is not None and self.watch.is_asked()
-
     def _listen(self) -> None:
         """Find out whether the job is to be drained."""
-        notification = None if self.drain is None else self.drain.requested()
+        notification = self.drain.requested()
         if self._order is not None or notification is None:
             return
         if not self._is_cutting:
@@ -185,7 +172,7 @@ class RoundLoop:
             self.checkpoints.cut(notification.encode())
         self._is_cutting = self.schedule.number > 0 and not self.checkpoints.is_cut
         if not self._is_cutting:
-            self._order = DrainOrder(notification.run_id, self.timer_repeats, self.limits)
+            self._order = self.drain.order(notification.run_id)
             self.play.cut()
 
     def _is_new_order(self) -> bool:
@@ -193,7 +180,7 @@ class RoundLoop:
 
     def _round(self, feeds: Mapping[str, Feed]) -> None:
         orders = self.checkpoints.orders(self.schedule, self.play.place, self.clock.now())
-        survey = self.watch is not None and self.watch.wants(self.clock.now())
+        survey = self.drain.wants_survey(self.clock.now())
         orders = replace(orders, held=self._is_cutting, drain=self._order, survey=survey)
         for attempt in range(1, self.attempts + 1):
             if self.cancel.is_cancelled():
@@ -216,8 +203,7 @@ class RoundLoop:
             if reports:
                 self.pace.took(self.stopwatch() - started, reports, behind=behind)
             self.tell(self.schedule, reports)
-            if self.watch is not None:
-                self.watch.committed(self.schedule, self.clock.now())
+            self.drain.committed(self.schedule, self.clock.now())
             return
 
     def _try(self, feeds: Mapping[str, Feed], orders: Orders) -> list[RoundReport]:

@@ -1,0 +1,59 @@
+"""How the job can be drained, as the loop of its rounds needs to know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sparkdrain.drain.limits import Limits
+from sparkdrain.rounds.messages import DrainOrder
+
+if TYPE_CHECKING:
+    from sparkdrain.drain.notification import DrainNotification
+    from sparkdrain.drain.signal import DrainSignal
+    from sparkdrain.rounds.driver.drain_watch import DrainWatch
+    from sparkdrain.rounds.driver.schedule import Schedule
+
+
+@dataclass(slots=True)
+class DrainTerms:
+    """Who asks for a drain, who hears of it, and within what bounds it goes on.
+
+    Attributes:
+        signal: has the job drained: from the next round on, sources give nothing more. Without
+            one, it cannot be.
+        timer_repeats: see ``messages.DrainOrder.repeats``.
+        limits: how long a slot may be at something meanwhile.
+        watch: tells how far it has come.
+    """
+
+    signal: DrainSignal | None = None
+    timer_repeats: int = 0
+    limits: Limits = field(default_factory=Limits)
+    watch: DrainWatch | None = None
+
+    def requested(self) -> DrainNotification | None:
+        """The request for a drain, if there is one."""
+        return None if self.signal is None else self.signal.requested()
+
+    def order(self, run_id: str) -> DrainOrder:
+        """What slots are told."""
+        return DrainOrder(run_id, self.timer_repeats, self.limits)
+
+    def is_asked(self) -> bool:
+        """Whether somebody wants to know how much is left."""
+        return self.watch is not None and self.watch.is_asked()
+
+    def wants_survey(self, now: int) -> bool:
+        """Whether the next round is to tell how much is left."""
+        return self.watch is not None and self.watch.wants(now)
+
+    def committed(self, schedule: Schedule, now: int) -> None:
+        """A round was committed."""
+        if self.watch is not None:
+            self.watch.committed(schedule, now)
+
+    def over(self, now: int) -> None:
+        """The job has ended."""
+        if self.watch is not None:
+            self.watch.over(now)
