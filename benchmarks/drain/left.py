@@ -34,6 +34,7 @@ def main() -> None:
         .config("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.local.dir", str(home / "local"))
         .getOrCreate()
     )
