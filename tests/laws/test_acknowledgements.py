@@ -17,14 +17,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils.timestamp import Duration
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_checkpoints import Endless, Job
 
 from sparkdrain.errors import NotAcknowledged
 from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce
 from tests.support.drained import request
+from tests.support.endless import Endless
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.law import law
+from tests.support.mortal_job import LIVES, Job
 from tests.support.random_pipelines import count
 from tests.support.restrictions import LeapingClock
 
@@ -112,16 +113,17 @@ def check(made) -> None:
 
 
 @law(15)
-@given(st.integers(1, 9), st.lists(st.integers(0, 40), max_size=4))
-@example(3, [])
+@given(st.integers(1, 9), LIVES)
+@example(3, ([2], []))
 def test_when_a_drained_job_is_over_the_outside_knows_all_of_it(drain_after, lives) -> None:
     folder = tempfile.mkdtemp(prefix="checkpoints-")
-    job = Job(plan(), folder, 2, drain_after, LeapingClock())
+    job = Job(plan(), folder, drain_after, LeapingClock())
     Outside.forget()
     try:
-        for steps in [*lives, None]:
+        slots, deaths = lives
+        for number, steps in enumerate([*deaths, None]):
             Outside.on_the_way.clear()  # with the process
-            made = job.live(steps)
+            made = job.live(slots[number % len(slots)], steps)
             if made is not None:
                 break
     finally:
@@ -134,14 +136,14 @@ def test_who_dies_between_its_last_checkpoint_and_telling_the_outside_tells_it_l
     died = 0
     for steps in range(60):
         folder = tempfile.mkdtemp(prefix="checkpoints-")
-        job = Job(plan(), folder, 1, 2, LeapingClock())
+        job = Job(plan(), folder, 2, LeapingClock())
         Outside.forget()
         try:
-            made = job.live(steps)
+            made = job.live(1, steps)
             if made is None:
                 died += 1
                 Outside.on_the_way.clear()
-                made = job.live(None)
+                made = job.live(1, None)
         finally:
             shutil.rmtree(folder)
         check(made)
@@ -157,11 +159,11 @@ def test_a_drained_job_fails_if_the_outside_cannot_be_told(is_durable, monkeypat
     monkeypatch.setattr(Outside, "is_away", True)
     try:
         if is_durable:
-            job = Job(plan(), folder, 1, 2, LeapingClock())
+            job = Job(plan(), folder, 2, LeapingClock())
             with pytest.raises(NotAcknowledged, match=r"0: ConnectionError\('nobody there'\)"):
-                job.live(None)
+                job.live(1, None)
             monkeypatch.setattr(Outside, "is_away", False)
-            check(job.live(None))
+            check(job.live(1, None))
             return
         rounds = InMemoryRounds(plan(), 1, clock=LeapingClock())
         tell = rounds.loop.tell
