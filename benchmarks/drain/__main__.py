@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -161,6 +162,8 @@ def main() -> None:
     parts = options.only.split(",")
     if unknown := set(parts) - set(PARTS):
         parser.error(f"unknown parts {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+    # Whoever ends this program ends the job that runs.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     print(f"load {os.getloadavg()[0]:.1f}")
     if "idle" in parts:
         tell_idle()

@@ -17,8 +17,8 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.rounds import clock
+from sparkdrain.rounds.driver.attention import Attention
 from sparkdrain.rounds.messages import Feed
-from sparkdrain.types import CancelToken
 from sparkdrain.watermarks.frontier import BEGIN, END
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted, emitted_in_batch, emitted_in_rounds
@@ -568,7 +568,7 @@ class Given:
 def test_a_clock_that_is_set_back_fires_no_timer_twice_or_early(monkeypatch) -> None:
     readings = itertools.chain([100, 101, 102], range(50, 1000))
     monkeypatch.setattr(clock.time, "time_ns", lambda: next(readings) * 1_000_000_000)
-    monkeypatch.setattr(CancelToken, "wait", lambda self, seconds=None: None)
+    monkeypatch.setattr(Attention, "wait", lambda self, seconds=None: None)
     told = []
 
     class Tells(clock.WallClock):
