@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 SOURCES = Path(sparkdrain.__file__).parent.parent
 TESTS = Path(__file__).parent
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Shells start what runs in the background like this, and programs would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _remove(directory: str, owner: int) -> None:

@@ -28,6 +28,7 @@ _WHAT_HAPPENED: Final = {
     "CheckpointDamaged": "what a checkpoint needs is missing or damaged",
     "CheckpointTooNew": "a newer release wrote its checkpoint",
     "CheckpointRefused": "it cannot go on from the checkpoint that there is",
+    "NotAcknowledged": "it is done, but who waits for its end outside could not be told",
     "Fenced": "another driver has taken it over",
     "DrainStuck": "something is left that its drain cannot get out",
     "DrainLimitExceeded": "its drain took longer than an option allows",
