@@ -396,18 +396,7 @@ def tag_row_of(row: bytes, name: int) -> bytes:
 
 def key_of_time_row(row: bytes) -> tuple[int, int, bytes, bytes, bytes, bytes]:
     """Time, key group, key, window, family and dynamic tag in a row of the time index."""
-    start = _TIME.size + _GROUP.size
-    try:
-        key, window, family, tag = row[start:].split(_END, 3)
-    except ValueError as error:
-        message = f"row {row.hex()} follows no layout of this format"
-        raise MalformedRow(message) from error
-    if b"\x00" in key or b"\x00" in window or b"\x00" in family:
-        key = key.replace(b"\x00\xff", b"\x00")
-        window = window.replace(b"\x00\xff", b"\x00")
-        family = family.replace(b"\x00\xff", b"\x00")
-    time = int.from_bytes(row[_TIME.size - 8 : _TIME.size], "big") - _SIGN
-    return time, int.from_bytes(row[_TIME.size : start], "big"), key, window, family, tag
+    return stored_timer(row)[:6]
 
 
 def state_of(row: bytes) -> int:

@@ -36,12 +36,7 @@ class RecordTimes:
         """A record has a timer at ``time``, and is not listed before that."""
         record.listed = time
         self._listed += 1
-        there = self._at.get(time)
-        if there is None:
-            self._at[time] = [record]
-            heappush(self._times, time)
-        else:
-            there.append(record)
+        _add(self._at, self._times, record, time)
 
     def first(self) -> Record | None:
         """A record that has the earliest timer; it is listed under its time."""
@@ -100,12 +95,7 @@ class RecordExpiries:
 
     def list(self, record: Record, time: int) -> None:
         """The record's window expires then."""
-        there = self._at.get(time)
-        if there is None:
-            self._at[time] = [record]
-            heappush(self._times, time)
-        else:
-            there.append(record)
+        _add(self._at, self._times, record, time)
 
     def first(self) -> Record | None:
         """The record that expires first."""
@@ -120,3 +110,12 @@ class RecordExpiries:
             heappop(times)
             del self._at[time]
         return None
+
+
+def _add(at: dict[int, list[Record]], times: list[int], record: Record, time: int) -> None:
+    there = at.get(time)
+    if there is None:
+        at[time] = [record]
+        heappush(times, time)
+    else:
+        there.append(record)
