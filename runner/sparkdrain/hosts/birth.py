@@ -173,7 +173,6 @@ class Birth:
         self, listener: socket.socket, remote: socket.socket, scratch: Path, lifeline: int
     ) -> NoReturn:
         status = 1
-        warden = os.getppid()
         try:
             os.setpgid(0, 0)
             let_go({listener.fileno(), remote.fileno(), lifeline})
@@ -194,8 +193,9 @@ class Birth:
         except BaseException:  # noqa: BLE001 - never back into the worker's code
             traceback.print_exc()
         finally:
-            if os.getppid() != warden:
-                # It was killed, and what it would do is left to be done here.
+            if _has_ended(lifeline):
+                # The warden was killed, and what it would do is left to be done here. Not asked
+                # by getppid: a process is still a parent while its descriptors are being closed.
                 self.home.leave(scratch)
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
@@ -208,6 +208,12 @@ def _listen_at(line: Connection) -> socket.socket:
     with socket.socket(fileno=os.dup(line.fileno())) as connected:
         here = connected.getsockname()[0]
         return socket.create_server((here, 0), family=connected.family)
+
+
+def _has_ended(pipe: int) -> bool:
+    waiting = select.poll()
+    waiting.register(pipe, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _tell(done: int, report: str) -> None:
