@@ -17,6 +17,8 @@ READY := $(VENV)/ready
 # For pytest or the benchmarks: make test ARGS='-k side_inputs', make test-slow TESTS=integration
 ARGS ?=
 TESTS ?= tests integration
+# Processes for `make test`, each with a Spark of its own: a number, or auto for one per core.
+WORKERS ?= auto
 
 export UV_PYTHON_DOWNLOADS := never
 # Authorities that a company has added to the system's count, as they do for pip.
@@ -38,7 +40,7 @@ live: java $(READY) ## Set up, then replay New York's flights of January 2013 as
 
 .PHONY: test
 test: java $(READY) ## Set up, then run the tests
-	@$(RUN) -m pytest $(ARGS)
+	@$(RUN) -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile $(ARGS)
 
 .PHONY: test-slow
 test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, killed executors

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -44,7 +45,14 @@ def nursery(home):
 
 
 @pytest.fixture
-def daemon(home, tmp_path):
+def sockets():
+    """A directory whose name leaves room for one of a socket, unlike those that pytest makes."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield directory
+
+
+@pytest.fixture
+def daemon(home, sockets):
     """Starts a daemon as Spark does; answers it when it listens."""
     started = []
 
@@ -55,12 +63,12 @@ def daemon(home, tmp_path):
             stdout=subprocess.PIPE,
             env=environment(
                 PYTHON_UNIX_DOMAIN_ENABLED="true",
-                PYTHON_WORKER_FACTORY_SOCK_DIR=str(tmp_path),
+                PYTHON_WORKER_FACTORY_SOCK_DIR=sockets,
                 **{NURSERY_VARIABLE: str(home / "nursery"), **more},
             ),
         )
         started.append(process)
-        assert UTF8Deserializer().loads(process.stdout).startswith(str(tmp_path))
+        assert UTF8Deserializer().loads(process.stdout).startswith(sockets)
         return process
 
     yield start
