@@ -19,10 +19,13 @@ from enum import IntEnum
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from timers_state.errors import MalformedRow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DEFAULT_GROUPS: Final = 1024
 MAX_GROUPS: Final = 1 << 16
@@ -31,6 +34,8 @@ I64_MAX: Final = (1 << 63) - 1
 
 _SIGN: Final = 1 << 63
 _END: Final = b"\x00\x01"
+_ESCAPED_ZERO: Final = b"\x00\xff"
+_GOLDEN: Final = 0x9E3779B1
 _OWNER: Final = Struct(">BIH")
 _TIME: Final = Struct(">BIBQ")
 _STATE: Final = Struct(">BI")
@@ -139,7 +144,7 @@ def key_group(key: bytes, groups: int = DEFAULT_GROUPS) -> int:
     Part of the format: the same in every release, process and machine. CRC-32, spread by a golden
     ratio product whose high bits are scaled to ``groups``, so any number of groups is even.
     """
-    return (crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) * groups >> 32
+    return (crc32(key) * _GOLDEN & 0xFFFFFFFF) * groups >> 32
 
 
 # --- parts ------------------------------------------------------------------------------------
@@ -147,7 +152,7 @@ def key_group(key: bytes, groups: int = DEFAULT_GROUPS) -> int:
 
 def escape(data: bytes) -> bytes:
     """``data`` so that it can be followed by something else and still sorts like ``data``."""
-    return data.replace(b"\x00", b"\x00\xff") + _END
+    return data.replace(b"\x00", _ESCAPED_ZERO) + _END
 
 
 escape_again = lru_cache(maxsize=512)(escape)
@@ -234,11 +239,12 @@ def window_prefix(owner: bytes, window: bytes) -> bytes:
 
 def cell_prefix(owner: bytes, window: bytes, tag: bytes, kind: Kind) -> bytes:
     """What all rows of one cell start with, or its only row; ``owner`` is of the CELLS family."""
-    return owner + _cell_name(window, tag, kind)
+    return owner + cell_name(window, tag, kind)
 
 
 @lru_cache(maxsize=512)  # many keys have cells of the same few windows and tags
-def _cell_name(window: bytes, tag: bytes, kind: Kind) -> bytes:
+def cell_name(window: bytes, tag: bytes, kind: Kind) -> bytes:
+    """What follows the ``owner_prefix`` in what all rows of one cell start with."""
     return escape(window) + escape(tag) + bytes((kind,))
 
 
@@ -305,6 +311,17 @@ def place_of_owner(owner: bytes) -> bytes:
 def owner_in_time(group: int, key: bytes) -> bytes:
     """``[key group][key]`` as it stands in a row of the time index."""
     return _GROUP.pack(group) + escape(key)
+
+
+def owners_in_time(keys: Iterable[bytes], groups: int) -> list[bytes]:
+    """As ``owner_in_time`` of many keys, whose groups are those of ``key_group``."""
+    pack, escaped = _GROUP.pack, _ESCAPED_ZERO
+    return [
+        pack((crc32(key) * _GOLDEN & 0xFFFFFFFF) * groups >> 32)
+        + key.replace(b"\x00", escaped)
+        + _END
+        for key in keys
+    ]
 
 
 def timer_name(family: bytes, tag: bytes) -> bytes:

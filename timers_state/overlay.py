@@ -257,7 +257,8 @@ class Overlay(Room):
         Raises:
             ValueError: a round is running.
             RoundPrepared: one is prepared.
-            StateError: files cannot be made; this overlay is as it was.
+            StateError: files cannot be made; this overlay is as it was. Or this store could not be
+                written to, and nothing can be used anymore.
         """
         rounds = self._in_round()
         has_changed = any(records.has_changed for records in rounds.records.values())
@@ -266,7 +267,11 @@ class Overlay(Room):
             message = "a round is running: a snapshot is made after commit() or rollback()"
             raise ValueError(message)
         self._write_records()
-        self._write_committed(kept_aside=False)
+        try:
+            self._write_committed(kept_aside=False)
+        except BaseException:
+            self._lose()
+            raise
         self.store.snapshot(directory)
 
     def close(self) -> None:

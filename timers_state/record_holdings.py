@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from timers_state.holdings import Holdings
 from timers_state.keys import Domain
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     from timers_state.ahead import Taken
     from timers_state.holdings import Ident
-    from timers_state.record import Layout, Record
+    from timers_state.record import Content, Layout, Record
     from timers_state.round_scope import RoundScope
+
+AT_ONCE: Final = 256
+"""How many keys are written at a time: memory for a batch of many more comes from the system."""
 
 
 class RecordHoldings(Holdings):
@@ -121,18 +124,29 @@ class RecordHoldings(Holdings):
         return scope
 
     def _write_records(self) -> None:
-        """Writes what was committed of records; they stay."""
-        batch = Batch(self.store.sequence + 1)
+        """Writes what was committed of records; they stay.
+
+        If it raises, those that are not in the store are as they were.
+        """
         for records in self._all_records():
-            self._are_stored(records, records.write(batch, committed=True))
-        if len(batch):
-            self._written(whole=False)
-            self.store.write(batch)
+            self._write_some(records, records.unwritten())
+
+    def _write_some(self, records: Records, some: list[Record]) -> None:
+        """Writes what was committed of records, some at a time."""
+        placed = records.rows.in_order(some)
+        for start in range(0, len(placed), AT_ONCE):
+            batch = Batch(self.store.sequence + 1)
+            added = records.rows.add(placed[start : start + AT_ONCE], batch, committed=True)
+            if len(batch):
+                self._written(whole=False)
+                self.store.write(batch)
+                self._are_stored(records, added)
 
     def _collect_records(self, batch: Batch) -> None:
         """Adds what the round has changed in records, and gives them up."""
         for records in self._all_records():
-            self._are_stored(records, records.write(batch, committed=False))
+            placed = records.rows.in_order(records.unwritten())
+            self._are_stored(records, records.rows.add(placed, batch, committed=False))
             everything = list(records.all())
             self._tell_index(records, everything)
             retire(everything)
@@ -140,18 +154,14 @@ class RecordHoldings(Holdings):
 
     def _evict_records(self, need: int) -> None:
         """Gives up records that the round did not change, until ``need`` bytes are free."""
-        batch = Batch(self.store.sequence + 1)
         for records in self._all_records():
             if self._free >= need:
                 break
-            gone = records.evict(batch, need - self._free)
+            unwritten, gone = records.evict(need - self._free)
             self._free += records.give_back()
-            self._are_stored(records, gone)
+            self._write_some(records, unwritten)
             self._tell_index(records, gone)
             retire(gone)
-        if len(batch):
-            self._written(whole=False)
-            self.store.write(batch)
 
     def _forget_bases(self, state_id: int) -> None:
         """The store has nothing of a state anymore."""
@@ -159,9 +169,10 @@ class RecordHoldings(Holdings):
         if records is not None:
             records.store_is_empty()
 
-    def _are_stored(self, records: Records, written: list[Record]) -> None:
+    def _are_stored(self, records: Records, added: list[tuple[Record, Content]]) -> None:
+        records.are_written(added)
         if self._residents is not None:
-            self._residents.update((records.state_id, record.key) for record in written)
+            self._residents.update((records.state_id, record.key) for record, _ in added)
 
     def _tell_index(self, records: Records, gone: list[Record]) -> None:
         """What the store has of keys that have no records anymore is to be found again."""

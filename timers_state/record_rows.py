@@ -2,95 +2,121 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from timers_state.keys import (
     Domain,
     Family,
-    cell_prefix,
+    cell_name,
     encode_i64,
-    key_group,
-    owner_in_time,
-    owner_prefix,
-    tag_prefix,
+    escape_again,
+    owners_in_time,
+    state_prefix,
     time_row,
     timer_name,
-    window_prefix,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from timers_state.record import Content, Layout, Record
     from timers_state.store import Batch
 
 _EXPIRY_NAME = timer_name(b"", b"")
+_PLACE = itemgetter(0)
+_DOMAINS = {domain: bytes((domain,)) for domain in Domain}
 
 
 class RecordRows:
-    """Adds the rows of records of one state to a batch."""
+    """Adds the rows of records of one state to batches.
 
-    __slots__ = ("_empty", "_families", "_groups", "_state", "_values")
+    Beside the user's code, this is what each change costs that is in a checkpoint or does not fit
+    into memory: what records have in common is made once, and each key is encoded once.
+    """
+
+    __slots__ = ("_cells", "_empty", "_families", "_groups", "_state", "_tags", "_values")
 
     def __init__(self, state_id: int, groups: int, layout: Layout) -> None:
         self._state = state_id
         self._groups = groups
-        self._values = [(kind.KIND, tag) for kind, tag in layout.values]
+        self._cells = state_prefix(Family.CELLS, state_id)
+        self._tags = state_prefix(Family.TAGS, state_id)
+        self._values = [(tag, kind.KIND) for kind, tag in layout.values]
         self._families = [timer_name(family, b"") for family in layout.families]
         self._empty = layout.empty
 
-    def write(self, record: Record, content: Content, batch: Batch) -> bool:
-        """Adds what it takes for the store to have ``content``; False if that is nothing."""
-        base = record.base
-        if base == content:
-            return False
-        known = self._empty if base is None else base
-        group = key_group(record.key, self._groups)
-        if known[0] != content[0]:
-            self._write_values(record, group, known, content, batch)
-        before = zip(known[1], known[2], strict=True)
-        after = zip(content[1], content[2], strict=True)
-        timers = list(zip(self._families, before, after, strict=True))
-        self._write_timers(record, group, Domain.EVENT, timers, batch)
-        if known[3] != content[3]:
-            expiry = [(_EXPIRY_NAME, (known[3], b""), (content[3], b""))]
-            self._write_timers(record, group, Domain.EXPIRY, expiry, batch)
-        record.base = None if content == self._empty else content
-        return True
+    def in_order(self, records: list[Record]) -> list[tuple[bytes, Record]]:
+        """Records with their places in the store, in the order in which it takes them fastest."""
+        places = owners_in_time([record.key for record in records], self._groups)
+        return sorted(zip(places, records, strict=True), key=_PLACE)
 
-    def _write_values(
-        self, record: Record, group: int, known: Content, content: Content, batch: Batch
+    def add(
+        self, records: Iterable[tuple[bytes, Record]], batch: Batch, *, committed: bool
+    ) -> list[tuple[Record, Content]]:
+        """Adds what it takes for the store to have records as they are.
+
+        Args:
+            records: some that may differ from the store, ``in_order``.
+            batch: will be written; ``base`` of the records is for who does that.
+            committed: as they were when the round began.
+
+        Returns:
+            All of them, and what the store will have then.
+        """
+        added = []
+        empty, cells, kinds, put = self._empty, self._cells, self._values, batch.put
+        for place, record in records:
+            content = record.committed() if committed else record.content()
+            known = record.base or empty
+            values, times, payloads, expiry = content
+            if values is not known[0]:
+                for (tag, kind), before, after in zip(kinds, known[0], values, strict=True):
+                    if before == after:
+                        continue
+                    row = cells + place + cell_name(record.window, tag, kind)
+                    if after is None:
+                        batch.delete(row)
+                    else:
+                        put(row, after)
+            if times is not known[1] or payloads is not known[2]:
+                self._add_timers(place, record.window, known, content, batch)
+            if expiry != known[3]:
+                self._add_timer(
+                    place, record.window, Domain.EXPIRY, _EXPIRY_NAME, known[3], expiry, b"", batch
+                )
+            added.append((record, content))
+        return added
+
+    def _add_timers(
+        self, place: bytes, window: bytes, known: Content, content: Content, batch: Batch
     ) -> None:
-        owner = owner_prefix(Family.CELLS, self._state, group, record.key)
-        for (kind, tag), before, after in zip(self._values, known[0], content[0], strict=True):
-            if before != after:
-                row = cell_prefix(owner, record.window, tag, kind)
-                if after is None:
-                    batch.delete(row)
-                else:
-                    batch.put(row, after)
+        for name, before, after, was_with, payload in zip(
+            self._families, known[1], content[1], known[2], content[2], strict=True
+        ):
+            if before != after or was_with != payload:
+                self._add_timer(place, window, Domain.EVENT, name, before, after, payload, batch)
 
-    def _write_timers(
+    def _add_timer(
         self,
-        record: Record,
-        group: int,
+        place: bytes,
+        window: bytes,
         domain: Domain,
-        timers: list[tuple[bytes, tuple[int | None, bytes], tuple[int | None, bytes]]],
+        name: bytes,
+        before: int | None,
+        after: int | None,
+        payload: bytes,
         batch: Batch,
     ) -> None:
-        state = self._state
-        place = window_prefix(owner_in_time(group, record.key), record.window)
-        tags = tag_prefix(
-            owner_prefix(Family.TAGS, state, group, record.key), record.window, domain
-        )
-        for name, was, is_ in timers:
-            if was == is_:
-                continue
-            (before, _), (after, payload) = was, is_
-            if before is not None:
-                row = time_row(state, domain, before, place + name)
-                if after is None:
-                    batch.delete_timer(tags + name, row)
-                else:
-                    batch.move_timer(row)  # the same row may be put again
-            if after is not None:
-                row = time_row(state, domain, after, place + name)
-                batch.put_timer(tags + name, encode_i64(after), row, payload)
+        in_place = place + escape_again(window)
+        place_and_name = in_place + name
+        tag_row = self._tags + in_place + _DOMAINS[domain] + name
+        if before is not None:
+            row = time_row(self._state, domain, before, place_and_name)
+            if after is None:
+                batch.delete_timer(tag_row, row)
+                return
+            batch.move_timer(row)  # the same row may be put again
+        if after is not None:
+            row = time_row(self._state, domain, after, place_and_name)
+            batch.put_timer(tag_row, encode_i64(after), row, payload)

@@ -17,10 +17,9 @@ from timers_state.record_rows import RecordRows
 from timers_state.record_times import RecordExpiries, RecordTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from timers_state.record import Layout
-    from timers_state.store import Batch
+    from timers_state.record import Content, Layout
 
 _LEASE: Final = 1 << 16
 
@@ -49,6 +48,7 @@ class Records:
         heads: by key: its record, of any of its windows.
         is_complete: whether no key of this state is anywhere else.
         is_closed: whether no key may be added.
+        rows: what the store has of records, or is to have.
     """
 
     def __init__(self, lender: Lender, state_id: int, layout: Layout, *, is_new: bool) -> None:
@@ -63,7 +63,7 @@ class Records:
         self._no_values, self._no_times, self._no_payloads, _ = self.empty
         self._cost = RECORD_BYTES + SET_TIMER_BYTES * len(layout.families)
         self._lender = lender
-        self._rows = RecordRows(state_id, lender.groups, layout)
+        self.rows = RecordRows(state_id, lender.groups, layout)
         self._times = RecordTimes()
         self._expiries = RecordExpiries()
         self._changed: list[Record] = []
@@ -262,51 +262,50 @@ class Records:
             self._emptied.append(record)
         self._end_round()
 
-    def write(self, batch: Batch, *, committed: bool) -> list[Record]:
-        """Adds what differs from the store; says of which records.
+    def unwritten(self) -> list[Record]:
+        """Records that may differ from the store; each one that does is among them."""
+        return [record for record in self.all() if _may_differ(record)]
 
-        Args:
-            batch: will be written.
-            committed: as it was when the round began.
-        """
-        written = []
-        for record in sorted(self.all(), key=_key):
-            content = record.committed() if committed else record.content()
-            if self._rows.write(record, content, batch):
-                written.append(record)
-                if content == self.empty:
-                    self._emptied.append(record)
+    def are_written(self, added: Iterable[tuple[Record, Content]]) -> None:
+        """The store has what ``rows`` has added to a batch."""
+        empty = self.empty
+        for record, content in added:
+            if content == empty:
+                record.base = None
+                self._emptied.append(record)
+            else:
+                record.base = content
         if not self._changed:
             self._drop_empty()
-        return written
 
-    def evict(self, batch: Batch, need: int) -> list[Record]:
+    def evict(self, need: int) -> tuple[list[Record], list[Record]]:
         """Lets go of keys that the round has not changed, those not used lately first.
 
         Returns:
-            Their records; what differs of them from the store is in ``batch``.
+            Those of their records that may differ from the store, and are to be written; and all.
         """
         gone: list[Record] = []
         freed = 0
         for any_will_do in (False, True):
-            for key, head in list(self.heads.items()):
+            doomed = []
+            for key, head in self.heads.items():
                 if freed >= need:
                     break
-                chain = list(_chain(head))
-                if key == self._in_use or any(record.saved is not None for record in chain):
-                    continue
                 if head.recent and not any_will_do:
                     head.recent = False
                     continue
-                for record in chain:
-                    self._rows.write(record, record.content(), batch)
-                    freed += self._cost_of(record)
-                    gone.append(record)
+                chain = list(_chain(head))
+                if key == self._in_use or any(record.saved is not None for record in chain):
+                    continue
+                freed += sum(map(self._cost_of, chain))
+                gone += chain
+                doomed.append(key)
+            for key in doomed:
                 del self.heads[key]
         if gone:
             self.is_complete = False
         self.room += freed
-        return gone
+        return [record for record in gone if _may_differ(record)], gone
 
     def take(self, key: bytes) -> list[Record]:
         """Takes a key away: its records, which are not to be changed anymore."""
@@ -401,14 +400,23 @@ def retire(records: list[Record]) -> None:
         record.saved = None
 
 
+def _may_differ(record: Record) -> bool:
+    """Whether the store may have something else; False if it has the very same objects."""
+    base = record.base
+    return (
+        base is None
+        or record.values is not base[0]
+        or record.times is not base[1]
+        or record.payloads is not base[2]
+        or record.expiry != base[3]
+        or record.saved is not None
+    )
+
+
 def _chain(head: Record | None) -> Iterator[Record]:
     while head is not None:
         yield head
         head = head.more
-
-
-def _key(record: Record) -> bytes:
-    return record.key
 
 
 def _time(time: int | None) -> int:

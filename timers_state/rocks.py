@@ -66,12 +66,15 @@ class RocksMemory:
 
     ``cache_bytes`` bounds blocks, indexes and filters that were read; ``write_bytes`` what was
     written and is not on disk yet (RocksDB writes it out when it is exceeded).
+
+    One store writes out two thirds of ``write_bytes`` at a time. What a snapshot has written should
+    be one table: a store with more tables merges them more often, and all of that is uploaded.
     """
 
-    def __init__(self, cache_bytes: int = 64 * MEBIBYTE, write_bytes: int = 64 * MEBIBYTE) -> None:
+    def __init__(self, cache_bytes: int = 64 * MEBIBYTE, write_bytes: int = 96 * MEBIBYTE) -> None:
         self._cache = Cache(cache_bytes)
         self._writes = WriteBufferManager(write_bytes, False)
-        self._buffer_bytes = max(MEBIBYTE, min(16 * MEBIBYTE, write_bytes // 4))
+        self._buffer_bytes = max(MEBIBYTE, write_bytes * 2 // 3)
 
     def options(self) -> Options:
         """RocksDB options that draw on this memory."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from timers_state.ahead import TAKEN_BYTES, remove_taken
 from timers_state.erase import erase_key, erase_state
 from timers_state.keys import key_group
-from timers_state.record_holdings import RecordHoldings
+from timers_state.record_holdings import AT_ONCE, RecordHoldings
 from timers_state.round_scope import RoundScope
 from timers_state.scope import SCOPE_BYTES
 from timers_state.store import Batch
@@ -121,13 +121,15 @@ class WriteBack(RecordHoldings):
         rounds = self._rounds
         if rounds is None:
             return None
-        batch = Batch(self.store.sequence + 1)
         scopes = [s for s in self._scopes.values() if isinstance(s, RoundScope) and s.unwritten]
-        for scope in sorted(scopes, key=_place):
-            self._settle_scope(scope, batch)
-        if len(batch):
-            self._written(whole=False)
-            self.store.write(batch)
+        scopes.sort(key=_place)
+        for start in range(0, len(scopes), AT_ONCE):
+            batch = Batch(self.store.sequence + 1)
+            for scope in scopes[start : start + AT_ONCE]:
+                self._settle_scope(scope, batch)
+            if len(batch):
+                self._written(whole=False)
+                self.store.write(batch)
         if not kept_aside or not rounds.images:
             return None
         batch = Batch(self.store.sequence + 1)

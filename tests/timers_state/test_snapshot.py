@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timers_state import Domain, MemoryStore, Overlay, RocksStore, RoundStore, open_store, rocks
+from timers_state import (
+    Domain,
+    Layout,
+    MemoryStore,
+    Overlay,
+    RocksStore,
+    RoundStore,
+    open_store,
+    rocks,
+)
+from timers_state.cells import Value
 from timers_state.errors import NotAStore, RoundPrepared, StoreFailed
 from timers_state.store import Batch
 
@@ -156,6 +166,48 @@ def test_a_snapshot_overwrites_nothing_and_leaves_nothing_if_it_fails(overlay, t
         overlay.snapshot(tmp_path / "absent" / "copy")
     commit(overlay, {b"a": b"2"})
     assert held(overlay, [b"a"]) == {b"a": b"2"}
+
+
+@pytest.fixture
+def full_disk(overlay, monkeypatch):
+    """The store of ``overlay`` takes no batches within this."""
+
+    @contextmanager
+    def full():
+        def refuse(batch):
+            message = "the disk is full"
+            raise StoreFailed(message)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(overlay.store, "write", refuse)
+            yield
+
+    return full
+
+
+def test_records_that_a_snapshot_could_not_write_are_in_the_next(overlay, tmp_path, full_disk):
+    records = overlay.records(STATE, Layout(((Value, b"tag"),), ()))
+    for key in (b"a", b"b"):
+        records.begin(key)
+        records.takes(key)
+        records.put_value(records.add(key, b""), 0, b"1")
+    overlay.prepare()
+    overlay.commit()
+    with full_disk(), pytest.raises(StoreFailed, match="the disk is full"):
+        overlay.snapshot(tmp_path / "copy")
+    overlay.snapshot(tmp_path / "second")
+    with Overlay(RoundStore.take_up(tmp_path / "second"), 1 << 20, rounds=True) as copy:
+        assert held(copy, (b"a", b"b")) == {b"a": b"1", b"b": b"1"}
+
+
+def test_an_overlay_that_could_not_write_scopes_goes_on_without_them_never(
+    overlay, tmp_path, full_disk
+):
+    commit(overlay, {b"a": b"1"})
+    with full_disk(), pytest.raises(StoreFailed, match="the disk is full"):
+        overlay.snapshot(tmp_path / "copy")
+    with pytest.raises(StoreFailed, match="what was committed and not written is lost"):
+        overlay.scope(STATE, b"a")
 
 
 def test_only_a_store_can_be_taken_up(tmp_path):
