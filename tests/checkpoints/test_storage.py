@@ -77,6 +77,30 @@ def test_a_local_file_that_the_system_cannot_copy_is_read(tmp_path, monkeypatch,
     assert (tmp_path / "file").read_bytes() == b"content"
 
 
+def test_a_file_that_is_final_is_shared_on_one_disk(storage, tmp_path):
+    source = tmp_path / "source"
+    source.write_bytes(b"content")
+    for _ in range(2):
+        storage.write(f"{tmp_path}/below/file", LocalFile(source, lambda: None, is_final=True))
+    assert (tmp_path / "below" / "file").samefile(source)
+    source.unlink()
+    assert storage.list(f"{tmp_path}/below") == {"file": 7}
+    assert read(storage, f"{tmp_path}/below/file") == b"content"
+
+
+@pytest.mark.parametrize("error", [errno.EXDEV, errno.EPERM, errno.EMLINK])
+def test_a_final_file_that_cannot_be_shared_is_copied(storage, tmp_path, monkeypatch, error):
+    def refuse(*arguments):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "link", refuse)
+    source = tmp_path / "source"
+    source.write_bytes(b"content")
+    storage.write(f"{tmp_path}/file", LocalFile(source, lambda: None, is_final=True))
+    assert read(storage, f"{tmp_path}/file") == b"content"
+    assert not (tmp_path / "file").samefile(source)
+
+
 def test_a_copy_that_nobody_wants_any_more_leaves_nothing(place, tmp_path):
     storage, root = place
     (tmp_path / "source").write_bytes(b"1" * (2 * CHUNK))

@@ -99,7 +99,9 @@ class Bringer:
         if known is not None:
             return FileEntry(name, size, digest, known.path), False
         stored = self._to.file_name(number, digest)
-        self._to.storage.write(self._to.paths.file(stored), LocalFile(path, moved))
+        # The store never changes a file of a snapshot; a slot only removes them.
+        content = LocalFile(path, moved, is_final=True)
+        self._to.storage.write(self._to.paths.file(stored), content)
         return FileEntry(name, size, digest, stored), True
 
 

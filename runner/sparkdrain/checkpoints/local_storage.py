@@ -7,14 +7,15 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, LocalFile, file_chunks
 from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+T = TypeVar("T")
 # What file systems say that have no hard links.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 # What systems say that cannot copy from one of these file systems to the other by themselves.
@@ -51,7 +52,8 @@ class LocalStorage:
         """See ``Storage``."""
         part = _part(path)
         try:
-            _write(part, chunks)
+            if not (isinstance(chunks, LocalFile) and chunks.is_final and _shared(chunks, part)):
+                _write(part, chunks)
             os.replace(part, path)
             _sync_folder(path)
         except OSError as error:
@@ -98,18 +100,40 @@ def _part(path: str) -> str:
     return f"{path}.{secrets.token_hex(4)}.part"
 
 
-def _write(path: str, chunks: Iterable[bytes]) -> None:
+def _in_folder(path: str, make: Callable[[], T]) -> T:
+    """Makes a file, and the folder that it is in if there is none."""
     try:
-        file = open(path, "xb")  # noqa: SIM115 (closed below)
+        return make()
     except FileNotFoundError:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        file = open(path, "xb")  # noqa: SIM115
-    with file:
+        return make()
+
+
+def _write(path: str, chunks: Iterable[bytes]) -> None:
+    with _in_folder(path, lambda: open(path, "xb")) as file:
         if not (isinstance(chunks, LocalFile) and _copied(chunks, file.fileno())):
             for chunk in chunks:
                 file.write(chunk)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _shared(source: LocalFile, path: str) -> bool:
+    """Links a file instead of copying it; False if it is on another file system, or has no links.
+
+    It does not outlive the disk, but neither would a copy.
+    """
+    try:
+        _in_folder(path, lambda: os.link(source.path, path))
+    except OSError as error:
+        if error.errno in _NO_LINKS or error.errno == errno.EXDEV:
+            return False
+        raise
+    source.moved()
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+    source.moved()
+    return True
 
 
 def _copied(source: LocalFile, target: int) -> bool:

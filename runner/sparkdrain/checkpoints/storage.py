@@ -45,8 +45,8 @@ class Storage(Protocol):
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
         """Make a file, or replace it; it survives the end of this machine.
 
-        ``chunks`` may be a ``LocalFile``, which some storages copy without reading it. If they
-        raise, so does this, and the file is as it was or is to be thrown away.
+        ``chunks`` may be a ``LocalFile``, which some storages copy or link without reading it. If
+        they raise, so does this, and the file is as it was or is to be thrown away.
         """
 
     def publish(self, path: str, data: bytes) -> None:
@@ -69,10 +69,12 @@ class LocalFile:
     Attributes:
         path: of the file.
         moved: called all the time while it is read or copied; what it raises ends that.
+        is_final: whether nobody will ever change the file, so that a storage may share its content.
     """
 
     path: Path
     moved: Callable[[], None]
+    is_final: bool = False
 
     def __iter__(self) -> Iterator[bytes]:
         """Raises OSError if the file cannot be read."""
