@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.paths import Paths
@@ -64,7 +65,7 @@ def checkpoint(directory: Path, paths: Paths, megabytes: int) -> tuple[ShardStat
             overlay.prepare()
             overlay.commit()
         overlay.snapshot(directory / "snapshot")
-    uploader = Uploader(LocalStorage(), paths, 1, 0, 0)
+    uploader = Uploader(Destination(LocalStorage(), paths, 1, 0, 0))
     uploader.begin(1, directory / "snapshot")
     wait = threading.Event()
     while (uploaded := uploader.poll()) is None:
