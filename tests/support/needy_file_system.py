@@ -37,14 +37,14 @@ class NeedyFileSystem(LocalFileSystem):
         return tuple(path.rsplit("/", 1))
 
     def _place(self, path: str) -> Path:
-        return self._root / path.removeprefix(f"{SCHEME}://")
+        return self._root / path.removeprefix(f"{self.scheme()}://")
 
     def has_dirs(self):
         return False
 
     def _list(self, dir_or_prefix):
         for place in self._root.rglob("*"):
-            path = f"{SCHEME}://{place.relative_to(self._root)}"
+            path = f"{self.scheme()}://{place.relative_to(self._root)}"
             if place.is_file() and path.startswith(dir_or_prefix):
                 yield FileMetadata(path, place.stat().st_size)
 
