@@ -14,8 +14,8 @@ from apache_beam.transforms import environments
 from sparkdrain.graph.plan import EdgeKind, Plan
 from sparkdrain.graph.translate import translate
 from sparkdrain.shuffle.blocks import Block, Report, decode
-from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Layout, Outbox
+from sparkdrain.shuffle.sort_merging import SortMerger
 from sparkdrain.side_inputs.file import SideFile, write_side_file
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.slot import Slot
@@ -92,7 +92,7 @@ class InMemoryRun:
         for edge in self.plan.edges_out_of(level):
             if edge.kind is not EdgeKind.SIDE:
                 continue
-            merger = GroupMerger(self.options.memory_bytes, lambda: self.directory)
+            merger = SortMerger(self.options.memory_bytes, lambda: self.directory)
             for bucket in range(self.layout.side_buckets):
                 for record in map(decode, self.partitions[level][self.layout.side(bucket)]):
                     if isinstance(record, Block) and record.edge == edge.id:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sparkdrain.shuffle.keys import slots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _U32 = struct.Struct(">I")
 
@@ -49,6 +49,19 @@ def decode_groups(payload: bytes) -> tuple[bytes, Iterator[tuple[bytes, bytes]]]
     keys = (payload[a:b] for a, b in pairwise(ends[: count + 1]))
     chunks = (payload[a:b] for a, b in pairwise(ends[count:]))
     return section, zip(keys, chunks, strict=True)
+
+
+def cuts(chunks: Sequence[bytes], limit: int) -> list[tuple[int, int]]:
+    """Where to cut ``chunks``, so that each part has about ``limit`` bytes."""
+    ends = [0]
+    enough = limit
+    for number, size in enumerate(accumulate(map(len, chunks))):
+        if size >= enough:
+            ends.append(number + 1)
+            enough = size + limit
+    if ends[-1] != len(chunks):
+        ends.append(len(chunks))
+    return list(pairwise(ends))
 
 
 def part_of_slot(payload: bytes, slot: int, slots: int) -> bytes:

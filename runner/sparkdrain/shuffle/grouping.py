@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
-from sparkdrain.shuffle.grouped_blocks import encode_groups
+from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
 from sparkdrain.shuffle.outbox import Outbox, Partition
 
 if TYPE_CHECKING:
@@ -138,24 +137,12 @@ class GroupWriter:
             part[0].append(key)
             part[1].append(chunk)
         for partition, (keys, chunks) in parts.items():
-            for start, end in self._cuts(chunks):
+            for start, end in cuts(chunks, self._block_bytes):
                 self._outbox.put(
                     self._edge,
                     partition,
                     encode_groups(section, keys[start:end], chunks[start:end]),
                 )
-
-    def _cuts(self, chunks: list[bytes]) -> list[tuple[int, int]]:
-        """Where to cut so that blocks are near their size."""
-        cuts = [0]
-        limit = self._block_bytes
-        for number, size in enumerate(accumulate(map(len, chunks))):
-            if size >= limit:
-                cuts.append(number + 1)
-                limit = size + self._block_bytes
-        if cuts[-1] != len(chunks):
-            cuts.append(len(chunks))
-        return list(pairwise(cuts))
 
     def _chunk(self, values: list[Any]) -> bytes:
         if self.all_encoded:

@@ -1,117 +1,21 @@
-"""The consumer side of grouping: an external merge with bounded memory.
+"""The consumer side of grouping: chunks are put together by key, in bounded memory.
 
-Chunks are collected in a table; when it passes its budget it is written out, sorted, as a run.
-At the end the runs and the table are merged. A key's values are never all in memory unless
-they are few: large groups are streams over chunks, some of them on disk, that can be iterated
-again and again.
+They are collected in a table. What passes its budget is dealt out on disk by the hash of section
+and key, unsorted, and each part is put together alone. A part that is larger than memory, as it is
+if a key is, goes through sorted runs.
 """
 
 from __future__ import annotations
 
-import heapq
-import os
-import struct
-import tempfile
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.shuffle.grouped_blocks import decode_groups
+from sparkdrain.shuffle.group_parts import PARTS, GroupParts
+from sparkdrain.shuffle.group_table import GroupTable
+from sparkdrain.shuffle.sort_merging import SortMerger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-_ENTRY = struct.Struct(">IIQ")
-_SIZE = struct.Struct(">I")
-# What Python needs for a key and its first chunk beside their bytes.
-_ENTRY_OVERHEAD = 200
-_CHUNK_OVERHEAD = 60
-_INLINE_ENTRY = 1 << 20
-
-Key = tuple[bytes, bytes]
-"""Section and encoded key."""
-
-
-class Extent:
-    """A chunk on disk."""
-
-    __slots__ = ("_file", "_offset", "_size")
-
-    def __init__(self, file: Run, offset: int, size: int) -> None:
-        self._file = file
-        self._offset = offset
-        self._size = size
-
-    def load(self, size: int | None = None) -> bytes:
-        """Read it, or its first ``size`` bytes."""
-        return self._file.read(self._offset, self._size if size is None else size)
-
-
-class Run:
-    """A sorted run on disk: ``[key size][chunk count][chunk bytes][section+key][chunks]``."""
-
-    def __init__(self, directory: Path) -> None:
-        handle, name = tempfile.mkstemp(prefix="run-", dir=directory)
-        self._fd = handle
-        # Unlinked at once: nothing is left behind, however this process ends.
-        os.unlink(name)
-        self._end = 0
-
-    def write(self, entries: Iterable[tuple[Key, list[bytes]]]) -> None:
-        """Append ``entries``, which come in key order."""
-        with os.fdopen(os.dup(self._fd), "wb", buffering=1 << 20) as file:
-            for (section, key), chunks in entries:
-                total = sum(map(len, chunks)) + 4 * len(chunks)
-                file.write(_ENTRY.pack(len(section), len(key), total))
-                file.write(section)
-                file.write(key)
-                for chunk in chunks:
-                    file.write(_SIZE.pack(len(chunk)))
-                    file.write(chunk)
-                self._end += _ENTRY.size + len(section) + len(key) + total
-
-    def read(self, offset: int, size: int) -> bytes:
-        """The bytes at ``offset``."""
-        data = os.pread(self._fd, size, offset)
-        if len(data) != size:
-            msg = f"a spilled run ended {size - len(data)} bytes early"
-            raise OSError(msg)
-        return data
-
-    def entries(self) -> Iterator[tuple[Key, list[bytes | Extent]]]:
-        """All entries in key order; chunks of large ones stay on disk."""
-        with os.fdopen(os.dup(self._fd), "rb", buffering=1 << 20) as file:
-            file.seek(0)
-            position = 0
-            while position < self._end:
-                section_size, key_size, total = _ENTRY.unpack(file.read(_ENTRY.size))
-                key = file.read(section_size), file.read(key_size)
-                position += _ENTRY.size + section_size + key_size
-                if total <= _INLINE_ENTRY:
-                    yield key, list(_inline_chunks(file.read(total)))
-                    file.seek(position + total)
-                else:
-                    yield key, list(self._extents(position, total))
-                    file.seek(position + total)
-                position += total
-
-    def _extents(self, position: int, total: int) -> Iterator[bytes | Extent]:
-        end = position + total
-        while position < end:
-            (size,) = _SIZE.unpack(self.read(position, 4))
-            yield Extent(self, position + 4, size)
-            position += 4 + size
-
-    def close(self) -> None:
-        """Give the disk space back."""
-        os.close(self._fd)
-
-
-def _inline_chunks(data: bytes) -> Iterator[bytes | Extent]:
-    position = 0
-    while position < len(data):
-        (size,) = _SIZE.unpack_from(data, position)
-        yield data[position + 4 : position + 4 + size]
-        position += 4 + size
 
 
 class GroupMerger:
@@ -119,92 +23,62 @@ class GroupMerger:
 
     Args:
         budget_bytes: estimate of Python's memory at which the table is spilled.
-        directory: where runs go; asked for at the first spill.
+        directory: where spilled data goes; asked for at the first spill.
+
+    Attributes:
+        spilled_bytes: the estimate of what went to disk.
     """
 
     def __init__(self, budget_bytes: int, directory: Callable[[], Path]) -> None:
         self._budget = budget_bytes
         self._directory = directory
-        self._tables: dict[bytes, dict[bytes, Any]] = {}
-        self._size = 0
-        self._runs: list[Run] = []
+        self._table = GroupTable()
+        self._parts: GroupParts | None = None
+        # Large groups are read from these until the end.
+        self._mergers: list[SortMerger] = []
         self.spilled_bytes = 0
 
     def add(self, payload: bytes) -> None:
         """Take in the payload of a block."""
-        section, groups = decode_groups(payload)
-        table = self._tables.setdefault(section, {})
-        size = len(payload)
-        for key, chunk in groups:
-            known = table.get(key)
-            if known is None:
-                table[key] = chunk
-                size += _ENTRY_OVERHEAD
-            elif type(known) is list:
-                known.append(chunk)
-                size += _CHUNK_OVERHEAD
-            else:
-                table[key] = [known, chunk]
-                size += _CHUNK_OVERHEAD
-        self._size += size
-        if self._size > self._budget:
-            self._spill()
+        if self._parts is not None:
+            self._parts.add(payload)
+            if self._parts.size > self._budget:
+                self._write(self._parts)
+            return
+        self._table.add(payload)
+        if self._table.size > self._budget:
+            # All that follows is dealt out at once: it will be put together part by part.
+            self._parts = GroupParts(self._directory())
+            self._parts.add_table(self._table)
+            self._table = GroupTable()
+            self._write(self._parts)
 
-    def _spill(self) -> None:
-        run = Run(self._directory())
-        run.write(self._in_order())
-        self._runs.append(run)
-        self.spilled_bytes += self._size
-        self._tables = {}
-        self._size = 0
-
-    def _in_order(self) -> Iterator[tuple[Key, list[Any]]]:
-        for section in sorted(self._tables):
-            table = self._tables[section]
-            for key in sorted(table):
-                chunks = table[key]
-                yield (section, key), chunks if type(chunks) is list else [chunks]
+    def _write(self, parts: GroupParts) -> None:
+        self.spilled_bytes += parts.size
+        parts.write()
 
     def groups(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
-        """Section, key and chunks of every group; by section, in any order of keys within."""
-        if not self._runs:
-            while self._tables:
-                section, table = self._tables.popitem()
-                for key, chunks in table.items():
-                    yield section, key, chunks if type(chunks) is list else [chunks]
+        """Section, key and chunks of every group, each once, in any order.
+
+        A chunk that is not ``bytes`` is an ``Extent``, which can be loaded until this is closed.
+        """
+        if self._parts is None:
+            yield from self._table.groups()
             return
-        yield from self._merged()
-
-    def sorted_groups(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
-        """The same, sorted by section and key."""
-        if self._runs:
-            yield from self._merged()
-        else:
-            for (section, key), chunks in self._in_order():
-                yield section, key, chunks
-
-    def _merged(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
-        # The last table becomes a run like the others, so that its memory is free for the merge.
-        self._spill()
-        merged = heapq.merge(*(run.entries() for run in self._runs), key=_first)
-        current: Key | None = None
-        chunks: list[Any] = []
-        for key, more in merged:
-            if key == current:
-                chunks.extend(more)
-                continue
-            if current is not None:
-                yield *current, chunks
-            current, chunks = key, list(more)
-        if current is not None:
-            yield *current, chunks
+        # The rest too, so that its memory is free.
+        self._write(self._parts)
+        for part in range(PARTS):
+            merger = SortMerger(self._budget, self._directory)
+            self._mergers.append(merger)
+            for payload in self._parts.read(part):
+                merger.add(payload)
+            yield from merger.groups()
 
     def close(self) -> None:
         """Give disk space back; groups handed out before can no longer be read."""
-        for run in self._runs:
-            run.close()
-        self._runs = []
-
-
-def _first(entry: tuple[Key, list[Any]]) -> Key:
-    return entry[0]
+        if self._parts is not None:
+            self._parts.close()
+            self._parts = None
+        for merger in self._mergers:
+            merger.close()
+        self._mergers = []

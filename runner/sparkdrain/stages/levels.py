@@ -18,8 +18,8 @@ from sparkdrain.errors import Cancelled
 from sparkdrain.graph.plan import EdgeKind, Plan
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, reports_in
 from sparkdrain.shuffle.complete import Completeness, agree
-from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Layout
+from sparkdrain.shuffle.sort_merging import SortMerger
 from sparkdrain.side_inputs.file import write_side_file
 from sparkdrain.stages.balanced_run import BalancedRun
 from sparkdrain.stages.cluster import is_local
@@ -190,7 +190,7 @@ class LevelRunner:
             for partition in report.side_bytes:
                 writers.setdefault(partition, set()).add((level, report.slot))
         mergers = {
-            edge.id: GroupMerger(self._options.memory_bytes, _driver_scratch) for edge in edges
+            edge.id: SortMerger(self._options.memory_bytes, _driver_scratch) for edge in edges
         }
         for partition, producers in sorted(writers.items()):
             complete = Completeness(frozenset(producers))
@@ -207,7 +207,7 @@ class LevelRunner:
         level: int,
         partition: int,
         complete: Completeness,
-        mergers: dict[Any, GroupMerger],
+        mergers: dict[Any, SortMerger],
     ) -> None:
         sent = self._exchanges[level]
         for record in chain.from_iterable(exchange.read([partition]) for exchange in sent):
@@ -237,7 +237,7 @@ class LevelRunner:
             self._plan_file.drop()
 
 
-def _write_sorted(merger: GroupMerger, file: IO[bytes]) -> None:
+def _write_sorted(merger: SortMerger, file: IO[bytes]) -> None:
     write_side_file(file, merger.sorted_groups())
 
 

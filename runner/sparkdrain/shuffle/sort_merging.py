@@ -1,0 +1,174 @@
+"""Grouping by sorted runs, for what is wanted in order or has keys larger than memory.
+
+When the table passes its budget it is written out, sorted, as a run. At the end the runs and the
+table are merged. A key's values are never all in memory unless they are few: large groups are
+streams over chunks, some of them on disk, that can be iterated again and again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import struct
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from sparkdrain.shuffle.group_table import GroupTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from sparkdrain.shuffle.group_table import Key
+
+_ENTRY = struct.Struct(">IIQ")
+_SIZE = struct.Struct(">I")
+_INLINE_ENTRY = 1 << 20
+
+
+class Extent:
+    """A chunk on disk."""
+
+    __slots__ = ("_file", "_offset", "_size")
+
+    def __init__(self, file: Run, offset: int, size: int) -> None:
+        self._file = file
+        self._offset = offset
+        self._size = size
+
+    def load(self, size: int | None = None) -> bytes:
+        """Read it, or its first ``size`` bytes."""
+        return self._file.read(self._offset, self._size if size is None else size)
+
+
+class Run:
+    """A sorted run on disk: ``[key size][chunk count][chunk bytes][section+key][chunks]``."""
+
+    def __init__(self, directory: Path) -> None:
+        handle, name = tempfile.mkstemp(prefix="run-", dir=directory)
+        self._fd = handle
+        # Unlinked at once: nothing is left behind, however this process ends.
+        os.unlink(name)
+        self._end = 0
+
+    def write(self, entries: Iterable[tuple[Key, list[bytes]]]) -> None:
+        """Append ``entries``, which come in key order."""
+        with os.fdopen(os.dup(self._fd), "wb", buffering=1 << 20) as file:
+            for (section, key), chunks in entries:
+                total = sum(map(len, chunks)) + 4 * len(chunks)
+                file.write(_ENTRY.pack(len(section), len(key), total))
+                file.write(section)
+                file.write(key)
+                for chunk in chunks:
+                    file.write(_SIZE.pack(len(chunk)))
+                    file.write(chunk)
+                self._end += _ENTRY.size + len(section) + len(key) + total
+
+    def read(self, offset: int, size: int) -> bytes:
+        """The bytes at ``offset``."""
+        data = os.pread(self._fd, size, offset)
+        if len(data) != size:
+            msg = f"a spilled run ended {size - len(data)} bytes early"
+            raise OSError(msg)
+        return data
+
+    def entries(self) -> Iterator[tuple[Key, list[bytes | Extent]]]:
+        """All entries in key order; chunks of large ones stay on disk."""
+        with os.fdopen(os.dup(self._fd), "rb", buffering=1 << 20) as file:
+            file.seek(0)
+            position = 0
+            while position < self._end:
+                section_size, key_size, total = _ENTRY.unpack(file.read(_ENTRY.size))
+                key = file.read(section_size), file.read(key_size)
+                position += _ENTRY.size + section_size + key_size
+                if total <= _INLINE_ENTRY:
+                    yield key, list(_inline_chunks(file.read(total)))
+                    file.seek(position + total)
+                else:
+                    yield key, list(self._extents(position, total))
+                    file.seek(position + total)
+                position += total
+
+    def _extents(self, position: int, total: int) -> Iterator[bytes | Extent]:
+        end = position + total
+        while position < end:
+            (size,) = _SIZE.unpack(self.read(position, 4))
+            yield Extent(self, position + 4, size)
+            position += 4 + size
+
+    def close(self) -> None:
+        """Give the disk space back."""
+        os.close(self._fd)
+
+
+def _inline_chunks(data: bytes) -> Iterator[bytes | Extent]:
+    position = 0
+    while position < len(data):
+        (size,) = _SIZE.unpack_from(data, position)
+        yield data[position + 4 : position + 4 + size]
+        position += 4 + size
+
+
+class SortMerger:
+    """Collects grouped blocks, then hands out groups; memory stays near the budget.
+
+    Args:
+        budget_bytes: estimate of Python's memory at which the table is spilled.
+        directory: where runs go; asked for at the first spill.
+    """
+
+    def __init__(self, budget_bytes: int, directory: Callable[[], Path]) -> None:
+        self._budget = budget_bytes
+        self._directory = directory
+        self._table = GroupTable()
+        self._runs: list[Run] = []
+
+    def add(self, payload: bytes) -> None:
+        """Take in the payload of a block."""
+        self._table.add(payload)
+        if self._table.size > self._budget:
+            self._spill()
+
+    def _spill(self) -> None:
+        run = Run(self._directory())
+        run.write(self._table.in_order())
+        self._runs.append(run)
+        self._table = GroupTable()
+
+    def groups(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
+        """Section, key and chunks of every group, in any order."""
+        return self._merged() if self._runs else self._table.groups()
+
+    def sorted_groups(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
+        """The same, sorted by section and key."""
+        if self._runs:
+            yield from self._merged()
+        else:
+            for key, chunks in self._table.in_order():
+                yield *key, chunks
+
+    def _merged(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
+        # The last table becomes a run like the others, so that its memory is free for the merge.
+        self._spill()
+        merged = heapq.merge(*(run.entries() for run in self._runs), key=_first)
+        current: Key | None = None
+        chunks: list[Any] = []
+        for key, more in merged:
+            if key == current:
+                chunks.extend(more)
+                continue
+            if current is not None:
+                yield *current, chunks
+            current, chunks = key, list(more)
+        if current is not None:
+            yield *current, chunks
+
+    def close(self) -> None:
+        """Give disk space back; groups handed out before can no longer be read."""
+        for run in self._runs:
+            run.close()
+        self._runs = []
+
+
+def _first(entry: tuple[Key, list[Any]]) -> Key:
+    return entry[0]

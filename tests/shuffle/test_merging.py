@@ -1,0 +1,95 @@
+"""Grouping in bounded memory: whatever the budget, each group comes out once and whole."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparkdrain.shuffle import group_parts
+from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
+from sparkdrain.shuffle.merging import GroupMerger
+from sparkdrain.shuffle.sort_merging import SortMerger
+
+SECTIONS = st.sampled_from([b"", b"w1", b"w2"])
+KEYS = st.binary(max_size=2)
+GROUPS = st.lists(st.tuples(KEYS, st.binary(max_size=20)), max_size=12)
+BLOCKS = st.lists(st.tuples(SECTIONS, GROUPS), max_size=20)
+BUDGETS = st.sampled_from([0, 300, 1000, 5000, 1 << 20])
+
+
+def payload(section, groups):
+    return encode_groups(section, [key for key, _ in groups], [chunk for _, chunk in groups])
+
+
+def loaded(chunks):
+    return Counter(chunk if isinstance(chunk, bytes) else chunk.load() for chunk in chunks)
+
+
+def expected(blocks):
+    groups = defaultdict(Counter)
+    for section, pairs in blocks:
+        for key, chunk in pairs:
+            groups[section, key][chunk] += 1
+    return dict(groups)
+
+
+@settings(deadline=None)
+@given(BLOCKS, BUDGETS)
+def test_each_group_comes_out_once_and_whole(tmp_path_factory, blocks, budget):
+    directory = tmp_path_factory.mktemp("g")
+    merger = GroupMerger(budget, lambda: directory)
+    for section, groups in blocks:
+        merger.add(payload(section, groups))
+    found = [((section, key), loaded(chunks)) for section, key, chunks in merger.groups()]
+    assert len(found) == len(dict(found))
+    assert dict(found) == expected(blocks)
+    merger.close()
+    assert list(directory.iterdir()) == []
+
+
+@settings(deadline=None)
+@given(BLOCKS, BUDGETS)
+def test_groups_come_out_in_order_where_that_is_wanted(tmp_path_factory, blocks, budget):
+    directory = tmp_path_factory.mktemp("g")
+    merger = SortMerger(budget, lambda: directory)
+    for section, groups in blocks:
+        merger.add(payload(section, groups))
+    found = [((section, key), loaded(chunks)) for section, key, chunks in merger.sorted_groups()]
+    assert [group for group, _ in found] == sorted(expected(blocks))
+    assert dict(found) == expected(blocks)
+    merger.close()
+
+
+def test_a_key_larger_than_memory_and_than_a_piece_is_read_from_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(group_parts, "_PIECE_BYTES", 1000)
+    merger = GroupMerger(4 << 20, lambda: tmp_path)
+    chunks = [bytes([number]) * 100_000 for number in range(200)]
+    for number, chunk in enumerate(chunks):
+        merger.add(payload(b"", [(b"hot", chunk), (b"k%d" % number, b"cold")]))
+    assert merger.spilled_bytes > 15 << 20
+    groups = {key: chunks for _, key, chunks in merger.groups()}
+    assert len(groups) == 201
+    # The last run may be small.
+    assert sum(isinstance(chunk, bytes) for chunk in groups[b"hot"]) < 10
+    assert loaded(groups[b"hot"]) == Counter(chunks)
+    merger.close()
+
+
+def test_a_spilled_file_that_was_cut_off_is_an_error(tmp_path):
+    merger = GroupMerger(0, lambda: tmp_path)
+    merger.add(payload(b"", [(b"k", b"value")]))
+    merger._parts._file.truncate(3)
+    with pytest.raises(OSError, match="ended 1 bytes early"):
+        list(merger.groups())
+    merger.close()
+
+
+@given(st.lists(st.binary(max_size=9)), st.integers(1, 20))
+def test_cuts_are_one_behind_the_other_and_near_the_limit(chunks, limit):
+    parts = [chunks[first:last] for first, last in cuts(chunks, limit)]
+    assert [chunk for part in parts for chunk in part] == chunks
+    assert all(part for part in parts)
+    assert all(sum(map(len, part[:-1])) < limit for part in parts)
