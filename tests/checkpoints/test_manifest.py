@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 
 import pytest
 from hypothesis import given
@@ -70,6 +71,17 @@ def test_what_is_no_manifest_says_so(data):
 def test_a_newer_manifest_is_refused_whatever_it_holds():
     with pytest.raises(CheckpointTooNew, match=r"the/path has format 2; .* up to 1.*release"):
         decode(b"sparkdrain checkpoint, format 2\n\xff\x00", "the/path")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [b'{"shards": []}', b'{"driver": "", "shards": [], "of another release": 1}', b"[]", b"7"],
+)
+def test_a_manifest_with_other_fields_is_refused_by_name(fields):
+    title = encode(ONE).partition(b"\n")[0]
+    data = b"\n".join((title, hashlib.sha256(fields).hexdigest().encode(), fields, b""))
+    with pytest.raises(CheckpointDamaged, match="the/path is whole, but this release cannot read"):
+        decode(data, "the/path")
 
 
 def test_what_a_manifest_cannot_hold_is_not_written():

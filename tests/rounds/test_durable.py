@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from sparkdrain.checkpoints.manifest import Manifest
+from sparkdrain.checkpoints.publish import publish
 from sparkdrain.checkpoints.storage import FileMissing
+from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused, Fenced
+from sparkdrain.rounds.driver.checkpointing import Phase
+from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.stages.failure import Failure
 from sparkdrain.stages.spark_error import of_failure
@@ -42,3 +49,41 @@ def test_the_driver_knows_what_a_slot_could_not_restore(kind):
     message = f"sparkdrain.errors.{kind.__name__}: what is wrong"
     told = of_failure(Failure(kind.__name__, message, "", False, 1, 2, "host"))
     assert (type(told), str(told)) == (kind, "what is wrong")
+
+
+# --- what a driver wrote ------------------------------------------------------------------------
+
+
+def of_driver(state):
+    return Manifest("job", "run", 1, 4, 20, 0, {}, 2, (), state)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("drain", [None, DrainNotification.create("run", 0)])
+def test_what_a_driver_wrote_is_read(phase, drain):
+    state = DriverState(3, phase, drain)
+    assert DriverState.of(of_driver(state.encode())) == state
+
+
+WRITTEN = json.loads(DriverState(3, Phase.GOING_ON, None).encode())
+OTHERS = {
+    "that it is over, in another way": {"play": 3, "drain": None, "over": True},
+    "a phase that is not known": {**WRITTEN, "phase": "of another release"},
+    "no place of the play": {**WRITTEN, "play": None},
+    "a request of another kind": {**WRITTEN, "drain": 7},
+    "a request that says something else": {**WRITTEN, "drain": "{}"},
+    "no fields at all": 7,
+}
+
+
+@pytest.mark.parametrize("fields", OTHERS.values(), ids=OTHERS)
+def test_what_a_driver_of_another_release_wrote_is_refused_by_the_name_of_the_manifest(
+    fields, tmp_path
+):
+    other = job(tmp_path)
+    other.take(resume=True)
+    publish(other._lease, of_driver(json.dumps(fields).encode()))
+    for begin in (job(tmp_path).check, job(tmp_path).take):
+        for resume in (True, False):
+            with pytest.raises(CheckpointRefused, match=r"Manifest 000001-000000004 of job 'job'"):
+                begin(resume=resume)

@@ -111,7 +111,7 @@ def decode(data: bytes, path: str) -> Manifest:
         path: where it was read, for messages.
 
     Raises:
-        CheckpointDamaged: this is not, or not all, of what was written.
+        CheckpointDamaged: this is not, or not all, of what was written; or it has other fields.
         CheckpointTooNew: a newer release wrote it.
     """
     title, _, rest = data.partition(b"\n")
@@ -132,7 +132,14 @@ def decode(data: bytes, path: str) -> Manifest:
             "Restore the file from a copy, or resume from an older checkpoint by its number."
         )
         raise CheckpointDamaged(message)
-    return _manifest(json.loads(body))
+    try:
+        return _manifest(json.loads(body))
+    except (ValueError, KeyError, TypeError) as error:
+        message = (
+            f"{path} is whole, but this release cannot read it ({error!r}): it was written by one "
+            f"that kept other things in format {FORMAT}. Resume the job with that release."
+        )
+        raise CheckpointDamaged(message) from error
 
 
 def _manifest(found: dict[str, Any]) -> Manifest:

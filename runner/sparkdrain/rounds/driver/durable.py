@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointDamaged, CheckpointRefused
 from sparkdrain.rounds.driver.checkpointing import Phase
+from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.inheritances import inheritances
 from sparkdrain.rounds.record import record_of
 
@@ -84,7 +84,8 @@ class DurableJob:
 
         Raises:
             CheckpointRefused: there is a checkpoint that nobody wants to resume from, or it is of
-                a job that cannot go on here; says what differs.
+                a job that cannot go on here, or of a release that kept other things; says what
+                differs.
             CheckpointFailed: the storage refuses.
         """
         found = newest(self.storage, self.paths)
@@ -116,6 +117,9 @@ class DurableJob:
         """Take the job from whichever driver had it; what to go on from, if there is anything.
 
         A run that came to its end is gone on from only if ``resume``: then nothing is left to do.
+
+        Raises:
+            CheckpointRefused: see ``check``.
         """
         self.settle()
         token = secrets.token_hex(8)
@@ -155,8 +159,7 @@ class DurableJob:
             ShardState(level, slot, cut.files[level, slot].files, record_of(report))
             for (level, slot), report in sorted(cut.reports.items())
         )
-        drain = None if cut.drain is None else cut.drain.decode()
-        driver = {"play": cut.play, "phase": cut.phase.value, "drain": drain}
+        drain = None if cut.drain is None else DrainNotification.decode(cut.drain)
         manifest = Manifest(
             self.paths.job_name,
             self.run_id,
@@ -167,7 +170,7 @@ class DurableJob:
             dict(self.identity),
             self.slots,
             shards,
-            json.dumps(driver).encode(),
+            DriverState(cut.play, cut.phase, drain).encode(),
         )
         self._publisher.begin(manifest)
         if not self.in_background:
@@ -202,20 +205,14 @@ def go_on(manifest: Manifest, schedule: Schedule, play: Play) -> None:
     """
     inherited = inheritances(manifest.shards, manifest.slots, schedule.slots)
     schedule.restore(manifest.round, inherited)
-    play.go_to(int(json.loads(manifest.driver)["play"]))
+    play.go_to(DriverState.of(manifest).play)
 
 
 def drain_of(manifest: Manifest) -> DrainNotification | None:
     """The request to drain the job, if it was drained already."""
-    record = json.loads(manifest.driver)["drain"]
-    return None if record is None else DrainNotification.decode(record.encode())
+    return DriverState.of(manifest).drain
 
 
 def is_over(manifest: Manifest) -> bool:
     """Whether the job had nothing left to do, and everybody knew."""
-    return phase_of(manifest) is Phase.OVER
-
-
-def phase_of(manifest: Manifest) -> Phase:
-    """How far the job was."""
-    return Phase(json.loads(manifest.driver)["phase"])
+    return DriverState.of(manifest).phase is Phase.OVER

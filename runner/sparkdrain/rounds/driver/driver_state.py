@@ -1,0 +1,64 @@
+"""What a driver knows that no slot reports, as a manifest keeps it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkdrain.drain.notification import DrainNotification, UnreadableNotification
+from sparkdrain.errors import CheckpointRefused
+from sparkdrain.rounds.driver.checkpointing import Phase
+
+if TYPE_CHECKING:
+    from sparkdrain.checkpoints.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class DriverState:
+    """What a driver goes on with.
+
+    Attributes:
+        play: see ``loop.Play.place``.
+        phase: how far the job is.
+        drain: the request to drain it, if its sources were cut.
+    """
+
+    play: int
+    phase: Phase
+    drain: DrainNotification | None
+
+    def encode(self) -> bytes:
+        """As JSON, which people can read in a manifest."""
+        drain = None if self.drain is None else self.drain.encode().decode()
+        fields = {"play": self.play, "phase": self.phase.value, "drain": drain}
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> DriverState:
+        """What the driver knew that made a checkpoint.
+
+        Raises:
+            CheckpointRefused: it was of a release that wrote this down in another way.
+        """
+        try:
+            fields = json.loads(manifest.driver)
+            drain = fields["drain"]
+            return cls(
+                int(fields["play"]),
+                Phase(fields["phase"]),
+                None if drain is None else DrainNotification.decode(drain.encode()),
+            )
+        except KeyError as error:
+            raise _unreadable(manifest, f"{error} is missing") from error
+        except (ValueError, TypeError, AttributeError, UnreadableNotification) as error:
+            raise _unreadable(manifest, str(error)) from error
+
+
+def _unreadable(manifest: Manifest, what: str) -> CheckpointRefused:
+    message = (
+        f"Manifest {manifest.stamp} of job {manifest.job_name!r} is whole, but this release cannot "
+        f"read what the driver wrote there ({what}): another release wrote it. Resume the job with "
+        "that one, or begin anew with another --job_name or --checkpoint_dir."
+    )
+    return CheckpointRefused(message)
