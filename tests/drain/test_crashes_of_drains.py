@@ -12,7 +12,9 @@ from collections import Counter
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.window import FixedWindows
+from apache_beam.transforms.window import FixedWindows, GlobalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.catalogue import find
@@ -22,7 +24,8 @@ from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import CheckpointRefused
 from sparkdrain.rounds.driver.checkpointing import Phase
-from sparkdrain.rounds.driver.durable import DurableJob, drain_of, phase_of
+from sparkdrain.rounds.driver.driver_state import DriverState
+from sparkdrain.rounds.driver.durable import DurableJob, drain_of
 from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce
 from tests.support.endless import numbers
@@ -240,7 +243,7 @@ def test_what_checkpoints_of_a_drain_hold(tmp_path):
         number for number, cut in enumerate(job.published) if cut.drain is not None
     )
     storage = storage_at(job.folder)
-    kept = {phase_of(found.manifest): found for found in find(storage, job.folder)}
+    kept = {DriverState.of(found.manifest).phase: found for found in find(storage, job.folder)}
     over = kept[Phase.OVER].manifest
     assert drain_of(over) == DrainNotification.decode(job.published[-1].drain)
     assert over.entries().keys() == kept[Phase.PUBLISHING].manifest.entries().keys()
@@ -262,3 +265,42 @@ def test_sources_are_cut_durably_before_anybody_hears_of_the_drain(tmp_path):
     job.reach = look
     job.live()
     assert "the cut is durable" in heard[0]
+
+
+# --- who is told ----------------------------------------------------------------------------------
+
+HEARD: list = []
+
+
+class Hears(beam.DoFn):
+    """Is told that it is drained, and makes an element then."""
+
+    def process(self, element):
+        yield element
+
+    def on_drain(self):
+        HEARD.append(caused_by_drain())
+        yield WindowedValue(("told", 1), Timestamp(10**6), (GlobalWindow(),))
+
+
+def plan_with_a_hook():
+    """Nothing of it is inside between rounds that would come to the hook later."""
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    told = pipeline | Named(numbers("a", "b")) | beam.Reshuffle() | beam.ParDo(Hears())
+    sums = told | beam.WindowInto(FixedWindows(10**6)) | beam.CombinePerKey(sum)
+    _ = sums | beam.Map(count)
+    return plan_of(pipeline)
+
+
+def test_hooks_are_called_in_every_slot_also_where_nothing_came_since_the_job_was_resumed(tmp_path):
+    HEARD.clear()
+    job = Job(tmp_path)
+    job.plan = plan_with_a_hook()
+    Fate.decide("after the cut is durable")
+    with pytest.raises(Crash):
+        job.live()
+    assert HEARD == []
+    made, is_drained = job.live()
+    assert is_drained
+    assert HEARD == [True, True]
+    assert [json.loads(row)[:2] for row in made if json.loads(row)[0] == "told"] == [["told", 2]]

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from apache_beam.internal import pickler
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms.core import DoFnInfo
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
+
+from sparkdrain.graph import urns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from sparkdrain.graph.plan import Stage
+
+_WITH_DOFNS: Final = (urns.PAR_DO, urns.PROCESS_RESTRICTIONS)
 
 
 class DrainHook:
@@ -33,6 +42,33 @@ class DrainHook:
 
 def drain_hook(dofn: Any) -> DrainHook | None:
     """The hook of a DoFn, if it wants one."""
+    dofn = _unwrapped(dofn)
+    return DrainHook(dofn) if _wants_one(dofn) else None
+
+
+def has_drain_hook(stage: Stage, context: Any) -> bool:
+    """Whether a DoFn of a stage wants a hook; loads them, but sets none of them up.
+
+    Args:
+        stage: the stage.
+        context: Beam's, of the pipeline.
+    """
+    for _, data in stage.transforms:
+        proto = beam_runner_api_pb2.PTransform.FromString(data)
+        if proto.spec.urn in _WITH_DOFNS:
+            payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+            info = DoFnInfo.from_runner_api(payload.do_fn, context)
+            dofn, *_ = pickler.loads(info.serialized_dofn_data())
+            if _wants_one(_unwrapped(dofn)):
+                return True
+    return False
+
+
+def _unwrapped(dofn: Any) -> Any:
     while isinstance(dofn, AbstractDoFnWrapper):
         dofn = dofn.dofn
-    return DrainHook(dofn) if callable(getattr(dofn, "on_drain", None)) else None
+    return dofn
+
+
+def _wants_one(dofn: Any) -> bool:
+    return callable(getattr(dofn, "on_drain", None))

@@ -27,6 +27,14 @@ class RoundShard:
 
     Every round in which there is something to do is one bundle. After a round that was undone the
     DoFns are made anew: they may remember what never happened.
+
+    Args:
+        stage: the stage.
+        make_bundle: sets its DoFns up.
+        counted: its metrics up to now.
+        finalizers: take what is to be run when a round counts.
+        has_drain_hook: whether a DoFn of it wants to know when it is drained, also where none was
+            set up.
     """
 
     def __init__(
@@ -35,6 +43,7 @@ class RoundShard:
         make_bundle: Callable[[Stage], StageBundle],
         counted: list[metrics_pb2.MonitoringInfo],
         finalizers: Finalizers,
+        has_drain_hook: Callable[[Stage], bool],
     ) -> None:
         self.stage = stage
         self.inputs: list[tuple[int | None, Input]] = []
@@ -43,6 +52,8 @@ class RoundShard:
         self._before = self._infos = counted
         self._make_bundle = make_bundle
         self._finalizers = finalizers
+        self._has_drain_hook = has_drain_hook
+        self._awaits_drain: bool | None = None
         self._bundle: StageBundle | None = None
         self._started = False
 
@@ -104,8 +115,13 @@ class RoundShard:
 
     @property
     def awaits_drain(self) -> bool:
-        """Whether there is a DoFn that wants to know when it is drained."""
-        return self._bundle is not None and bool(self._bundle.drain_hooks())
+        """Whether there is a DoFn that wants to know when it is drained.
+
+        Also before it is set up: after a recovery, nothing may come that would do so.
+        """
+        if self._awaits_drain is None:
+            self._awaits_drain = self._has_drain_hook(self.stage)
+        return self._awaits_drain
 
     def drain(self) -> None:
         """Tell DoFns that they are drained, and end the bundle."""

@@ -6,7 +6,7 @@ import logging
 import random
 import time
 from dataclasses import astuple, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -17,6 +17,7 @@ from sparkdrain.drain.progress import Left
 from sparkdrain.errors import HostMissing
 from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
+from sparkdrain.harness.drain_hook import has_drain_hook
 from sparkdrain.panes.grouping import groups_by_window
 from sparkdrain.rounds.budget import Budget
 from sparkdrain.rounds.context import Context
@@ -100,7 +101,9 @@ class RoundSlot:
         components = beam_runner_api_pb2.Components()
         components.ParseFromString(plan.components)
         self._components = components
-        codings = Codings(pipeline_context.PipelineContext(components), components)
+        pipeline = pipeline_context.PipelineContext(components)
+        codings = Codings(pipeline, components)
+        self._has_drain_hook = cache(partial(has_drain_hook, context=pipeline))
         self.context = Context(
             plan, level, slot, layout.slots, options, directory, codings, self.overlay
         )
@@ -136,7 +139,9 @@ class RoundSlot:
         ]
 
     def _make_shard(self, stage: Stage, counted: list[metrics_pb2.MonitoringInfo]) -> RoundShard:
-        shard = RoundShard(stage, self._make_bundle, counted, self._finalizers)
+        shard = RoundShard(
+            stage, self._make_bundle, counted, self._finalizers, self._has_drain_hook
+        )
         for transform, edge in stage.sources:
             source = Source(shard, transform)
             if edge is None:
