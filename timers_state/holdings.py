@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 from timers_state.errors import StoreFailed
 from timers_state.keys import DEFAULT_GROUPS, MAX_GROUPS
+from timers_state.residents import Residents
 from timers_state.round_scope import RoundScope
 from timers_state.rounds import Rounds
 from timers_state.scope import KeyScope
@@ -15,12 +16,11 @@ from timers_state.sealed import refuse
 
 if TYPE_CHECKING:
     from timers_state.ahead import Taken
+    from timers_state.bare_keys import BareKey
     from timers_state.due_index import DueIndex
     from timers_state.keys import Domain
     from timers_state.store import Store
     from timers_state.timers import Timers
-
-_MOST_RESIDENTS: Final = 100_000
 
 Ident = tuple[int, bytes]
 """State id and key."""
@@ -34,16 +34,20 @@ class Holdings(ABC):
     A scope that is in ``_scopes`` counts against the budget; one in ``_resting`` has no content,
     and is there as long as somebody else has it. With the next batch go the rows of keys in
     ``_erased``, all rows of ``_erased_states``, and timers in ``_taken``, whose keys have nothing
-    in memory. ``_residents`` are keys that the store has rows of; None: it may have any.
+    in memory. Scopes in ``_bare`` are gone when the running round is committed; of the one in
+    ``_partly`` there are timers left. ``_residents`` are keys that the store has rows of; None: it
+    may have any.
     """
 
     __slots__ = (
+        "_bare",
         "_budget",
         "_erased",
         "_erased_states",
         "_free",
         "_kind",
         "_lost",
+        "_partly",
         "_residents",
         "_rested",
         "_resting",
@@ -80,7 +84,9 @@ class Holdings(ABC):
         self._erased: dict[Ident, None] = {}
         self._erased_states: set[int] = set()
         self._taken: dict[Ident, Taken] = {}
-        self._residents: set[Ident] | None = set() if store.sequence == 0 else None
+        self._bare: dict[Ident, BareKey] = {}
+        self._partly: Ident | None = None
+        self._residents = Residents() if store.sequence == 0 else None
 
     @abstractmethod
     def lease(self, scope: KeyScope) -> None:
@@ -89,6 +95,10 @@ class Holdings(ABC):
     @abstractmethod
     def _make_room(self, need: int) -> bool:
         """Makes room; says whether that was possible without writing everything out."""
+
+    @abstractmethod
+    def let_read(self, state_id: int, key: bytes) -> Taken | None:
+        """See ``due_index.Memory``."""
 
     @abstractmethod
     def forget(self, state_id: int, key: bytes) -> None:
@@ -156,8 +166,6 @@ class Holdings(ABC):
 
     def _written(self, *, whole: bool) -> None:
         """Something in memory is about to be in the store; everything if ``whole``."""
-        if self._residents is not None and len(self._residents) > _MOST_RESIDENTS:
-            self._residents = None
         if self._rounds is not None:
             self._rounds.written(whole=whole)
 
@@ -182,7 +190,11 @@ class Holdings(ABC):
     def _kill_all(self) -> None:
         for scope in (*self._scopes.values(), *self._resting.values()):
             scope.kill()
+        for bare in self._bare.values():
+            bare.scope.kill()
         self._scopes = {}
+        self._bare = {}
+        self._partly = None
         self._resting = WeakValueDictionary()
         self._free = self._budget
         if self._rounds is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timers_state.ahead import TAKEN_BYTES
+from timers_state.bare_keys import BareKeys
 from timers_state.keys import (
     Family,
     decode_i64,
@@ -13,7 +14,7 @@ from timers_state.keys import (
     tag_prefix,
     timer_name,
 )
-from timers_state.room import Room
+from timers_state.residents import Residents
 from timers_state.scope import SCOPE_BYTES
 from timers_state.sealed import SEALED
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from timers_state.timer_rows import Ident as TimerIdent
 
 
-class Overlay(Room):
+class Overlay(BareKeys):
     """Scopes by (state id, key), over one store that nothing else writes.
 
     Reads see the scopes' content first, then the store. Writes stay in memory until ``flush``, or
@@ -58,6 +59,8 @@ class Overlay(Room):
             self._leave_records((state_id, key))
             rounds.drop(state_id, key)
         ident = (state_id, key)
+        if self._bare and ident in self._bare:
+            self.scope(state_id, key)
         if self._taken:
             self._free += TAKEN_BYTES * len(self._taken.pop(ident, ()))
         scope = self._scopes.pop(ident, None)
@@ -79,6 +82,7 @@ class Overlay(Room):
         What the store has of them is removed with the next batch, at once, and not looked at.
         """
         rounds = self._in_round()
+        self._complete()
         for ident in [*self._scopes, *self._resting, *self._taken]:
             if ident[0] == state_id:
                 self.forget(*ident)
@@ -123,10 +127,16 @@ class Overlay(Room):
             return []
         return index.read_due(up_to, most)
 
-    def take(self, state_id: int, domain: Domain, key: bytes, timer: StoredTimer) -> None:
-        """Takes out a timer that ``read_due`` gave, while nothing of its key is in memory."""
+    def take(self, state_id: int, domain: Domain, key: bytes, timer: StoredTimer) -> bool:
+        """Takes out a timer that ``read_due`` or ``read_held`` gave, while its key has no scope.
+
+        Returns:
+            False if its key is not as it was: its scope is to be asked.
+        """
         time, window, family, tag, _, row, name = timer
         ident = (state_id, key)
+        if not row:
+            return self._take_bare(ident, domain, timer)
         taken = self._taken.get(ident)
         if taken is None:
             taken = self._taken[ident] = {}
@@ -134,11 +144,13 @@ class Overlay(Room):
         self._free -= TAKEN_BYTES
         if self._free < 0:
             self._make_room(0)
+        return True
 
     def time_of(
         self, state_id: int, domain: Domain, key: bytes, window: bytes, ident: TimerIdent
     ) -> int | None:
         """As ``Timers.time_of``; does not bring the key into memory if nothing of it is there."""
+        self._complete()
         taken = self.taken_of(state_id, key)
         if taken is None:
             return self.scope(state_id, key).timers(domain).time_of(*ident, window)
@@ -154,6 +166,7 @@ class Overlay(Room):
 
     def count_timers(self, state_id: int, domain: Domain) -> int:
         """How many timers all keys of a state have; takes a microsecond or two for each."""
+        self._complete()
         count = self._in_round().index(self, state_id, domain).count()
         records = self._records_of(state_id)
         return count if records is None else count + records.count(domain)
@@ -168,6 +181,7 @@ class Overlay(Room):
             What the changes take, in bytes, roughly; 0 if nothing changed since the last ``flush``.
         """
         rounds = self._in_round()
+        self._complete()
         self._spilling = True
         try:
             batch, unwritten_bytes = self._settle(rounds)
@@ -198,6 +212,7 @@ class Overlay(Room):
         self.store, batch = rounds.prepared
         rounds.prepared = None
         self._free += rounds.drop_images()
+        self._drop_bare()
         for state_id in rounds.erased_states:
             self._forget_bases(state_id)
         for records in rounds.records.values():
@@ -230,6 +245,7 @@ class Overlay(Room):
             rounds.prepared = None
         for scope in rounds.changed:
             scope.unwritten = False  # not what was committed
+        self._restore_bare()
         self._spilling = True
         try:
             self._write_committed(kept_aside=True)
@@ -245,7 +261,7 @@ class Overlay(Room):
             raise
         finally:
             self._spilling = False
-        self._residents = set() if self.store.sequence == 0 else None
+        self._residents = Residents() if self.store.sequence == 0 else None
 
     def snapshot(self, directory: Path) -> None:
         """Makes a store in ``directory``, absent or empty, that holds all that was committed.
@@ -262,7 +278,7 @@ class Overlay(Room):
         """
         rounds = self._in_round()
         has_changed = any(records.has_changed for records in rounds.records.values())
-        removals = self._erased or self._erased_states or self._taken
+        removals = self._erased or self._erased_states or self._taken or self._bare
         if rounds.changed or rounds.images or rounds.marked or removals or has_changed:
             message = "a round is running: a snapshot is made after commit() or rollback()"
             raise ValueError(message)

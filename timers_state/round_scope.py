@@ -31,6 +31,7 @@ from timers_state.store import Batch, delete_rows
 from timers_state.timers import TIMERS_BYTES
 
 if TYPE_CHECKING:
+    from timers_state.ahead import StoredTimer
     from timers_state.cells import Bag, Value
     from timers_state.due_index import DueIndex
     from timers_state.holdings import Holdings
@@ -204,6 +205,32 @@ class RoundScope(KeyScope):
         encode, self.before_spill = self.before_spill, None
         self.spill(Batch(0), store)
         self.before_spill = encode
+
+    def bare_timers(self, domain: Domain, besides: Domain) -> list[StoredTimer] | None:
+        """All timers of a domain in order, if there is nothing else, and it rests.
+
+        Args:
+            domain: of the timers.
+            besides: there may be timers of this domain, too.
+        """
+        if self.active or self.stored or self._windows or self.before_spill is not None:
+            return None
+        timers = self._timers.get(domain)
+        if timers is None:
+            return None
+        for other in self._timers:
+            if other not in (domain, besides) and self._timers[other].differs:
+                return None
+        entries = timers.in_order()
+        count = len(entries)
+        return [(*entry, b"", count) for entry in entries]
+
+    @property
+    def is_as_stored_and_bare(self) -> bool:
+        """Whether it rests, and all that it has is timers that are in the store as well."""
+        if self.active or self.unwritten or self._windows:
+            return False
+        return self.before_spill is None
 
     def index(self, domain: Domain) -> DueIndex:
         """Where the timers of the domain are found across keys."""

@@ -156,8 +156,8 @@ class WriteBack(RecordHoldings):
             erase_key(self.store, batch, state_id, key_group(key, self.groups), key)
             self._free += SCOPE_BYTES + len(key)
         if self._residents is not None:
-            self._residents.difference_update(self._erased)
+            self._residents.leave(self._erased)
             for gone in self._erased_states:
-                self._residents = {ident for ident in self._residents if ident[0] != gone}
+                self._residents.leave_all(gone)
         self._erased = {}
         self._erased_states = set()

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 
-from timers_state import Domain, MemoryStore, Overlay
+from timers_state import Domain, MemoryStore, Overlay, RoundStore
 
 STATE = 5
 KEYS = [b"k%d" % number for number in range(5)]
@@ -125,3 +125,182 @@ def test_a_state_that_was_forgotten_is_there_again_if_the_round_is_undone() -> N
     overlay.forget_all(STATE)
     overlay.rollback()
     assert overlay.count_timers(STATE, Domain.EVENT) == len(KEYS) * len(TIMES)
+
+
+# --- timers that are in memory --------------------------------------------------------------------
+
+
+def held(budget=1 << 20) -> Overlay:
+    """All keys have timers at all times, in memory only, and nothing else."""
+    overlay = Overlay(MemoryStore(), budget, rounds=True)
+    for number, time in enumerate(TIMES):
+        for key in KEYS:
+            timers = overlay.scope(STATE, key).timers(Domain.EVENT)
+            timers.set(time, b"t", b"%d" % number, payload=b"p%d" % number)
+    end(overlay)
+    return overlay
+
+
+def end(overlay) -> None:
+    overlay.prepare()
+    overlay.commit()
+
+
+def read_held(overlay, up_to, most, *, at_end=False):
+    return overlay.read_held(STATE, Domain.EVENT, up_to, most, at_end=at_end)
+
+
+def fire_held(overlay, up_to, most, opened) -> dict[bytes, list[tuple]]:
+    fired = defaultdict(list)
+    count = {"never": 99, "at once": 0, "after one": 1, "when all are taken": 99}[opened]
+    while keys := read_held(overlay, up_to, most):
+        for key, read, _ in keys:
+            for timer in (read or ())[:count]:
+                assert overlay.take(STATE, Domain.EVENT, key, timer)
+                fired[key].append(timer[:5])
+            if read is None or len(read) > count or opened == "when all are taken":
+                timers = overlay.scope(STATE, key).timers(Domain.EVENT)
+                fired[key] += map(tuple, timers.due(up_to))
+    return fired
+
+
+def everything_is_there(overlay) -> None:
+    assert overlay.count_timers(STATE, Domain.EVENT) == len(KEYS) * len(TIMES)
+    for key in KEYS:
+        due = overlay.scope(STATE, key).timers(Domain.EVENT).due(5)
+        assert list(map(tuple, due)) == expected(5)
+
+
+@pytest.mark.parametrize("most", [1, 2, 4, 9, 100])
+@pytest.mark.parametrize("opened", WHEN_OPENED)
+@pytest.mark.parametrize("up_to", [0, 2, 5])
+def test_all_timers_of_each_key_in_memory_fire_in_order(most, opened, up_to) -> None:
+    overlay = held()
+    assert fire_held(overlay, up_to, most, opened) == {key: expected(up_to) for key in KEYS}
+    later = [time for time in TIMES if time > up_to]
+    for _ in range(2):
+        assert overlay.first_time(STATE, Domain.EVENT) == min(later, default=None)
+        assert overlay.count_timers(STATE, Domain.EVENT) == len(KEYS) * len(later)
+        end(overlay)
+    assert overlay._free == overlay._budget - sum(s.leased for s in overlay._scopes.values())
+
+
+@pytest.mark.parametrize("opened", WHEN_OPENED)
+@pytest.mark.parametrize("how", ["at once", "prepared", "written", "written and prepared"])
+def test_a_round_that_is_undone_has_taken_nothing_from_memory(opened, how) -> None:
+    overlay = held()
+    assert fire_held(overlay, 5, 4, opened) == {key: expected(5) for key in KEYS}
+    if "written" in how:
+        overlay.flush()
+        assert overlay.first_time(STATE, Domain.EVENT) is None
+    if "prepared" in how:
+        overlay.prepare()
+    overlay.rollback()
+    everything_is_there(overlay)
+
+
+def test_what_was_taken_and_written_in_a_round_is_gone_after_it() -> None:
+    overlay = held()
+    fire_held(overlay, 5, 4, "never")
+    overlay.flush()
+    end(overlay)
+    assert overlay.count_timers(STATE, Domain.EVENT) == 0
+    assert all(overlay.scope(STATE, key).timers(Domain.EVENT).next_time() is None for key in KEYS)
+
+
+@pytest.mark.parametrize("then", ["ends", "is undone", "is written"])
+def test_a_key_of_which_one_timer_was_taken_keeps_the_others(then) -> None:
+    overlay = held()
+    first = read_held(overlay, 5, 1)[0]
+    assert overlay.take(STATE, Domain.EVENT, first.key, first.timers[0])
+    if then == "is undone":
+        overlay.rollback()
+        everything_is_there(overlay)
+        return
+    if then == "is written":
+        overlay.flush()
+    end(overlay)
+    due = overlay.scope(STATE, first.key).timers(Domain.EVENT).due(5)
+    assert list(map(tuple, due)) == expected(5)[1:]
+
+
+def test_keys_that_were_given_and_did_not_fire_are_given_again() -> None:
+    overlay = held()
+    assert {due.key for due in read_held(overlay, 5, 100)} == set(KEYS)
+    assert {due.key for due in read_held(overlay, 5, 100)} == set(KEYS)
+    assert overlay.next_due(STATE, Domain.EVENT, 5) in KEYS
+
+
+def test_who_kept_the_timers_of_a_key_finds_them_as_they_are() -> None:
+    overlay = held()
+    kept = overlay.scope(STATE, KEYS[2]).timers(Domain.EVENT)
+    kept.set(4, b"more")
+    end(overlay)
+    (due,) = [due for due in read_held(overlay, 5, 100) if due.key == KEYS[2]]
+    assert [timer[:3] for timer in due.timers[-1:]] == [(4, b"", b"more")]
+    for timer in due.timers[:-1]:
+        assert overlay.take(STATE, Domain.EVENT, KEYS[2], timer)
+    kept.set(7, b"later")
+    assert [timer[0] for timer in kept.due(9)] == [4, 7]
+
+
+OTHER = {
+    "a value": lambda scope: scope.value(b"v").set(b"x"),
+    "a timer of another clock": lambda scope: scope.timers(Domain.PROCESSING).set(9, b"p"),
+    "when a window is over": lambda scope: scope.timers(Domain.EXPIRY).set(9, b""),
+}
+
+
+@pytest.mark.parametrize("other", OTHER)
+def test_a_key_with_anything_else_is_to_be_asked(other) -> None:
+    overlay = held()
+    OTHER[other](overlay.scope(STATE, KEYS[0]))
+    end(overlay)
+    for at_end in (False, True):
+        given = {due.key: due.timers for due in read_held(overlay, 5, 100, at_end=at_end)}
+        assert (given[KEYS[0]] is None) == (not at_end or other != "when a window is over")
+        assert all(given[key] is not None for key in KEYS[1:])
+    assert all(due.timers is None for due in read_held(overlay, 2, 100)), "some are not due"
+
+
+def test_at_the_end_of_time_nobody_asks_when_windows_are_over() -> None:
+    overlay = held()
+    for key in KEYS:
+        overlay.scope(STATE, key).timers(Domain.EXPIRY).set(9, b"")
+    end(overlay)
+    for due in read_held(overlay, 5, 100, at_end=True):
+        for timer in due.timers:
+            overlay.take(STATE, Domain.EVENT, due.key, timer)
+    assert overlay.first_time(STATE, Domain.EXPIRY) is None
+    overlay.rollback()
+    assert overlay.count_timers(STATE, Domain.EXPIRY) == len(KEYS)
+    everything_is_there(overlay)
+
+
+def test_a_state_that_is_forgotten_while_its_timers_fire_is_gone_and_comes_back() -> None:
+    overlay = held()
+    first = read_held(overlay, 5, 1)[0]
+    overlay.take(STATE, Domain.EVENT, first.key, first.timers[0])
+    overlay.forget_all(STATE)
+    assert overlay.first_time(STATE, Domain.EVENT) is None
+    assert overlay.scope(STATE, first.key).timers(Domain.EVENT).next_time() is None
+    overlay.rollback()
+    everything_is_there(overlay)
+
+
+# --- timers that are in both ----------------------------------------------------------------------
+
+
+def test_what_memory_has_as_the_store_does_is_read_from_there(tmp_path) -> None:
+    overlay = Overlay(RoundStore(tmp_path / "store"), 1 << 20, rounds=True)
+    for key in KEYS:
+        overlay.scope(STATE, key).timers(Domain.EVENT).set(1, b"t")
+    overlay.scope(STATE, KEYS[0]).value(b"v").set(b"x")
+    end(overlay)
+    overlay.snapshot(tmp_path / "copy")
+    given = {due.key: due.timers for due in overlay.read_due(STATE, Domain.EVENT, 5, 100)}
+    assert given.pop(KEYS[0]) is None, "its value is worth more in memory"
+    assert {key: [timer[0] for timer in timers] for key, timers in given.items()} == {
+        key: [1] for key in KEYS[1:]
+    }
+    overlay.close()

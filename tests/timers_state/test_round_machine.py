@@ -16,6 +16,12 @@ from timers_state.ahead import TAKEN_BYTES
 from timers_state.errors import RoundPrepared, StaleScope
 from timers_state.scope import SCOPE_BYTES
 
+MANY_TIMERS = st.lists(
+    st.tuples(st.sampled_from(KEYS), st.sampled_from([b"f", b"g"]), st.integers(0, 3)),
+    min_size=4,
+    max_size=12,
+)
+
 
 class RoundMachine(OverlayMachine):
     """As without rounds, and rounds end well or badly at any point."""
@@ -134,11 +140,12 @@ class RoundMachine(OverlayMachine):
         most=st.integers(1, 4),
         stops_after=st.integers(0, 20),
         opens=st.lists(st.booleans(), max_size=8),
+        held=st.booleans(),
     )
-    def fire_timers_read_from_the_store(self, state_id, domain, up_to, most, stops_after, opens):
-        self.fire_all(state_id, domain, up_to, most, stops_after, opens)
+    def fire_timers_of_many_keys(self, state_id, domain, up_to, most, stops_after, opens, held):
+        self.fire_all(state_id, domain, up_to, most, stops_after, opens, held=held)
 
-    def fire_all(self, state_id, domain, up_to, most, stops_after, opens):
+    def fire_all(self, state_id, domain, up_to, most, stops_after, opens, *, held):
         expected = {
             key: model.due(domain, up_to)
             for (state, key), model in self.model.items()
@@ -147,7 +154,7 @@ class RoundMachine(OverlayMachine):
         for overlay in self.overlays:
             fired = defaultdict(list)
             self.fire_as_read(
-                overlay, (state_id, domain, up_to), most, stops_after, list(opens), fired
+                overlay, (state_id, domain, up_to), most, stops_after, list(opens), fired, held
             )
             while (key := overlay.next_due(state_id, domain, up_to)) is not None:
                 fired[key] += overlay.scope(state_id, key).timers(domain).due(up_to)
@@ -156,17 +163,26 @@ class RoundMachine(OverlayMachine):
             for timer in timers:
                 del self.model[state_id, key].timers[domain, timer[1:4]]
 
-    def fire_as_read(self, overlay, due, most, stops_after, opens, fired):
+    def fire_as_read(self, overlay, due, most, stops_after, opens, fired, held):
         """Fires keys as they are read, with their scopes where ``opens`` says so."""
         state_id, domain, _ = due
-        while keys := overlay.read_due(*due, most):
+
+        def read_some():
+            found = overlay.read_held(*due, most, at_end=False) if held else []
+            return found or overlay.read_due(*due, most)
+
+        while keys := read_some():
             for key, read, horizon in keys:
                 if not stops_after:
                     return
                 stops_after -= 1
                 left = list(read or ())
                 while left and not (opens and opens.pop()):
-                    overlay.take(state_id, domain, key, left[0])
+                    if not stops_after:
+                        return
+                    stops_after -= 1
+                    if not overlay.take(state_id, domain, key, left[0]):
+                        break
                     fired[key].append(left.pop(0)[:5])
                 if left or read is None:
                     timers = overlay.scope(state_id, key).timers(domain)
@@ -203,7 +219,8 @@ class RoundMachine(OverlayMachine):
             erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._erased)
             images = overlay._rounds.image_bytes
             taken = TAKEN_BYTES * sum(map(len, overlay._taken.values()))
-            assert overlay._free + leased + erased + images + taken == overlay._budget
+            bare = sum(bare.scope.leased for bare in overlay._bare.values())
+            assert overlay._free + leased + erased + images + taken + bare == overlay._budget
 
     @invariant()
     def changed_scopes_are_active(self):
@@ -269,14 +286,10 @@ class ReadMachine(KeptMachine):
     append_to_a_bag = read_a_bag = clear_a_bag = None
     forget_a_window = look_at_timers = fire_timers = look_at_timers_of_all_keys = None
     a_flushed_store_has_a_time_row_for_every_tag_row = None
-    set_a_timer = clear_a_timer = fire_timers_of_all_keys = fire_timers_read_from_the_store = None
+    set_a_timer = clear_a_timer = fire_timers_of_all_keys = fire_timers_of_many_keys = None
 
     @rule(
-        timers=st.lists(
-            st.tuples(st.sampled_from(KEYS), st.sampled_from([b"f", b"g"]), st.integers(0, 3)),
-            min_size=4,
-            max_size=12,
-        ),
+        timers=MANY_TIMERS,
         ends_the_round=st.booleans(),
     )
     def set_many_timers(self, timers, ends_the_round):
@@ -292,13 +305,60 @@ class ReadMachine(KeptMachine):
     @rule(
         up_to=st.integers(0, 3),
         most=st.integers(1, 3),
-        stops_after=st.sampled_from([2, 100]),
+        stops_after=st.sampled_from([2, 3, 100]),
         opens=st.lists(st.booleans(), max_size=8),
+        held=st.booleans(),
     )
-    def fire_as_the_store_has_them(self, up_to, most, stops_after, opens):
-        self.fire_all(STATES[0], Domain.EVENT, up_to, most, stops_after, opens)
+    def fire_as_they_are_read(self, up_to, most, stops_after, opens, held):
+        self.fire_all(STATES[0], Domain.EVENT, up_to, most, stops_after, opens, held=held)
 
 
+class HeldMachine(ReadMachine):
+    """Only timers of a few keys that memory has, and little else than that they fire."""
+
+    keep_a_cell_of_one_value = everything_that_was_committed_is_in_a_snapshot = None
+    go_on_with_a_snapshot = flush = forget_a_state = ask_for_a_time_from_outside = None
+    set_many_timers = clear_one_timer = fire_as_they_are_read = None
+
+    @rule(
+        timers=MANY_TIMERS,
+        time=st.integers(0, 3),
+        most=st.integers(1, 3),
+        stops_after=st.sampled_from([1, 2, 3, 100]),
+        opens=st.just([]) | st.lists(st.booleans(), max_size=4),
+        flushes=st.booleans(),
+        ends=st.sampled_from(["not", "well", "badly", "badly at once"]),
+    )
+    def fire_timers_of_new_keys(self, timers, time, most, stops_after, opens, flushes, ends):
+        ReadMachine.forget_a_state(self, STATES[0])
+        self.end_a_round(True)
+        ReadMachine.set_many_timers(self, timers, True)
+        self.fire_more(time, most, stops_after, opens)
+        if flushes:
+            ReadMachine.flush(self)
+        if ends == "badly at once":
+            self.take_back_a_round_that_runs()
+        elif ends != "not":
+            self.end_a_round(ends == "well")
+
+    @rule(
+        time=st.integers(0, 5),
+        most=st.integers(1, 3),
+        stops_after=st.sampled_from([1, 2, 3, 100]),
+        opens=st.lists(st.booleans(), max_size=2),
+    )
+    def fire_more(self, time, most, stops_after, opens):
+        self.fire_all(STATES[0], Domain.EVENT, time, most, stops_after, opens, held=True)
+
+    @rule(key=st.sampled_from(KEYS), time=st.integers(0, 5))
+    def set_one_more(self, key, time):
+        self.set_one((STATES[0], key), Domain.EVENT, (b"", b"f", b""), time, b"p")
+
+
+TestHeld = HeldMachine.TestCase
+TestHeld.settings = settings(
+    max_examples=20, stateful_step_count=20, deadline=None, report_multiple_bugs=False
+)
 TestRead = ReadMachine.TestCase
 TestRead.settings = settings(
     max_examples=30, stateful_step_count=25, deadline=None, report_multiple_bugs=False

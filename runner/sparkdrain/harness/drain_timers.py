@@ -59,7 +59,7 @@ class TimerBound:
 
     def fires(self, domain: Domain, time: int, payload: bytes) -> bytes:
         """A timer fires; the rest of its payload."""
-        generation, payload = generation_in(payload)
+        generation, payload = generation_in(payload) if payload else (0, payload)
         if self.repeats is not None:
             self.is_on = True
             self._generation, self._domain, self._time = generation, domain, time

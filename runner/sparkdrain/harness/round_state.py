@@ -233,7 +233,8 @@ class RoundKeyedState(userstate.UserStateContext):
         """
         if self._scope is not None:
             return None
-        self._overlay.take(self.state_id, Domain.EVENT, self._key, timer)
+        if not self._overlay.take(self.state_id, Domain.EVENT, self._key, timer):
+            return None
         payload = self.bound.fires(Domain.EVENT, timer[0], timer[4])
         return tuple.__new__(Timer, timer[:5]), decoded_pane(payload)
 

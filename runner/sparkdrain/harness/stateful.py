@@ -307,10 +307,11 @@ class _Writer:
             for name, default in zip(names, defaults, strict=True)
             if default not in _NOT_FOR_TIMERS
         ]
-        entering = "    place = enter(window, key)" if self._place is None else "    pass"
+        asks = any(isinstance(default, (DoFn.StateParam, DoFn.TimerParam)) for default in defaults)
+        enters = self._place is None and asks
         lines = [
             "def call(key, window, timestamp, pane, tag):",
-            entering,
+            *(["    place = enter(window, key)"] if enters else []),
             *(f"    {line}" for line in self._on_enter),
             f"    results = method({', '.join(arguments)})",
             "    if results is not None:",

@@ -11,7 +11,7 @@ from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.bundle import StageBundle
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.inputs import Turn
     from sparkdrain.stages.shard import Source
     from timers_state import Overlay
+    from timers_state.ahead import DueKey
 
 # Timers are read from the store so many at a time.
 _READ_AHEAD: Final = 1000
@@ -74,28 +75,47 @@ class Due:
             return False
         turn = self._turn
         return (
-            self._fire_stored()
+            self._fire_held()
+            and self._fire_stored()
             and self._fire_keys(Domain.EVENT, turn.after)
             and self._fire_keys(Domain.PROCESSING, self._processing)
             and (self._forget_all() if turn.after == END else self._expire(turn.after))
         )
 
+    def _fire_held(self) -> bool:
+        """Event timers that are in memory, of keys that have no records."""
+        overlay, state_id, after = self._overlay, self._one.state_id, self._turn.after
+        at_end = after == END
+
+        def read() -> list[DueKey]:
+            return overlay.read_held(state_id, Domain.EVENT, after, _READ_AHEAD, at_end=at_end)
+
+        while due := read():
+            if not self._fire_read(due):
+                return False
+        return True
+
     def _fire_stored(self) -> bool:
         """Event timers that the store has, of keys that have no records."""
-        overlay, budget, state_id = self._overlay, self._turn.budget, self._one.state_id
-        after = self._turn.after
+        overlay, state_id, after = self._overlay, self._one.state_id, self._turn.after
         if overlay.next_due(state_id, Domain.EVENT, after) is None:
             return True
         while due := overlay.read_due(state_id, Domain.EVENT, after, _READ_AHEAD):
-            for key in due:
-                if self._is_over():
-                    return False
-                self._firing().fire_read(key)
-                self._began = True
-            if budget.is_spent():  # perhaps in the middle of a key
+            if not self._fire_read(due):
                 return False
             overlay.read_on(state_id, Domain.EVENT)
         return True
+
+    def _fire_read(self, due: Sequence[DueKey]) -> bool:
+        """Timers that were read of many keys; False if the budget is spent, perhaps amid a key."""
+        firing = self._firing()
+        with firing.at_work():
+            for key in due:
+                if self._is_over():
+                    return False
+                firing.fire_read(key)
+                self._began = True
+        return not self._turn.budget.is_spent()
 
     def _fire_keys(self, domain: Domain, up_to: int) -> bool:
         while (key := self._overlay.next_due(self._one.state_id, domain, up_to)) is not None:

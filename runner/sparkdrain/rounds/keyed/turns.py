@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apache_beam.transforms import userstate
@@ -12,6 +13,7 @@ from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from sparkdrain.harness.round_state import RoundKeyedState
     from sparkdrain.harness.stateful import StatefulCalls
@@ -120,6 +122,9 @@ class Callback(Protocol):
     event_only: bool
     """Whether none of its timers follows processing time."""
 
+    def at_work(self) -> AbstractContextManager[Any]:
+        """While calls are made, its step is at work."""
+
     def __call__(self, key: Any, window: Any, timer: Timer, pane: Any) -> None:
         """Call it."""
 
@@ -131,6 +136,10 @@ class BeamTimers:
 
     def __init__(self, process_timer: Callable[[str, Any], None]) -> None:
         self._process_timer = process_timer
+
+    def at_work(self) -> AbstractContextManager[Any]:
+        """See ``Callback``: Beam sees to it for each call."""
+        return nullcontext()
 
     def __call__(self, key: Any, window: Any, timer: Timer, pane: Any) -> None:
         """See ``Callback``."""
@@ -151,17 +160,26 @@ class CallingTimers:
 
     def __init__(self, calls: StatefulCalls) -> None:
         self._calls = calls
+        self._fire = calls.fire
         self.event_only = calls.event_only
+        # Many timers share their time with the one before, often that of another key.
+        self._time: int | None = None
+        self._timestamp: Any = None
+
+    def at_work(self) -> AbstractContextManager[Any]:
+        """See ``Callback``."""
+        working: AbstractContextManager[Any] = self._calls.firing()
+        return working
 
     def __call__(self, key: Any, window: Any, timer: Timer, pane: Any) -> None:
         """See ``Callback``."""
-        calls = self._calls
-        time = Timestamp(micros=timer.time)
+        time, _, family, tag, _ = timer
+        if time != self._time:
+            self._time, self._timestamp = time, Timestamp(micros=time)
         try:
-            with calls.firing():
-                calls.fire[timer.family](key, window, time, pane, timer.tag.decode())
+            self._fire[family](key, window, self._timestamp, pane, tag.decode())
         except Exception as error:  # noqa: BLE001 - raised again, with the step's name
-            calls.reraise(error)
+            self._calls.reraise(error)
 
 
 class Firing:
@@ -177,6 +195,7 @@ class Firing:
         expiry_of: Callable[[Any], int] | None,
     ) -> None:
         context.bound.repeats = turn.repeats
+        self.at_work = call.at_work
         self._context = context
         self._call = call
         self._turn = turn
@@ -187,17 +206,16 @@ class Firing:
 
     def fire(self, encoded: bytes) -> None:
         """Fire timers of a key until none is due, or the budget is spent."""
-        self._turn_of(encoded, (), self._turn.after, self._processing)
+        with self.at_work():
+            self._turn_of(encoded, (), self._turn.after, self._processing)
 
     def fire_read(self, due: DueKey) -> None:
         """Fire event timers of a key that were read from the store, and what they set before that.
 
-        All of them, unless the budget is spent; what is due after them may be left.
+        All of them, unless the budget is spent; what is due after them may be left. For many keys
+        that are called within ``at_work``.
         """
-        if due.timers is None:
-            self._turn_of(due.key, (), due.horizon, None)
-        else:
-            self._turn_of(due.key, due.timers, due.horizon, None)
+        self._turn_of(due.key, due.timers or (), due.horizon, None)
 
     def _turn_of(
         self, encoded: bytes, read: Sequence[StoredTimer], event: int, processing: int | None

@@ -1,0 +1,111 @@
+"""The keys that a store may have rows of: who is not among them need not be looked for.
+
+Few keys are remembered as they are. Beyond that there are filters (Bloom): they are sure of keys
+that were never added, mistake one in some hundreds for one that was, and forget nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from timers_state.holdings import Ident
+
+MOST_EXACT: Final = 100_000
+# How many keys go into each filter: 16 bits for each, so 2 MiB, then 8.
+_CAPACITIES: Final = (1 << 20, 1 << 22)
+_BITS: Final = 16
+
+
+class _Filter:
+    """Three bits for each key, of those in which its hash is cut."""
+
+    __slots__ = ("_bits", "_mask", "room")
+
+    def __init__(self, capacity: int) -> None:
+        self.room = capacity
+        self._mask = capacity * _BITS - 1
+        self._bits = bytearray(capacity * _BITS // 8)
+
+    def add(self, ident: Ident) -> None:
+        self.room -= 1
+        bits, mask, cut = self._bits, self._mask, hash(ident)
+        for place in (cut & mask, cut >> 20 & mask, cut >> 40 & mask):
+            bits[place >> 3] |= 1 << (place & 7)
+
+    def has(self, cut: int) -> bool:
+        bits, mask = self._bits, self._mask
+        for place in (cut & mask, cut >> 20 & mask, cut >> 40 & mask):
+            if not bits[place >> 3] >> (place & 7) & 1:
+                return False
+        return True
+
+
+class Residents:
+    """Says of a key whether the store may have rows of it.
+
+    Args:
+        most_exact: how many keys are remembered as they are.
+        capacities: of the filters for those beyond; powers of two.
+    """
+
+    __slots__ = ("_capacities", "_exact", "_filters", "_most_exact")
+
+    def __init__(
+        self, most_exact: int = MOST_EXACT, capacities: tuple[int, ...] = _CAPACITIES
+    ) -> None:
+        self._most_exact = most_exact
+        self._capacities = capacities
+        self._exact: set[Ident] | None = set()
+        self._filters: list[_Filter] = []
+
+    def __contains__(self, ident: Ident) -> bool:
+        if self._exact is not None:
+            return ident in self._exact
+        if not self._filters:
+            return True
+        cut = hash(ident)
+        return any(each.has(cut) for each in self._filters)
+
+    def add(self, ident: Ident) -> None:
+        """The store gets rows of a key."""
+        exact = self._exact
+        if exact is not None:
+            exact.add(ident)
+            if len(exact) > self._most_exact:
+                self._exact = None
+                self._begin_filter()
+                for known in exact:
+                    self._add_to_filter(known)
+        elif self._filters and ident not in self:
+            self._add_to_filter(ident)
+
+    def update(self, idents: Iterable[Ident]) -> None:
+        """The same for some keys."""
+        for ident in idents:
+            self.add(ident)
+
+    def leave(self, idents: Iterable[Ident]) -> None:
+        """The store has no rows of these keys anymore."""
+        if self._exact is not None:
+            self._exact.difference_update(idents)
+
+    def leave_all(self, state_id: int) -> None:
+        """The store has no rows of a state anymore."""
+        if self._exact is not None:
+            self._exact = {ident for ident in self._exact if ident[0] != state_id}
+
+    def _begin_filter(self) -> None:
+        count = len(self._filters)
+        if count < len(self._capacities):
+            self._filters.append(_Filter(self._capacities[count]))
+        else:
+            self._filters.clear()  # so many that they are not worth it
+
+    def _add_to_filter(self, ident: Ident) -> None:
+        if self._filters and not self._filters[-1].room:
+            self._begin_filter()
+        if self._filters:
+            self._filters[-1].add(ident)
