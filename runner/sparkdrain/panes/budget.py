@@ -11,6 +11,9 @@ class Budget(Protocol):
     def spend(self) -> bool:
         """Whether one more timer may fire; it is counted then."""
 
+    def count(self, pairs: int) -> None:
+        """So many keys came out for a timer that they share."""
+
 
 class Firings:
     """A budget of so many timers."""
@@ -25,6 +28,10 @@ class Firings:
         self.left -= 1
         return True
 
+    def count(self, pairs: int) -> None:
+        """See ``Budget``."""
+        self.left -= pairs
+
 
 class Unlimited:
     """No budget at all."""
@@ -32,3 +39,6 @@ class Unlimited:
     def spend(self) -> bool:
         """See ``Budget``."""
         return True
+
+    def count(self, pairs: int) -> None:
+        """See ``Budget``."""

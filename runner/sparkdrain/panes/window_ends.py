@@ -43,8 +43,8 @@ _PANES = struct.Struct(">I")
 _VALUES, _PANES_TAG, _TIMER = b"v", b"p", b"t"
 _CLOSED = b""
 
-Ended = tuple[Any, tuple[Any, Any], int]
-"""What goes with a pair, the pair, and its size in memory."""
+Ended = tuple[Any, list[Any], int]
+"""What goes with some pairs, the pairs, and their size in memory."""
 
 
 class WindowEndGrouping(RoundGrouping):
@@ -108,14 +108,14 @@ class WindowEndGrouping(RoundGrouping):
         pairs: list[Any] = []
         size = 0
         context: Any = None
-        for found, pair, pair_size in self._ended(frontier, budget):
+        for found, more, more_size in self._ended(frontier, budget):
             if pairs and (context is not found or size >= _BATCH_BYTES):
                 yield context, pairs
                 pairs = []
                 size = 0
             context = found
-            pairs.append(pair)
-            size += pair_size
+            pairs += more
+            size += more_size
         if pairs:
             yield context, pairs
         for group, timer in self._due(Domain.EXPIRY, frontier, budget):
@@ -138,8 +138,9 @@ class WindowEndGrouping(RoundGrouping):
         for group, timer in self._due(Domain.EVENT, up_to, budget):
             window = self._enter(timer.window)
             context = window.context(0, on_time=True, last=self._closes(window))
-            for pair, size in self._end(group, window, budget):
-                yield context, pair, size
+            for pairs, size in self._end(group, window):
+                yield context, pairs, size
+                budget.count(len(pairs))
 
     def _ended_in_passing(self, fires: int, budget: Budget) -> Iterator[Ended]:
         for section, group, groups in self._passing.take(fires):
@@ -152,14 +153,17 @@ class WindowEndGrouping(RoundGrouping):
             by_key: dict[bytes, list[bytes]] = {}
             for key, chunk in zip(*groups, strict=True):
                 by_key.setdefault(key, []).append(chunk)
+            pairs = []
+            size = 0
             for key in sorted(by_key):
                 if stays:
                     scope = self._overlay.scope(self._state_id, group)
                     self._count_pane(scope, window, key, 1)
                 chunks = by_key[key]
-                size = sum(map(len, chunks)) + _PAIR_BYTES
-                yield context, (self._decode_key(key), self._values.in_memory(chunks)), size
-                budget.spend()
+                pairs.append((self._decode_key(key), self._values.in_memory(chunks)))
+                size += sum(map(len, chunks)) + _PAIR_BYTES
+            yield context, pairs, size
+            budget.count(len(pairs))
 
     def _forget_ended(self) -> None:
         if self._waiting:
@@ -231,24 +235,31 @@ class WindowEndGrouping(RoundGrouping):
                 context = window.context(index, on_time=False, last=not self._fires_late)
                 yield context, [(self._decode_key(key), self._values.of(_loaded(chunks)))]
 
-    def _end(
-        self, group: bytes, window: EndingWindow, budget: Budget
-    ) -> Iterator[tuple[tuple[Any, Any], int]]:
+    def _end(self, group: bytes, window: EndingWindow) -> Iterator[tuple[list[Any], int]]:
         """The pairs of all keys of a key group whose window's time has come, and their sizes."""
         scope = self._overlay.scope(self._state_id, group)
         bag = scope.bag(_VALUES, window.section)
         stays = window.fires < window.times.expiry
-        in_memory = self._values.in_memory
+        in_memory, decode_key = self._values.in_memory, self._decode_key
+        pairs: list[Any] = []
+        size = 0
         with closed_after(self._merged(bag.read())) as merged:
             for key, chunks in merged:
                 if stays:
                     self._count_pane(scope, window, key, 1)
-                size = _size_in_memory(chunks)
-                if size is None:
-                    yield (self._decode_key(key), self._values.of(_loaded(chunks))), _PAIR_BYTES
+                chunk_bytes = _size_in_memory(chunks)
+                if chunk_bytes is None:
+                    pairs.append((decode_key(key), self._values.of(_loaded(chunks))))
+                    size += _PAIR_BYTES
                 else:
-                    yield (self._decode_key(key), in_memory(chunks)), size + _PAIR_BYTES
-                budget.spend()
+                    pairs.append((decode_key(key), in_memory(chunks)))
+                    size += _PAIR_BYTES + chunk_bytes
+                if size >= _BATCH_BYTES:
+                    yield pairs, size
+                    pairs = []
+                    size = 0
+        if pairs:
+            yield pairs, size
         bag.clear()
         if not stays:
             self._forget(scope, window.section)

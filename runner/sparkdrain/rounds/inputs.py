@@ -259,3 +259,6 @@ class _Firings:
             return False
         self._budget.spend(1)
         return True
+
+    def count(self, pairs: int) -> None:
+        self._budget.spend(pairs)
