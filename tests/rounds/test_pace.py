@@ -131,6 +131,14 @@ def test_more_of_the_time_goes_to_work_when_the_job_lags_behind():
     assert took[True] == pytest.approx(4 * 0.1, rel=0.1)
 
 
+def test_nearly_all_of_the_time_of_a_drain_goes_to_work():
+    pace = Pace(TARGET)
+    for _ in range(100):
+        took = 0.1 + pace.seconds
+        pace.took(took, [busy(0, 0, pace.seconds, 1000)], behind=True, draining=True)
+    assert took == pytest.approx(12 * 0.1, rel=0.1)
+
+
 # --- whatever happens -------------------------------------------------------------------------
 
 

@@ -201,7 +201,8 @@ class RoundLoop:
             wake = self.schedule.wake()
             behind = wake is not None and wake <= self.clock.now()
             if reports:
-                self.pace.took(self.stopwatch() - started, reports, behind=behind)
+                seconds, draining = self.stopwatch() - started, self._order is not None
+                self.pace.took(seconds, reports, behind=behind, draining=draining)
             self.tell(self.schedule, reports)
             self.drain.committed(self.schedule, self.clock.now())
             return

@@ -4,7 +4,8 @@ A round lasts as long as its elements take, what slots do however few there are,
 to have a round at all. Only the first follows the budget. Where the others are more than the target
 allows, half of the time goes to elements: a budget that shrank with them would end in rounds that
 do nothing. A job that lags behind its sources gives them three quarters of what is left beside the
-slots, whatever the target.
+slots, whatever the target; one that is drained, and has something due at once, eleven twelfths:
+nobody waits for what comes after a round.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _LEAST_SECONDS: Final = 0.005
 _BELIEF: Final = 0.2
 _ROOM: Final = 2
 _ROOM_BEHIND: Final = 4
+_ROOM_DRAINING: Final = 12
 _SHRINK: Final = 0.5
 _GROW: Final = 1.5
 # Of how many elements, of those it may make, a round can tell what more of them would do.
@@ -59,13 +61,21 @@ class Pace:
         self.seconds = target_seconds / 2
         self.elements = _FIRST_ELEMENTS
 
-    def took(self, seconds: float, reports: Sequence[RoundReport], *, behind: bool = False) -> None:
+    def took(
+        self,
+        seconds: float,
+        reports: Sequence[RoundReport],
+        *,
+        behind: bool = False,
+        draining: bool = False,
+    ) -> None:
         """A round was committed that took so long.
 
         Args:
             seconds: how long.
             reports: of its slots.
             behind: something is due at once, so nobody waits for the end of this round alone.
+            draining: the job is drained.
         """
         work = work_of(reports)
         self._rounds += 1
@@ -84,7 +94,8 @@ class Pace:
             return
         self._fixed_work.saw(*spent, made_in(reports), work)
         if whole is None:
-            self._follow(work, _ROOM_BEHIND if behind else _ROOM)
+            room = _ROOM_DRAINING if draining else _ROOM_BEHIND
+            self._follow(work, room if behind else _ROOM)
         self._full += 1
         if self._full % _TRIAL_EVERY == 0:
             self._try()
