@@ -6,8 +6,8 @@ has a process of its own, with all that it starts, one after the other:
 - ``idle``: a job that has read all there is and rests is drained, without and with checkpoints;
 - ``inside``: the same with very many windows, and with very many timers, that are open;
 - ``flow``: a job is drained while it reads from a source that has an end, which a drain goes on to;
-- ``left``: Structured Streaming counts the elements of ``inside`` in the same windows. What is in
-  its state when the query has ended was never emitted.
+- ``left``: Structured Streaming counts the elements of ``inside`` in the same windows, and a tenth
+  of them until a timer fires. What is in its state when the query has ended was never emitted.
 
 The sums of all that comes out are compared with what was put in, for both.
 """
@@ -35,6 +35,8 @@ ROOT = Path(__file__).resolve().parents[2]
 IDLE_SECONDS, RATE_GOAL = 3.0, 100_000
 _IDLE_ELEMENTS = 1000
 _PER_KEY = 10
+# Timers of Structured Streaming are set from Python, key by key.
+_FEWER = 10
 _FLOW_KEYS = 1000
 _LOOK_SECONDS = 0.25
 _LOG_TAIL = 2000
@@ -110,6 +112,7 @@ def tell_inside(n: int) -> None:
         ("windows, one of each key", "windows", n),
         (f"timers, {_PER_KEY} of each key", "timers", n // _PER_KEY),
         ("timers, one of each key", "timers", n),
+        ("the same, without a tag", "plain timers", n),
     ):
         said = drained(kind, n, keys)
         rate = n / said["seconds"]
@@ -134,19 +137,24 @@ def tell_flow(n: int) -> None:
 
 def tell_left(n: int) -> None:
     """What Structured Streaming leaves inside; ours has to emit the same, with nothing left."""
-    whole = waiting.expected(n, n, counts=True)
-    said = run("benchmarks.drain.left", n, n, "HOME")
     drained("windows", n, n)
-    print(f"\nStructured Streaming, {n:,} elements in as many windows")
+    _tell_left("windows", n, "in as many windows")
+    fewer = max(1, n // _FEWER)
+    drained("timers", fewer, fewer)
+    _tell_left("timers", fewer, "of as many keys with a timer each (transformWithState)")
+
+
+def _tell_left(kind: str, n: int, what: str) -> None:
+    whole = waiting.expected(n, n, counts=True)
+    said = run("benchmarks.drain.left", kind, n, n, "HOME")
+    print(f"\nStructured Streaming, {n:,} elements {what}")
     for name, way in (("query.stop()", "stop"), ("Trigger.AvailableNow", "available_now")):
         emitted, left = said[way]["emitted"], said[way]["left"]
         if [sum(pair) for pair in zip(emitted, left, strict=True)] != whole:
             message = f"{name}: {emitted} emitted and {left} left are not {whole}"
             raise RuntimeError(message)
-        print(f"  {name:<28} {emitted[0]:>10,} windows emitted, {left[0]:,} left inside")
-    print(
-        f"  {'drain, with the same sums':<28} {n:>10,} windows emitted, 0 left inside", flush=True
-    )
+        print(f"  {name:<28} {emitted[0]:>10,} {kind} emitted, {left[0]:,} left inside")
+    print(f"  {'drain, with the same sums':<28} {n:>10,} {kind} emitted, 0 left inside", flush=True)
 
 
 def _verdict(reached: bool) -> str:

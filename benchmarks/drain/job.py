@@ -46,7 +46,7 @@ def main() -> None:
     waiting.build(pipeline, kind, n, keys, home)
     result = pipeline.run()
     said = _flowing(result, n, home) if kind == "reading" else _at_rest(result, n, home)
-    counts = kind != "timers"
+    counts = kind not in waiting.TIMERS
     said["right"] = read_tally(home / "out") == waiting.expected(n, keys, counts=counts)
     print(json.dumps({**said, **read_memory(home / "out")}), flush=True)
 

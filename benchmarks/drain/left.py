@@ -1,9 +1,11 @@
 """What Structured Streaming leaves inside a query that ends, on the data of ``waiting``.
 
-Arguments: elements, keys, a directory. The query counts per key and window of a day, in append
-mode, its state in RocksDB. It is ended by ``query.stop()`` after it has processed all there is, and
-in another run by ``Trigger.AvailableNow``. What is in its state then is read by Spark's own
-``statestore`` source. The last line that this prints is JSON.
+Arguments: what waits, elements, keys, a directory. ``windows``: the query counts per key and window
+of a day, in append mode. ``timers``: it counts per key by ``transformWithState`` in Python, which
+sends the count when a timer fires, a day later. Its state is in RocksDB. It is ended by
+``query.stop()`` after it has processed all there is, and in another run by
+``Trigger.AvailableNow``. What is in its state then is read by Spark's own ``statestore`` source.
+The last line that this prints is JSON.
 """
 
 from __future__ import annotations
@@ -13,21 +15,60 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.drain.waiting import DAY_SECONDS
 from benchmarks.handwritten.stream import ROCKSDB
 from benchmarks.jobs.turns import START_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame
 
 _FILES = 20
+_DUE_MS = START_MS + 1000 * DAY_SECONDS
+
+
+class CountUntilDue(StatefulProcessor):
+    """Of one key: the count, sent by its timer."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._count = handle.getValueState("count", "count long")
+
+    def handleInputRows(  # noqa: N802 - Spark's
+        self,
+        key: Any,
+        rows: Iterator[Row],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        more = sum(1 for _ in rows)
+        if self._count.exists():
+            more += self._count.get()[0]
+        else:
+            self._handle.registerTimer(_DUE_MS)
+        self._count.update((more,))
+        return iter(())
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        (count,) = self._count.get()
+        self._count.clear()
+        yield Row(key=key[0], count=count)
+
+    def close(self) -> None:
+        """Nothing to give back."""
 
 
 def main() -> None:
-    n, keys, home = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    kind, n, keys, home = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.sql.shuffle.partitions", "2")
@@ -41,7 +82,7 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     try:
         write(spark, n, keys, home / "input")
-        said = {way: end_by(spark, home, way) for way in ("stop", "available_now")}
+        said = {way: end_by(spark, home, kind, way) for way in ("stop", "available_now")}
     finally:
         spark.stop()
     print(json.dumps(said), flush=True)
@@ -56,19 +97,27 @@ def write(spark: SparkSession, n: int, keys: int, path: Path) -> None:
     ).write.parquet(str(path))
 
 
-def end_by(spark: SparkSession, home: Path, way: str) -> dict[str, list[int]]:
+def counts_of(rows: DataFrame, kind: str) -> DataFrame:
+    """Counts per key, which wait for a window to end or for a timer."""
+    if kind == "windows":
+        return rows.groupBy(f.window("time", f"{DAY_SECONDS} seconds"), "key").count()
+    return rows.groupBy("key").transformWithState(
+        CountUntilDue(), "key string, count long", "Append", "EventTime"
+    )
+
+
+def end_by(spark: SparkSession, home: Path, kind: str, way: str) -> dict[str, list[int]]:
     """Of counts: how many, their sum, and the sum weighted by key, of those emitted and left."""
     emitted: list[list[int]] = []
     checkpoint = str(home / way)
-    counts = (
+    rows = (
         spark.readStream.schema("key string, time timestamp")
         .parquet(str(home / "input"))
         .withWatermark("time", "1 second")
-        .groupBy(f.window("time", f"{DAY_SECONDS} seconds"), "key")
-        .count()
     )
     writer = (
-        counts.writeStream.outputMode("append")
+        counts_of(rows, kind)
+        .writeStream.outputMode("append")
         .option("checkpointLocation", checkpoint)
         .foreachBatch(lambda batch, _: emitted.append(sums(batch.select("key", "count"))))
     )
@@ -79,8 +128,11 @@ def end_by(spark: SparkSession, home: Path, way: str) -> dict[str, list[int]]:
     else:
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-    state = spark.read.format("statestore").load(checkpoint).select("key.key", "value.count")
-    return {"emitted": [sum(c) for c in zip(*emitted, strict=True)], "left": sums(state)}
+    state = spark.read.format("statestore")
+    if kind == "timers":
+        state = state.option("stateVarName", "count")
+    left = sums(state.load(checkpoint).select("key.key", "value.count"))
+    return {"emitted": [sum(c) for c in zip(*emitted, strict=True)], "left": left}
 
 
 def sums(counts: DataFrame) -> list[int]:

@@ -161,6 +161,23 @@ class Alarm(Watched):
         yield key, 1
 
 
+class PlainAlarm(Watched):
+    """Each key sets its only timer, without a tag, which sends it a day later."""
+
+    ALARM = TimerSpec("alarm", TimeDomain.WATERMARK)
+
+    def process(self, element: tuple[str, int], alarm: Any = beam.DoFn.TimerParam(ALARM)) -> None:
+        alarm.set(_DUE)
+
+    @on_timer(ALARM)
+    def on_alarm(self, key: Any = beam.DoFn.KeyParam) -> Iterator[tuple[str, int]]:
+        yield key, 1
+
+
+TIMERS = {"timers": Alarm, "plain timers": PlainAlarm}
+"""Jobs whose elements wait for timers."""
+
+
 def counted(counts: Path) -> int:
     """How many elements there were."""
     return sum(int(path.read_text(encoding="ascii")) for path in counts.glob("*[!t]"))
@@ -184,7 +201,7 @@ def expected(n: int, keys: int, *, counts: bool) -> list[int]:
 
 
 def build(pipeline: beam.Pipeline, kind: str, n: int, keys: int, home: Path) -> None:
-    """Applies a job to ``pipeline``: ``windows``, ``timers``, or ``reading`` to an end."""
+    """Applies a job to ``pipeline``: ``windows``, one of ``TIMERS``, or ``reading`` to an end."""
     shards = [(n * s // SHARDS, n * (s + 1) // SHARDS - n * s // SHARDS) for s in range(SHARDS)]
     source = Reading() if kind == "reading" else Waiting()
     elements = (
@@ -196,8 +213,9 @@ def build(pipeline: beam.Pipeline, kind: str, n: int, keys: int, home: Path) -> 
         | "Seen" >> beam.ParDo(Seen(home / "counts", keys)).with_output_types(tuple[str, int])
     )
     out = home / "out"
-    if kind == "timers":
-        rows = elements | "Alarm" >> beam.ParDo(Alarm(out)).with_output_types(tuple[str, int])
+    if kind in TIMERS:
+        alarm = TIMERS[kind](out)
+        rows = elements | "Alarm" >> beam.ParDo(alarm).with_output_types(tuple[str, int])
     else:
         rows = (
             elements
