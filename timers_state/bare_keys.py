@@ -87,6 +87,8 @@ class BareKeys(Room):
             del self._scopes[ident]
             self._in_round().index(self, ident[0], domain).drop(ident[1])
             bare = self._bare[ident] = BareKey(scope, domain, timer[6])
+        elif not bare.left:
+            return False
         bare.taken.append(timer)
         bare.left -= 1
         self._partly = ident if bare.left else None

@@ -75,7 +75,7 @@ class DueIndex:
 
     ``_bounds`` has, per key, the time of the list that counts of those that it is in; ``_listed``
     is how many keys are in all lists, of which those that were looked at are heaps, in ``_fronts``.
-    Keys in ``_given`` are in no list, since somebody has them.
+    Keys in ``_given`` need not be in a list, since somebody has them.
     ``_low`` is at or below all times that are in the batch that is being made, and ``_start`` is at
     or below the first row in the store that is not hidden.
     """
@@ -106,7 +106,7 @@ class DueIndex:
         self._rows: Iterator[bytes] | None = None
         self._head: StoredTimer | None = None
         self._ahead: Ahead | None = None
-        self._given: list[tuple[int, bytes]] = []
+        self._given: dict[bytes, int] = {}
         self._forget_memory()
 
     def note(self, time: int, key: bytes, *, alone: bool) -> None:
@@ -195,20 +195,20 @@ class DueIndex:
         """
         self._take_back()
         found: list[DueKey] = []
-        times, bounds, fronts = self._times, self._bounds, self._fronts
+        times, bounds, fronts, given = self._times, self._bounds, self._fronts, self._given
         while times and times[0] <= up_to and most > 0:
             time = times[0]
             front = fronts[time] if time in fronts else self._open(time)
             while front and most > 0:
                 key = heappop(front)[1]
                 self._listed -= 1
-                if bounds.get(key) != time:
+                if bounds.get(key) != time or key in given:  # it may be in a list twice
                     continue
                 timers = timers_of(key)
                 if timers is None and not self._is_first(time, key):
                     continue
                 found.append(DueKey(key, timers, up_to))
-                self._given.append((time, key))
+                given[key] = time
                 most -= 1 if timers is None else len(timers)
             if not front:
                 heappop(times)
@@ -217,8 +217,8 @@ class DueIndex:
 
     def _take_back(self) -> None:
         """Lists keys again that were given to somebody, if they still have timers."""
-        given, self._given = self._given, []
-        for time, key in given:
+        given, self._given = self._given, {}
+        for key, time in given.items():
             if self._bounds.get(key) == time and self._is_first(time, key):
                 self._list(time, key)
 
@@ -268,7 +268,7 @@ class DueIndex:
         self._keys: dict[int, list[bytes]] = {}
         self._times: list[int] = []
         self._listed = 0
-        self._given = []
+        self._given = {}
         self._fronts: dict[int, list[Order]] = {}
 
     def _is_first(self, time: int, key: bytes) -> bool:

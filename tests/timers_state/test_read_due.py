@@ -224,6 +224,19 @@ def test_a_key_of_which_one_timer_was_taken_keeps_the_others(then) -> None:
     assert list(map(tuple, due)) == expected(5)[1:]
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_no_timer_of_a_key_is_given_again_that_was_taken(ends) -> None:
+    overlay = held()
+    first, _ = read_held(overlay, 5, 6)
+    assert overlay.take(STATE, Domain.EVENT, first.key, first.timers[0])
+    assert overlay.first_time(STATE, Domain.EVENT) == 0
+    if ends:
+        end(overlay)
+    fired = fire_held(overlay, 5, 100, "never")
+    assert fired.pop(first.key) == expected(5)[1:]
+    assert fired == {key: expected(5) for key in KEYS if key != first.key}
+
+
 def test_keys_that_were_given_and_did_not_fire_are_given_again() -> None:
     overlay = held()
     assert {due.key for due in read_held(overlay, 5, 100)} == set(KEYS)
