@@ -6,9 +6,11 @@ builds its state, which is not timed. Then they take turns: one flows, as fast a
 other rests. Every element reads the state of a key, drawn at random from those that are
 ``--changing``, and writes another.
 
-``cost`` compares the medians of the turns: of elements a second, and of CPU time per element. On a
-busy machine the second one is steadier; it does not know of waiting for disks. A turn begins after
-a checkpoint, so what the last one costs that begins in it may be outside: take long turns.
+``cost`` compares each turn with the turn of the other job that is next to it: elements a second,
+and CPU time per element. On a busy machine the second one is steadier; it does not know of waiting
+for disks. The median of the pairs counts, since what others do on the machine changes from pair to
+pair. A turn begins after a checkpoint, so what the last one costs that begins in it may be outside:
+take long turns.
 """
 
 from __future__ import annotations
@@ -31,16 +33,17 @@ _HEADINGS = ("job", "elements/s", "CPU us/element", "checkpoints", "uploaded MB"
 
 
 def tell(arms: Sequence[Arm]) -> None:
-    """Prints what checkpoints cost."""
-    without, with_ = arms
-    rates = [statistics.median(segment.rate for segment in arm.segments) for arm in arms]
-    cpus = [statistics.median(segment.cpu for segment in arm.segments) for arm in arms]
-    cost = 1 - rates[1] / rates[0]
+    """Prints what checkpoints cost: medians over turns, and over pairs of turns."""
+    for arm in arms:
+        rate = statistics.median(segment.rate for segment in arm.segments)
+        cpu = statistics.median(segment.cpu for segment in arm.segments)
+        print(f"{arm.name}: {rate:,.0f} elements/s, {cpu:.1f} us of CPU each")
+    pairs = list(zip(*(arm.segments for arm in arms), strict=True))
+    cost = statistics.median(1 - with_.rate / without.rate for without, with_ in pairs)
+    cpu = statistics.median(with_.cpu / without.cpu - 1 for without, with_ in pairs)
     verdict = "met" if cost < GOAL else "NOT MET"
-    print(f"\n{without.name}: {rates[0]:,.0f} elements/s, {cpus[0]:.1f} us of CPU each")
-    print(f"{with_.name}: {rates[1]:,.0f} elements/s, {cpus[1]:.1f} us of CPU each")
     print(f"cost: {cost:.1%} of elements/s (below {GOAL:.0%}: {verdict}), ", end="")
-    print(f"{cpus[1] / cpus[0] - 1:+.1%} of CPU time per element")
+    print(f"{cpu:+.1%} of CPU time per element (medians over pairs of turns)")
 
 
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -80,6 +83,7 @@ def main() -> None:
                     numbers = f"{done.rate:,.0f} | {done.cpu:.1f} | {done.checkpoints}"
                     uploaded = f"{done.uploaded / 1e6:,.0f} | {done.load:.1f}"
                     print(f"{arm.name} | {numbers} | {uploaded}", flush=True)
+            print()
         finally:
             for arm in arms:
                 arm.close()

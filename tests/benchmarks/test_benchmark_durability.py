@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+from benchmarks.durability.arm import Segment
+from benchmarks.durability.cost import tell
 from benchmarks.durability.gated import counted
 from benchmarks.durability.recovery import KEYS, Told
 
@@ -49,3 +53,16 @@ def test_elements_are_those_of_all_processes(tmp_path):
     for name, count in (("a", "12"), ("b", ""), ("c", "30")):
         (tmp_path / name).write_text(count)
     assert counted(tmp_path) == 42
+
+
+def test_turns_are_compared_with_their_neighbours(capsys):
+    """A machine that slows down says nothing about checkpoints."""
+    arms = [
+        SimpleNamespace(
+            name=name,
+            segments=[Segment(speed * rate, cpu / speed, 0, 0, 1.0) for speed in (1, 0.5, 0.1)],
+        )
+        for name, rate, cpu in (("without", 1000, 20), ("with", 950, 21))
+    ]
+    tell(arms)
+    assert "cost: 5.0% of elements/s (below 10%: met), +5.0% of CPU time" in capsys.readouterr().out
