@@ -56,6 +56,9 @@ class FaultyStorage:
         yield data[: len(data) // 2]
         yield data[len(data) // 2 :]
 
+    def link(self, path, to):
+        return False
+
     def write(self, path, chunks):
         data = b"".join(chunks)
         self._write(f"write {path}", path, data)

@@ -54,6 +54,35 @@ def damage(path, how):
     path.write_bytes(data)
 
 
+def test_tables_are_shared_on_one_disk_and_the_store_leaves_them_as_they_are(
+    storage, paths, shard, tmp_path
+):
+    restore(storage, paths, shard, tmp_path / "back")
+    before = {path: path.read_bytes() for path in Path(paths.files).iterdir()}
+    expected = rows_in(tmp_path / "snapshot")
+    store = open_store(tmp_path / "back")
+    tables = list((tmp_path / "back" / "rocks").glob("*.sst"))
+    assert tables
+    assert all(any(table.samefile(path) for path in before) for table in tables)
+    change(store, range(3000), size=200)
+    store.flush()
+    store._db.compact_range(None, None)
+    store.abandon()
+    assert {path: path.read_bytes() for path in Path(paths.files).iterdir()} == before
+    restore(storage, paths, shard, tmp_path / "again")
+    assert rows_in(tmp_path / "again") == expected
+
+
+def test_tables_that_cannot_be_shared_are_copied(storage, paths, shard, tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    expected = rows_in(tmp_path / "snapshot")
+    monkeypatch.setattr(os, "link", refuse)
+    restore(storage, paths, shard, tmp_path / "back")
+    assert rows_in(tmp_path / "back") == expected
+
+
 @pytest.mark.parametrize("how", ["truncated", "longer", "another byte", "empty"])
 def test_a_file_that_is_damaged_is_named_and_nothing_is_left(storage, paths, shard, tmp_path, how):
     path = largest(paths, shard)

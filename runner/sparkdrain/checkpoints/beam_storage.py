@@ -13,6 +13,7 @@ from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from sparkdrain.checkpoints.storage import Storage
 
@@ -50,6 +51,11 @@ class BeamStorage:
                 raise FileMissing(message) from error
             message = f"{path} cannot be read: {error}"
             raise CheckpointFailed(message) from error
+
+    def link(self, path: str, to: Path) -> bool:
+        """See ``Storage``."""
+        del path, to
+        return False
 
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
         """See ``Storage``."""

@@ -48,6 +48,14 @@ class LocalStorage:
             message = f"{path} cannot be read: {error}"
             raise CheckpointFailed(message) from error
 
+    def link(self, path: str, to: Path) -> bool:
+        """See ``Storage``."""
+        try:
+            os.link(path, to)
+        except OSError:
+            return False  # whoever reads it then is told what is wrong with it
+        return True
+
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
         """See ``Storage``."""
         part = _part(path)

@@ -42,6 +42,13 @@ class Storage(Protocol):
             FileMissing: it is not there.
         """
 
+    def link(self, path: str, to: Path) -> bool:
+        """Make ``to`` share the content of a file that nobody will change.
+
+        Returns:
+            Whether it does; this is possible on one disk only.
+        """
+
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
         """Make a file, or replace it; it survives the end of this machine.
 

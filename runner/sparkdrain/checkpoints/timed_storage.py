@@ -9,6 +9,7 @@ from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from sparkdrain.checkpoints.storage import Storage
 
@@ -40,6 +41,10 @@ class TimedStorage:
     def chunks(self, path: str) -> Iterator[bytes]:
         """See ``Storage``; all in memory."""
         yield from self._in_time(path, lambda: tuple(self._storage.chunks(path)))
+
+    def link(self, path: str, to: Path) -> bool:
+        """See ``Storage``."""
+        return self._in_time(path, lambda: self._storage.link(path, to))
 
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
         """See ``Storage``; all in memory."""
