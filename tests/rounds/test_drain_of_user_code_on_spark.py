@@ -23,6 +23,7 @@ pytestmark = pytest.mark.spark
 
 SECONDS = 90
 REPEATS = 3
+SLOTS = 2
 
 
 class Counts(beam.DoFn):
@@ -87,7 +88,7 @@ def counted(result) -> dict[str, int]:
 
 
 def test_user_code_sees_its_drain_and_a_timer_without_end_is_cut_off():
-    flags = ["--spark_master_url=local[2]", "--progress=off", "--slots=2"]
+    flags = ["--spark_master_url=local[2]", "--progress=off", f"--slots={SLOTS}"]
     options = PipelineOptions([*flags, f"--drain_timer_repeats={REPEATS}"])
     pipeline = beam.Pipeline(SparkDrainRunner(), options=options)
     build(pipeline)
@@ -100,10 +101,10 @@ def test_user_code_sees_its_drain_and_a_timer_without_end_is_cut_off():
     assert result.wait_until_finish() == PipelineState.DRAINED
     told = counted(result)
     assert told.pop("elements") > 0
-    assert told.pop("elements told") == told.pop("passed on") >= 1
+    assert told.pop("elements told") == told.pop("passed on") == SLOTS
     assert told == {
         "panes caused": 1,
-        "panes told": 1,
+        "panes told": SLOTS,
         "ticks caused": 1 + REPEATS,
-        "ticks told": 1,
+        "ticks told": SLOTS,
     }
