@@ -46,7 +46,7 @@ AT_LEAST = {"driver_rss": 512, "hosts_rss": 512, "jvm_heap": 512, "store_size": 
 """What it may grow by in any case: KiB, else numbers, for which it is one."""
 
 
-class Count(beam.DoFn):  # type: ignore[misc]
+class Count(beam.DoFn):
     """Counts the elements of a key for ever."""
 
     COUNT = CombiningValueStateSpec("count", VarIntCoder(), sum)

@@ -59,7 +59,7 @@ def added_up(parts: Iterable[tuple[int, float]]) -> tuple[int, float]:
     return visits, seconds
 
 
-class AsRecord(beam.DoFn):  # type: ignore[misc]
+class AsRecord(beam.DoFn):
     """Makes a record of a sum, which tells its version and its hour."""
 
     def __init__(self, version: int) -> None:

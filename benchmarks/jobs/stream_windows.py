@@ -25,7 +25,7 @@ class WithWindow(beam.DoFn):
         self, element: tuple[str, int], window: object = beam.DoFn.WindowParam
     ) -> Iterator[tuple[str, int, int]]:
         key, count = element
-        yield key, window.end.micros // 1000, count  # type: ignore[attr-defined]
+        yield key, window.end.micros // 1000, count
 
 
 def build(pipeline: beam.Pipeline, work: Work) -> None:

@@ -29,7 +29,7 @@ class WithWindow(beam.DoFn):
         self, element: tuple[int, int], window: object = beam.DoFn.WindowParam
     ) -> Iterator[tuple[int, int, int]]:
         key, total = element
-        yield key, int(window.end), total  # type: ignore[attr-defined]
+        yield key, int(window.end), total
 
 
 def measure(row: tuple[int, int, int]) -> tuple[int, int]:

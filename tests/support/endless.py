@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Unbounded(OffsetRestrictionTracker):  # type: ignore[misc]
+class Unbounded(OffsetRestrictionTracker):
     """Nobody knows where it ends."""
 
     def is_bounded(self) -> bool:
@@ -29,7 +29,7 @@ class Endless(Ranges):
         return Unbounded(restriction)
 
 
-class Numbers(beam.DoFn):  # type: ignore[misc]
+class Numbers(beam.DoFn):
     """(source, 0), (source, 1), ...: three at a time, one a second of event time."""
 
     @beam.DoFn.unbounded_per_element()
@@ -45,7 +45,7 @@ class Numbers(beam.DoFn):  # type: ignore[misc]
         tracker.defer_remainder(Duration(1))
 
 
-class Silence(beam.DoFn):  # type: ignore[misc]
+class Silence(beam.DoFn):
     """A source that is there, and gives nothing: no element, and no progress of time."""
 
     @beam.DoFn.unbounded_per_element()

@@ -34,7 +34,7 @@ class LeapingClock:
         self._now = max(self._now, then)
 
 
-class Ranges(RestrictionProvider):  # type: ignore[misc]
+class Ranges(RestrictionProvider):
     """The numbers from the first to the second of an element."""
 
     def initial_restriction(self, element: Any) -> OffsetRange:
@@ -48,7 +48,7 @@ class Ranges(RestrictionProvider):  # type: ignore[misc]
         return restriction.size()
 
 
-class Count(beam.DoFn):  # type: ignore[misc]
+class Count(beam.DoFn):
     """All numbers of an element (first, after the last)."""
 
     def process(
@@ -61,7 +61,7 @@ class Count(beam.DoFn):  # type: ignore[misc]
             position += 1
 
 
-class Poll(beam.DoFn):  # type: ignore[misc]
+class Poll(beam.DoFn):
     """An element (first, after the last, seconds): one number each time, at that second.
 
     Its watermark is the time of the next number.

@@ -57,7 +57,7 @@ class FakeKafka:
     def put(self, topic: str, number: int, *values: bytes | None, **rest: object) -> None:
         log = self.logs[Partition(topic, number)]
         for value in values:
-            log.records.append(Stored(log.latest, value=value, **rest))  # type: ignore[arg-type]
+            log.records.append(Stored(log.latest, value=value, **rest))
             log.latest += 1
 
     def skip(self, topic: str, number: int, offsets: int = 1) -> None:

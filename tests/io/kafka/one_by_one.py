@@ -90,7 +90,7 @@ def process(
             interrupt()
         return bool(claim(position))
 
-    tracker.try_claim = gate  # type: ignore[method-assign]
+    tracker.try_claim = gate
     finalizer = Finalizer()
     arguments: dict[str, Any] = {"tracker": view, "watermark": estimator}
     if "finalizer" in get_function_arguments(dofn, "process")[0]:
