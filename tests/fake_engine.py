@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 
 from sparkdrain.errors import Cancelled
+from sparkdrain.invocation import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-@dataclass
-class Call:
-    """What `execute` was called with."""
-
-    pipeline: Any
-    settings: Any
-    job_id: str
-    job_name: str
-    pipeline_options: dict[str, Any]
-    artifacts: tuple[Any, ...]
-    observer: Any
-    cancel: Any
-    drain: Any
-
-
-@dataclass
-class Outcome:
-    attempted: list[Any] = field(default_factory=list)
-    committed: list[Any] = field(default_factory=list)
-    drained: bool = False
+    from sparkdrain.invocation import Invocation
 
 
 class FakeEngine:
     """Does what ``behave`` says; remembers its calls."""
 
-    def __init__(self, behave: Callable[[Call], Outcome | None] = lambda call: None) -> None:
+    def __init__(self, behave: Callable[[Invocation], Outcome | None] = lambda call: None) -> None:
         self.behave = behave
         self.refuse: Exception | None = None
-        self.calls: list[Call] = []
+        self.calls: list[Invocation] = []
 
     def head_start(self, settings: Any) -> None:
         pass
@@ -52,13 +32,12 @@ class FakeEngine:
         if self.refuse is not None:
             raise self.refuse
 
-    def execute(self, pipeline: Any, settings: Any, **others: Any) -> Outcome:
-        call = Call(pipeline, settings, **others)
-        self.calls.append(call)
-        return self.behave(call) or Outcome()
+    def execute(self, invocation: Invocation) -> Outcome:
+        self.calls.append(invocation)
+        return self.behave(invocation) or Outcome()
 
 
-def until_cancelled(call: Call) -> None:
+def until_cancelled(call: Invocation) -> None:
     """A job that goes on until somebody cancels it."""
     stopped = threading.Event()
     call.cancel.on_cancel(stopped.set)
@@ -68,7 +47,7 @@ def until_cancelled(call: Call) -> None:
     raise Cancelled
 
 
-def until_drained(call: Call) -> Outcome:
+def until_drained(call: Invocation) -> Outcome:
     """A job without end that stops as it should when somebody drains or cancels it."""
     stopped = threading.Event()
     call.cancel.on_cancel(stopped.set)
@@ -87,7 +66,7 @@ class BeamsEngine(FakeEngine):
     def __init__(self) -> None:
         super().__init__(self._run)
 
-    def _run(self, call: Call) -> Outcome:
+    def _run(self, call: Invocation) -> Outcome:
         options = PipelineOptions([], **call.pipeline_options)
         result = fn_runner.FnApiRunner().run_via_runner_api(call.pipeline, options)
         result.wait_until_finish()

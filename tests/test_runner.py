@@ -14,10 +14,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.runner import PipelineState
 from apache_beam.testing.util import assert_that, equal_to
-from fake_engine import FakeEngine, Outcome, until_cancelled
+from fake_engine import FakeEngine, until_cancelled
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import BadOption, BadSetup, Cancelled, Unsupported, UserCodeError
+from sparkdrain.invocation import Outcome
 from sparkdrain.spark_master import beam_default_master
 
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import argparse
 import io
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.job.utils import dict_to_struct
-from fake_engine import FakeEngine, Outcome, until_cancelled, until_drained
+from fake_engine import FakeEngine, until_cancelled, until_drained
 from rich.console import Console
 
 from sparkdrain.cli import drain, drain_by_store
@@ -18,6 +19,9 @@ from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.progress import Left, advanced, began
+
+if TYPE_CHECKING:
+    from sparkdrain.invocation import Outcome
 
 
 def cli(*arguments: str) -> tuple[int, str]:

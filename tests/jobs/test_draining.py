@@ -11,7 +11,7 @@ import pytest
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.job.utils import dict_to_struct
-from fake_engine import FakeEngine, Outcome, until_cancelled, until_drained
+from fake_engine import FakeEngine, until_cancelled, until_drained
 
 from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.metadata import StoreDown
@@ -20,6 +20,7 @@ from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.progress import Left, advanced, began
 from sparkdrain.errors import Cancelled, DrainLimitExceeded, UserCodeError
+from sparkdrain.invocation import Outcome
 from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY
 from sparkdrain.jobs.messages import failure_kind
 from sparkdrain.jobs.states import name

@@ -8,9 +8,10 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.job.utils import dict_to_struct
-from fake_engine import FakeEngine, Outcome, until_cancelled
+from fake_engine import FakeEngine, until_cancelled
 
 from sparkdrain.errors import SparkDrainError, Unsupported
+from sparkdrain.invocation import Outcome
 from sparkdrain.jobs.calls import ERROR_KIND_KEY
 from sparkdrain.jobs.service import _KEPT_JOBS
 from sparkdrain.jobs.states import name

@@ -8,15 +8,14 @@ from apache_beam.portability.api import metrics_pb2
 
 from sparkdrain.graph.check import check
 from sparkdrain.graph.translate import translate
+from sparkdrain.invocation import Outcome
 from sparkdrain.metrics.merge import merge
-from sparkdrain.stages.execute import Outcome
 from sparkdrain.stages.failure import failure_of
 from sparkdrain.stages.spark_error import of_failure
 from tests.support.in_memory_rounds import InMemoryRounds
 
 if TYPE_CHECKING:
-    from sparkdrain.drain.signal import DrainSignal
-    from sparkdrain.types import CancelToken
+    from sparkdrain.invocation import Invocation
 
 
 class RoundsEngine:
@@ -31,19 +30,10 @@ class RoundsEngine:
     def check(self, pipeline: Any, settings: Any) -> None:
         check(pipeline, streaming=True)
 
-    def execute(
-        self,
-        pipeline: Any,
-        settings: Any,
-        *,
-        cancel: CancelToken,
-        drain: DrainSignal,
-        **others: Any,
-    ) -> Outcome:
-        del settings, others
-        rounds = InMemoryRounds(translate(pipeline, streaming=True), **self._how)
-        rounds.loop.cancel = cancel
-        rounds.loop.drain.signal = drain
+    def execute(self, invocation: Invocation) -> Outcome:
+        rounds = InMemoryRounds(translate(invocation.pipeline, streaming=True), **self._how)
+        rounds.loop.cancel = invocation.cancel
+        rounds.loop.drain.signal = invocation.drain
         try:
             try:
                 rounds.run_to_end()

@@ -1,47 +1,14 @@
-"""The seam between jobs and the engine that runs them."""
+"""Who checks and runs jobs: the engine of this package, and what a test may put in its place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from apache_beam.portability.api import beam_runner_api_pb2
 
-    from apache_beam.portability.api import beam_runner_api_pb2, metrics_pb2
-
-    from sparkdrain.drain.progress import DrainProgress
-    from sparkdrain.drain.signal import DrainSignal
+    from sparkdrain.invocation import Invocation, Outcome
     from sparkdrain.options import Settings
-    from sparkdrain.types import Artifact, CancelToken
-
-
-class Observer(Protocol):
-    """Who wants to hear how a job goes."""
-
-    def message(self, importance: int, text: str) -> None:
-        """Take a message; ``importance`` is ``JobMessage.MessageImportance``."""
-
-    def counted(self, outcome: Outcome) -> None:
-        """Take the metrics of a job that goes on."""
-
-    def draining(self, progress: DrainProgress) -> None:
-        """Take how far the drain of the job has come."""
-
-
-class Outcome(Protocol):
-    """What is left of a job that ended well."""
-
-    @property
-    def attempted(self) -> Sequence[metrics_pb2.MonitoringInfo]:
-        """Metrics over everything that was tried."""
-
-    @property
-    def committed(self) -> Sequence[metrics_pb2.MonitoringInfo]:
-        """Metrics over what counts."""
-
-    @property
-    def drained(self) -> bool:
-        """Whether the job ended because it was drained: its sources were cut."""
 
 
 class Engine(Protocol):
@@ -61,23 +28,11 @@ class Engine(Protocol):
             BadOption: an option would have no effect on such a job.
         """
 
-    def execute(
-        self,
-        pipeline: beam_runner_api_pb2.Pipeline,
-        settings: Settings,
-        *,
-        job_id: str,
-        job_name: str,
-        pipeline_options: Mapping[str, Any],
-        artifacts: Sequence[Artifact],
-        observer: Observer,
-        cancel: CancelToken,
-        drain: DrainSignal,
-    ) -> Outcome:
-        """Run the pipeline to its end; raises what ``sparkdrain.errors`` has for failures.
+    def execute(self, invocation: Invocation) -> Outcome:
+        """Run the job to its end; raises what ``sparkdrain.errors`` has for failures.
 
-        Once ``drain`` is requested, which may be so before the start, nothing more is read from
-        unbounded sources. A batch job reads everything all the same.
+        Once ``invocation.drain`` is requested, which may be so before the start, nothing more is
+        read from unbounded sources. A batch job reads everything all the same.
         """
 
 
@@ -99,34 +54,12 @@ class SparkEngine:
         settings.check_effect(streaming=streaming)
         check(pipeline, streaming=streaming, durable=bool(settings.checkpoint_dir))
 
-    def execute(
-        self,
-        pipeline: beam_runner_api_pb2.Pipeline,
-        settings: Settings,
-        *,
-        job_id: str,
-        job_name: str,
-        pipeline_options: Mapping[str, Any],
-        artifacts: Sequence[Artifact],
-        observer: Observer,
-        cancel: CancelToken,
-        drain: DrainSignal,
-    ) -> Outcome:
+    def execute(self, invocation: Invocation) -> Outcome:
         """See ``Engine.execute``."""
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
-        if is_streaming(pipeline, settings):
-            from sparkdrain.rounds.driver.execute import execute as run  # noqa: PLC0415 (imports PySpark)
+        if is_streaming(invocation.pipeline, invocation.settings):
+            from sparkdrain.rounds.driver.execute import execute  # noqa: PLC0415 (imports PySpark)
         else:
-            from sparkdrain.stages.execute import execute as run  # noqa: PLC0415
-        return run(
-            pipeline,
-            settings,
-            job_id=job_id,
-            job_name=job_name,
-            pipeline_options=pipeline_options,
-            artifacts=artifacts,
-            observer=observer,
-            cancel=cancel,
-            drain=drain,
-        )
+            from sparkdrain.stages.execute import execute  # noqa: PLC0415
+        return execute(invocation)

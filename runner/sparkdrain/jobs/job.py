@@ -12,6 +12,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 from sparkdrain.drain.limits import Verdict
 from sparkdrain.drain.runs import Run
 from sparkdrain.errors import Cancelled, DrainLimitExceeded
+from sparkdrain.invocation import Invocation
 from sparkdrain.jobs import drain_progress
 from sparkdrain.jobs.draining import JobDrain
 from sparkdrain.jobs.failures import describe
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
     from sparkdrain.drain.progress import DrainProgress
     from sparkdrain.drain.runs import RunState
-    from sparkdrain.jobs.engine import Engine, Outcome
+    from sparkdrain.invocation import Outcome
+    from sparkdrain.jobs.engine import Engine
     from sparkdrain.options import Settings
     from sparkdrain.types import Artifact
 
@@ -223,15 +225,17 @@ class Job:
             if self.state.state == _S.STARTING:
                 self._move(_S.RUNNING)
         return self._engine.execute(
-            self.submission.pipeline,
-            self.submission.settings,
-            job_id=self.submission.job_id,
-            job_name=self.submission.name,
-            pipeline_options=self.submission.options,
-            artifacts=artifacts,
-            observer=self,
-            cancel=self._cancel,
-            drain=self._drain.signal,
+            Invocation(
+                self.submission.job_id,
+                self.submission.name,
+                self.submission.pipeline,
+                self.submission.settings,
+                self.submission.options,
+                artifacts,
+                observer=self,
+                cancel=self._cancel,
+                drain=self._drain.signal,
+            )
         )
 
     def message(self, importance: int, text: str) -> None:

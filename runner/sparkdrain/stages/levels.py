@@ -35,10 +35,9 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from sparkdrain.options import Settings
+    from sparkdrain.invocation import Invocation
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.stages.progress import Progress
-    from sparkdrain.types import CancelToken
 
 _SIDE_BUCKETS = 16
 
@@ -50,21 +49,19 @@ class LevelRunner:
         self,
         context: SparkContext,
         plan: Plan,
-        settings: Settings,
+        invocation: Invocation,
         run_id: str,
-        job_name: str,
-        cancel: CancelToken,
         preparation: Preparation,
         progress: Progress,
     ) -> None:
         self._context = context
         self._plan = plan
-        self._settings = settings
+        self._job_name = invocation.job_name
+        self._cancel = invocation.cancel
         self._run_id = run_id
-        self._job_name = job_name
-        self._cancel = cancel
         self._preparation = preparation
         self._progress = progress
+        settings = invocation.settings
         slots = settings.slots or context.defaultParallelism
         sides = _SIDE_BUCKETS if any(e.kind is EdgeKind.SIDE for e in plan.edges) else 0
         self._layout = Layout(slots, len(plan.levels), sides)
@@ -79,7 +76,7 @@ class LevelRunner:
             settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages
         )
         self._first = first_failure(context, self._stop, local=is_local(context))
-        cancel.on_cancel(self._stop)
+        invocation.cancel.on_cancel(self._stop)
 
     def _stop(self) -> None:
         self._context.cancelJobGroup(self._run_id)

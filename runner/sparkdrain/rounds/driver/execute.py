@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -15,6 +15,7 @@ from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
 from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
+from sparkdrain.invocation import Outcome
 from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints
@@ -31,25 +32,18 @@ from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.cluster import is_usable, spark_context
-from sparkdrain.stages.execute import Outcome
 from sparkdrain.stages.executors import await_executors, hazards
 from sparkdrain.stages.task import TaskOptions
 from sparkdrain.stages.workers import job_context
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from apache_beam.portability.api import beam_runner_api_pb2
     from pyspark import SparkContext
 
     from sparkdrain.checkpoints.manifest import Manifest
-    from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.graph.plan import Plan
-    from sparkdrain.options import Settings
+    from sparkdrain.invocation import Invocation
     from sparkdrain.rounds.driver.checkpointing import Checkpoints
-    from sparkdrain.stages.execute import Observer
     from sparkdrain.stages.preparation import Preparation
-    from sparkdrain.types import Artifact, CancelToken
 
 _WARNING: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
 _RUNS = itertools.count(1)
@@ -57,22 +51,11 @@ _RUNS = itertools.count(1)
 _LOSSES = (HostMissing, WorkerLost, TruncatedInput)
 
 
-def execute(
-    pipeline: beam_runner_api_pb2.Pipeline,
-    settings: Settings,
-    *,
-    job_id: str,
-    job_name: str,
-    pipeline_options: Mapping[str, Any],
-    artifacts: Sequence[Artifact],
-    observer: Observer,
-    cancel: CancelToken,
-    drain: DrainSignal,
-) -> Outcome:
-    """Run ``pipeline`` until nothing is left to do, or it is cancelled.
+def execute(invocation: Invocation) -> Outcome:
+    """Run a job until nothing is left to do, or it is cancelled.
 
     If its state is durable, a job that loses processes or data goes on from its newest checkpoint,
-    as often as it makes a new one, and ``settings.recoveries`` times in a row without.
+    as often as it makes a new one, and ``--recoveries`` times in a row without.
 
     Raises:
         UserCodeError: user code raised; the message starts with its exception.
@@ -81,62 +64,47 @@ def execute(
         CheckpointRefused: there is a checkpoint that the job cannot go on from.
         CheckpointFailed: state could not be made durable.
         Fenced: another driver has taken the job.
-        Cancelled: ``cancel`` was called.
+        Cancelled: ``invocation.cancel`` was called.
         BadSetup: Spark could not be used.
     """
-    plan = translate(pipeline, streaming=True)
+    settings = invocation.settings
+    plan = translate(invocation.pipeline, streaming=True)
     # The driver itself reads and writes checkpoints, whoever made the pipeline.
-    FileSystems.set_options(PipelineOptions.from_dictionary(dict(pipeline_options)))
+    FileSystems.set_options(PipelineOptions.from_dictionary(dict(invocation.pipeline_options)))
     context, preparation = job_context(
-        spark_context(settings), pipeline_options, artifacts, streaming=True
+        spark_context(settings), invocation.pipeline_options, invocation.artifacts, streaming=True
     )
     for hazard in hazards(context):
-        observer.message(_WARNING, hazard)
-    await_executors(context, cancel)
+        invocation.observer.message(_WARNING, hazard)
+    await_executors(context, invocation.cancel)
     slots = settings.slots or context.defaultParallelism
-    run_id = f"{job_id}/{next(_RUNS)}"
+    run_id = f"{invocation.job_id}/{next(_RUNS)}"
     durable = None
     if settings.checkpoint_dir:
         durable = DurableJob.at(
             settings.checkpoint_dir,
-            job_name,
+            invocation.job_name,
             run_id,
             identity(plan),
             slots,
             settings.checkpoints_kept,
         )
         durable.check(resume=settings.resume)
-    job = _StreamingJob(
-        plan,
-        settings,
-        context,
-        preparation,
-        slots,
-        run_id,
-        job_name,
-        observer,
-        cancel,
-        drain,
-        durable,
-        Placement(slots),
-    )
-    return job.run()
+    return _StreamingJob(
+        invocation, plan, context, preparation, slots, run_id, durable, Placement(slots)
+    ).run()
 
 
 @dataclass(slots=True)
 class _StreamingJob:
     """A job, over all of its lives."""
 
+    invocation: Invocation
     plan: Plan
-    settings: Settings
     context: SparkContext
     preparation: Preparation
     slots: int
     run_id: str
-    job_name: str
-    observer: Observer
-    cancel: CancelToken
-    drain: DrainSignal
     durable: DurableJob | None
     placement: Placement
 
@@ -148,19 +116,20 @@ class _StreamingJob:
                 self.durable.settle()
 
     def _all_lives(self) -> Outcome:
-        left = self.settings.recoveries
+        settings, observer = self.invocation.settings, self.invocation.observer
+        left = settings.recoveries
         lost: Exception | None = None
         while True:
             taken = self._take()
             if lost is not None:
                 start = "the beginning" if taken is None else f"checkpoint {taken.number}"
-                self.observer.message(_WARNING, f"The job goes on from {start}: {lost}")
+                observer.message(_WARNING, f"The job goes on from {start}: {lost}")
             before = self._newest()
             try:
                 with contextlib.nullcontext() if self.durable is None else self.durable.ours():
                     return self._live(taken)
             except _LOSSES as error:
-                left = self.settings.recoveries if self._newest() > before else left
+                left = settings.recoveries if self._newest() > before else left
                 if self.durable is None or not left or not is_usable(self.context):
                     raise
                 left, lost = left - 1, error
@@ -168,10 +137,10 @@ class _StreamingJob:
     def _take(self) -> Manifest | None:
         if self.durable is None:
             return None
-        taken = self.durable.take(resume=self.settings.resume)
+        taken = self.durable.take(resume=self.invocation.settings.resume)
         drain = None if taken is None else drain_of(taken)
         if drain is not None:
-            self.drain.request(drain)
+            self.invocation.drain.request(drain)
         return taken
 
     def _newest(self) -> int:
@@ -179,6 +148,7 @@ class _StreamingJob:
 
     def _live(self, taken: Manifest | None) -> Outcome:
         """From a checkpoint, or the beginning, to the end of the job."""
+        settings, observer = self.invocation.settings, self.invocation.observer
         schedule = Schedule(self.plan, self.slots)
         play, clock = play_for(self.plan, WallClock())
         if taken is not None:
@@ -186,8 +156,8 @@ class _StreamingJob:
         if taken is not None and is_over(taken):
             return self._counted(schedule)
         teller = Teller(
-            self.settings.progress,
-            lambda: self.observer.counted(self._counted(schedule)),
+            settings.progress,
+            lambda: observer.counted(self._counted(schedule)),
             self.placement.told,
         )
         levels = self._levels(schedule.number + 1)
@@ -196,10 +166,10 @@ class _StreamingJob:
                 schedule,
                 levels,
                 clock,
-                Pace(self.settings.round_ms / 1000),
+                Pace(settings.round_ms / 1000),
                 play,
-                self.cancel,
-                self.settings.round_attempts,
+                self.invocation.cancel,
+                settings.round_attempts,
                 teller.tell,
                 self._checkpoints(is_cut=taken is not None and drain_of(taken) is not None),
                 self._terms(),
@@ -207,11 +177,11 @@ class _StreamingJob:
         finally:
             levels.close()
         for line in refused_timers(schedule):
-            self.observer.message(_WARNING, line)
+            observer.message(_WARNING, line)
         return self._counted(schedule)
 
     def _levels(self, first_round: int) -> SparkLevels:
-        settings = self.settings
+        settings = self.invocation.settings
         options = TaskOptions(
             settings.block_kb << 10,
             settings.shuffle_memory_mb << 20,
@@ -229,26 +199,27 @@ class _StreamingJob:
             layout,
             options,
             life,
-            self.job_name,
+            self.invocation.job_name,
             self.preparation,
-            self.cancel,
+            self.invocation.cancel,
             first_round,
             place,
             self.placement,
         )
 
     def _terms(self) -> DrainTerms:
+        drain, settings = self.invocation.drain, self.invocation.settings
         return DrainTerms(
-            self.drain,
-            self.settings.drain_timer_repeats,
-            Limits.in_options(self.settings),
-            DrainWatch(self.drain, self.observer.draining),
+            drain,
+            settings.drain_timer_repeats,
+            Limits.in_options(settings),
+            DrainWatch(drain, self.invocation.observer.draining),
         )
 
     def _checkpoints(self, *, is_cut: bool) -> Checkpoints:
         if self.durable is None:
             return NoCheckpoints()
-        interval = 1000 * self.settings.checkpoint_ms
+        interval = 1000 * self.invocation.settings.checkpoint_ms
         return Checkpointing(interval, self.durable, number=self.durable.number, is_cut=is_cut)
 
     def _counted(self, schedule: Schedule) -> Outcome:

@@ -1,0 +1,74 @@
+"""The seam between jobs and engines: a job that is to be executed, who hears of it, what it leaves.
+
+"Invocation" is Beam's word for a job that was prepared and then run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from apache_beam.portability.api import beam_runner_api_pb2, metrics_pb2
+
+    from sparkdrain.drain.progress import DrainProgress
+    from sparkdrain.drain.signal import DrainSignal
+    from sparkdrain.options import Settings
+    from sparkdrain.types import Artifact, CancelToken
+
+
+class Observer(Protocol):
+    """Who wants to hear how a job goes."""
+
+    def message(self, importance: int, text: str) -> None:
+        """Take a message; ``importance`` is ``JobMessage.MessageImportance``."""
+
+    def counted(self, outcome: Outcome) -> None:
+        """Take the metrics of a job that goes on."""
+
+    def draining(self, progress: DrainProgress) -> None:
+        """Take how far the drain of the job has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is left of a job that ended well, or what counts so far of one that goes on.
+
+    Attributes:
+        attempted: metrics over everything that was tried.
+        committed: metrics over what counts.
+        drained: whether the job ended because it was drained: its sources were cut.
+    """
+
+    attempted: Sequence[metrics_pb2.MonitoringInfo] = ()
+    committed: Sequence[metrics_pb2.MonitoringInfo] = ()
+    drained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One job, as an engine gets it.
+
+    Attributes:
+        job_id: unique in the service that the job was submitted to.
+        job_name: the client's name for it, for people; checkpoints go by it, too.
+        pipeline: as submitted, not optimized.
+        settings: our own options, checked.
+        pipeline_options: all options, by plain name, for user code.
+        artifacts: the files that the client staged.
+        observer: hears how the job goes.
+        cancel: tells that nobody wants the result any more.
+        drain: tells that the job is to end with nothing left inside; it may do so before the start.
+    """
+
+    job_id: str
+    job_name: str
+    pipeline: beam_runner_api_pb2.Pipeline
+    settings: Settings
+    pipeline_options: Mapping[str, Any]
+    artifacts: Sequence[Artifact]
+    observer: Observer
+    cancel: CancelToken
+    drain: DrainSignal
