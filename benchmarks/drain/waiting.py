@@ -8,16 +8,16 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.combiners import Count
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from benchmarks.jobs.memory import Witness
+from benchmarks.jobs.numbers import Numbers
 from benchmarks.jobs.tally import Tally
 from benchmarks.jobs.turns import BLOCK, START_MS
 from benchmarks.jobs.work import SHARDS
@@ -30,30 +30,13 @@ DAY_SECONDS = 86_400
 START = Timestamp(micros=START_MS * 1000)
 _DUE = START + DAY_SECONDS
 _AT_ONCE = 20_000
-_ENDLESS = 1 << 40
 _REST_SECONDS = 2.0
 
 Shard = tuple[int, int]
 """The number of its first element, and how many it has."""
 
 
-class Endless(RestrictionProvider):
-    """The numbers of blocks, of which there may always be more."""
-
-    def initial_restriction(self, shard: Shard) -> OffsetRange:
-        return OffsetRange(0, _ENDLESS)
-
-    def create_tracker(self, blocks: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(blocks)
-
-    def restriction_size(self, shard: Shard, blocks: OffsetRange) -> int:
-        return 1
-
-    def truncate(self, shard: Shard, blocks: OffsetRange) -> OffsetRange | None:
-        """A drain ends it where it is."""
-
-
-class AllBlocks(Endless):
+class AllBlocks(Numbers):
     """The numbers of all blocks there are."""
 
     def initial_restriction(self, shard: Shard) -> OffsetRange:
@@ -71,7 +54,7 @@ class Waiting(beam.DoFn):
     def process(
         self,
         shard: Shard,
-        tracker: Any = beam.DoFn.RestrictionParam(Endless()),
+        tracker: Any = beam.DoFn.RestrictionParam(Numbers()),
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(
             ManualWatermarkEstimator.default_provider()
         ),

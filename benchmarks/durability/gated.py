@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 from apache_beam.coders import BytesCoder
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.utils.timestamp import Duration
 
+from benchmarks.jobs.numbers import Numbers
 from benchmarks.jobs.work import SHARDS
 
 if TYPE_CHECKING:
@@ -26,25 +25,11 @@ if TYPE_CHECKING:
 
 BLOCK = 500
 AT_ONCE = 10_000
-_ENDLESS = 1 << 40
 _CLOSED_SECONDS = 0.5
 _CHANGED = 16
 
 Shard = tuple[int, int, int]
 """First key, how many keys, and how many of them change after they have their state."""
-
-
-class Blocks(RestrictionProvider):
-    """The numbers of a shard's blocks."""
-
-    def initial_restriction(self, shard: Shard) -> OffsetRange:
-        return OffsetRange(0, _ENDLESS)
-
-    def create_tracker(self, blocks: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(blocks)
-
-    def restriction_size(self, shard: Shard, blocks: OffsetRange) -> int:
-        return 1
 
 
 class Emit(beam.DoFn):
@@ -55,7 +40,7 @@ class Emit(beam.DoFn):
 
     @beam.DoFn.unbounded_per_element()
     def process(
-        self, shard: Shard, tracker: Any = beam.DoFn.RestrictionParam(Blocks())
+        self, shard: Shard, tracker: Any = beam.DoFn.RestrictionParam(Numbers())
     ) -> Iterator[tuple[str, int]]:
         first, keys, changing = shard
         number = tracker.current_restriction().start

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
+from benchmarks.jobs.numbers import Numbers
 from benchmarks.jobs.turns import Shard
 
 if TYPE_CHECKING:
@@ -19,20 +19,11 @@ if TYPE_CHECKING:
 AT_ONCE = 20_000  # elements after which the source hands back what is left of its restriction
 
 
-class BlocksOf(RestrictionProvider):
+class BlocksOf(Numbers):
     """The numbers of a shard's blocks."""
 
     def initial_restriction(self, shard: tuple[int, ...]) -> OffsetRange:
         return OffsetRange(0, Shard(*shard).blocks)
-
-    def create_tracker(self, blocks: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(blocks)
-
-    def restriction_size(self, shard: tuple[int, ...], blocks: OffsetRange) -> int:
-        return int(blocks.size())
-
-    def truncate(self, shard: tuple[int, ...], blocks: OffsetRange) -> None:
-        """A drained stream ends where it is."""
 
 
 class EmitBlocks(beam.DoFn):

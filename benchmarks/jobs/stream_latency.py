@@ -9,13 +9,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.combiners import Count
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from benchmarks.jobs.numbers import Numbers
 from benchmarks.jobs.tally import Tally, read_tally
 
 if TYPE_CHECKING:
@@ -32,20 +32,11 @@ LEAD_SECONDS = 2  # from the pipeline's first element to the stream's: until all
 SETTLE_SECONDS = 5  # windows of the first seconds do not count
 
 
-class TapNumbers(RestrictionProvider):
+class TapNumbers(Numbers):
     """The numbers of a tap's elements."""
 
     def initial_restriction(self, tap: tuple[int, int, int]) -> OffsetRange:
         return OffsetRange(0, tap[1])
-
-    def create_tracker(self, numbers: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(numbers)
-
-    def restriction_size(self, tap: tuple[int, int, int], numbers: OffsetRange) -> int:
-        return int(numbers.size())
-
-    def truncate(self, tap: tuple[int, int, int], numbers: OffsetRange) -> None:
-        """A drained stream ends where it is."""
 
 
 class Drip(beam.DoFn):

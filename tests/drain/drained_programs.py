@@ -8,30 +8,14 @@ import time
 from pathlib import Path
 
 import apache_beam as beam
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration
 
+from tests.support.endless import Endless
+
 STEP_SECONDS = 0.002
 HOUR = 3600
-
-
-class Unbounded(OffsetRestrictionTracker):
-    def is_bounded(self) -> bool:
-        return False
-
-
-class NumbersProvider(RestrictionProvider):
-    def initial_restriction(self, element):
-        return OffsetRange(0, 10**9)
-
-    def create_tracker(self, restriction):
-        return Unbounded(restriction)
-
-    def restriction_size(self, element, restriction):
-        return 1
 
 
 class Numbers(beam.DoFn):
@@ -41,11 +25,12 @@ class Numbers(beam.DoFn):
         self._folder = folder
 
     @beam.DoFn.unbounded_per_element()
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(NumbersProvider())):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(Endless())):
+        _, _, source = element
         number = tracker.current_restriction().start
         while tracker.try_claim(number):
-            write(self._folder, "admitted", element, number)
-            yield TimestampedValue((element, number), number)
+            write(self._folder, "admitted", source, number)
+            yield TimestampedValue((source, number), number)
             number += 1
             if number % 10 == 0:
                 tracker.defer_remainder(Duration(seconds=STEP_SECONDS * 10))
@@ -80,7 +65,7 @@ def numbers(pipeline: beam.Pipeline, folder: str) -> beam.PCollection:
     """Windows of an hour, so that next to none of them ends by itself; two shuffles."""
     return (
         pipeline
-        | beam.Create(["a", "b", "c"])
+        | beam.Create([(0, 10**9, source) for source in "abc"])
         | beam.ParDo(Numbers(folder))
         | beam.Reshuffle()
         | beam.WindowInto(FixedWindows(HOUR))

@@ -6,30 +6,22 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import Duration, Timestamp
 from engines import compare, gives
 
+from tests.support.restrictions import UpTo
 
-class _Ranges(beam.RestrictionProvider):
+
+class _Ranges(UpTo):
     """[0, element), in ``parts`` initial parts."""
 
     def __init__(self, parts=1):
         self._parts = parts
 
-    def initial_restriction(self, element):
-        return OffsetRange(0, element)
-
-    def create_tracker(self, restriction):
-        return OffsetRestrictionTracker(restriction)
-
     def split(self, element, restriction):
         return restriction.split(max(1, restriction.size() // self._parts))
-
-    def restriction_size(self, element, restriction):
-        return restriction.size()
 
 
 class _Count(beam.DoFn):

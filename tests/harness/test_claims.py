@@ -3,35 +3,23 @@ from __future__ import annotations
 import apache_beam as beam
 import pytest
 from apache_beam.io.iobase import RestrictionTracker
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.runners.common import DoFnSignature
-from apache_beam.transforms.core import RestrictionProvider
 
 from sparkdrain.harness.claims import Allowance, ClaimGate, sees_windows
+from tests.support.restrictions import UpTo
 
 
 def allowed(claims, seconds=1.0):
     return Allowance(claims, seconds, lambda: 0.0)
 
 
-class Numbers(RestrictionProvider):
-    def initial_restriction(self, element):
-        return OffsetRange(0, element)
-
-    def create_tracker(self, restriction):
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element, restriction):
-        del element
-        return restriction.size()
-
-
 class Count(beam.DoFn):
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(Numbers())):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(UpTo())):
         yield element, tracker
 
 
-class CountItself(beam.DoFn, Numbers):
+class CountItself(beam.DoFn, UpTo):
     def process(self, element, tracker=beam.DoFn.RestrictionParam()):
         yield element, tracker
 

@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
 from apache_beam.utils.timestamp import Duration
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 from sparkdrain.io.stable import StableParDo
 from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce
+from tests.support.endless import Endless
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import plan_of
 from tests.support.law import law
@@ -38,7 +38,7 @@ from tests.support.random_pipelines import (
     streamed,
     streams,
 )
-from tests.support.restrictions import LeapingClock, Ranges
+from tests.support.restrictions import LeapingClock
 
 
 @pytest.fixture(autouse=True)
@@ -133,18 +133,6 @@ def test_what_requires_stable_input_never_sees_what_did_not_come_to_be(
     rows = map(json.loads, made)
     kept = {(key, *value) for key, value, _ in rows if isinstance(value, list)}
     assert {(key, *value) for key, value in Effects.SEEN} == kept
-
-
-class Endless(Ranges):
-    """The numbers from the first on; nobody knows where they end."""
-
-    def create_tracker(self, restriction):
-        return Unbounded(restriction)
-
-
-class Unbounded(OffsetRestrictionTracker):
-    def is_bounded(self):
-        return False
 
 
 class Read(beam.DoFn):

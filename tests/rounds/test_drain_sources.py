@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.transforms import window
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
@@ -13,6 +13,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkdrain.errors import TruncatedInput
 from tests.support.drained import emitted_when_drained
+from tests.support.endless import Endless
 from tests.support.restrictions import START, Count, LeapingClock, Ranges
 from tests.support.scripts import Mark, streamed
 
@@ -22,18 +23,6 @@ TRUNCATED: list = []
 @pytest.fixture(autouse=True)
 def _forget():
     TRUNCATED.clear()
-
-
-class Unbounded(OffsetRestrictionTracker):
-    def is_bounded(self):
-        return False
-
-
-class Endless(Ranges):
-    """The numbers from the first on; nobody knows where they end."""
-
-    def create_tracker(self, restriction):
-        return Unbounded(restriction)
 
 
 class UpToNext(Endless):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton
 from apache_beam.testing import test_stream
 from apache_beam.transforms import trigger
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.userstate import (
     CombiningValueStateSpec,
     TimeDomain,
@@ -25,6 +23,7 @@ from apache_beam.transforms.window import (
 
 from sparkdrain.stages.task import TaskOptions
 from tests.support.recorded import emitted, emitted_in_batch, emitted_in_rounds
+from tests.support.restrictions import UpTo
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -471,19 +470,8 @@ def test_timers_do_not_overtake_what_waits():
     assert in_rounds(build) == [[("a", 6)]]
 
 
-class Ranges(RestrictionProvider):
-    def initial_restriction(self, element):
-        return OffsetRange(0, element)
-
-    def create_tracker(self, restriction):
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, _element, restriction):
-        return restriction.size()
-
-
 class CountUp(beam.DoFn):
-    def process(self, element, side, tracker=beam.DoFn.RestrictionParam(Ranges())):
+    def process(self, element, side, tracker=beam.DoFn.RestrictionParam(UpTo())):
         position = tracker.current_restriction().start
         while tracker.try_claim(position):
             yield element, position, sorted(side)

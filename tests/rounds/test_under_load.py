@@ -7,15 +7,14 @@ from statistics import fmean
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.rounds.driver.pace import Pace
 from tests.support.in_memory_rounds import run_in_rounds
+from tests.support.restrictions import UpTo
 
 TARGET = 0.2
 
@@ -59,17 +58,6 @@ EACH = 1e-4
 TOTAL: list[int] = []
 
 
-class All(RestrictionProvider):
-    def initial_restriction(self, element):
-        return OffsetRange(0, element)
-
-    def create_tracker(self, restriction):
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element, restriction):
-        return restriction.size()
-
-
 class Arrivals(beam.DoFn):
     """What has arrived at the machine, each at its time; as many as the element says."""
 
@@ -77,7 +65,7 @@ class Arrivals(beam.DoFn):
     def process(
         self,
         element,
-        tracker=beam.DoFn.RestrictionParam(All()),
+        tracker=beam.DoFn.RestrictionParam(UpTo()),
         estimator=beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider()),
     ):
         position = tracker.current_restriction().start

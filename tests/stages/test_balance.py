@@ -10,9 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coders import GlobalWindowCoder
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import GlobalWindows
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +20,7 @@ from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
 from sparkdrain.stages.balance import Balancer, Lender, Lending, choose
 from sparkdrain.stages.restrictions import RestrictionReader
+from tests.support.restrictions import UpTo
 
 CODING = ElementCoding.of(VarIntCoder(), GlobalWindowCoder())
 
@@ -111,19 +110,8 @@ def test_a_slot_whose_gift_is_lost_does_not_end_well() -> None:
         lending.close()
 
 
-class Numbers(RestrictionProvider):
-    def initial_restriction(self, element):
-        return OffsetRange(0, element)
-
-    def create_tracker(self, restriction):
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element, restriction):
-        return restriction.size()
-
-
 class Slow(beam.DoFn):
-    def process(self, element, tracker=beam.DoFn.RestrictionParam(Numbers())):
+    def process(self, element, tracker=beam.DoFn.RestrictionParam(UpTo())):
         number = tracker.current_restriction().start
         while tracker.try_claim(number):
             time.sleep(0.01)

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 
 class Unbounded(OffsetRestrictionTracker):
-    """Nobody knows where it ends."""
-
     def is_bounded(self) -> bool:
         return False
 
 
 class Endless(Ranges):
-    """The numbers from the first on."""
+    """The numbers from the first on; nobody knows where they end."""
 
     def create_tracker(self, restriction: OffsetRange) -> Unbounded:
         return Unbounded(restriction)

@@ -34,11 +34,11 @@ class LeapingClock:
         self._now = max(self._now, then)
 
 
-class Ranges(RestrictionProvider):
-    """The numbers from the first to the second of an element."""
+class UpTo(RestrictionProvider):
+    """The numbers from 0 to an element."""
 
     def initial_restriction(self, element: Any) -> OffsetRange:
-        return OffsetRange(element[0], element[1])
+        return OffsetRange(0, element)
 
     def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
         return OffsetRestrictionTracker(restriction)
@@ -46,6 +46,13 @@ class Ranges(RestrictionProvider):
     def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
         del element
         return restriction.size()
+
+
+class Ranges(UpTo):
+    """The numbers from the first to the second of an element."""
+
+    def initial_restriction(self, element: Any) -> OffsetRange:
+        return OffsetRange(element[0], element[1])
 
 
 class Count(beam.DoFn):
