@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from sparkdrain.stages.edges import Codings, reader_for, writer_for
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.restrictions import RestrictionReader, restriction_edges
 from sparkdrain.stages.shard import Shard, Source
+from sparkdrain.stages.teardown import tear_down
 from timers_state import Overlay, ScratchStore
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sparkdrain.shuffle.outbox import Outbox
     from sparkdrain.stages.warned import Warned
 
-_LOGGER = logging.getLogger(__name__)
 _IMPULSE = GlobalWindows.windowed_value(b"")
 
 
@@ -241,19 +240,13 @@ class Slot:
 
     def _close(self, *, failed: bool) -> None:
         """Tear all bundles down. An error from there counts unless there was one before."""
-        errors = []
-        for shard in self._shards:
-            try:
-                shard.teardown()
-            except Exception as error:
-                _LOGGER.exception("teardown failed")
-                errors.append(error)
+        error = tear_down(shard.teardown for shard in self._shards)
         for reader in self._readers.values():
             reader.close()
         for state in self._states:
             state.close()
-        if errors and not failed:
-            raise errors[0]
+        if error is not None and not failed:
+            raise error
 
 
 def _busiest(bundle: StageBundle) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from dataclasses import astuple, replace
@@ -39,10 +38,10 @@ from sparkdrain.shuffle.outbox import Outbox
 from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.edges import Codings, writer_for
 from sparkdrain.stages.shard import Source
+from sparkdrain.stages.teardown import tear_down
 from sparkdrain.watermarks.frontier import BEGIN, END, advanced
 from timers_state import Overlay, RoundStore
 
-_LOGGER = logging.getLogger(__name__)
 # How long the last round of a job waits for one of those who are told how far it has come.
 _SETTLE_SECONDS: Final = 10.0
 
@@ -446,15 +445,9 @@ class RoundSlot:
 
     def _close_shards(self) -> None:
         self.sides.close()
-        errors = []
-        for shard in self._shards:
-            try:
-                shard.close()
-            except Exception as error:
-                _LOGGER.exception("teardown failed")
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        error = tear_down(shard.close for shard in self._shards)
+        if error is not None:
+            raise error
 
 
 def state_budget(plan: Plan, options: TaskOptions) -> int:
