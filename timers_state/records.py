@@ -202,11 +202,6 @@ class Records:
         record = self._times.first()
         return None if record is None or _time(record.listed) > up_to else record
 
-    def first_expired(self, up_to: int) -> Record | None:
-        """A record whose window expires first, if that is at or before ``up_to``."""
-        record = self._expiries.first()
-        return None if record is None or _time(record.expiry) > up_to else record
-
     # --- for the overlay ----------------------------------------------------------------------
 
     def first(self, domain: Domain) -> tuple[int, bytes] | None:

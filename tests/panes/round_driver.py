@@ -9,7 +9,6 @@ from apache_beam.transforms.window import WindowedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.panes.behaviors import Closing, OnTime
-from sparkdrain.panes.budget import Firings
 from sparkdrain.panes.grouping import grouping_for, groups_by_window
 from sparkdrain.panes.times import BEGIN
 from sparkdrain.shuffle.coding import ElementCoding
@@ -31,6 +30,22 @@ class Blocks:
     def put(self, edge, partition, payload):
         self.payloads.append(payload)
         self.sent_bytes += len(payload)
+
+
+class Firings:
+    """A budget of so many timers."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def spend(self) -> bool:
+        if self.left <= 0:
+            return False
+        self.left -= 1
+        return True
+
+    def count(self, pairs: int) -> None:
+        self.left -= pairs
 
 
 class Rounds:

@@ -10,10 +10,9 @@ from apache_beam.transforms import trigger, window
 from apache_beam.transforms.core import Windowing
 from hypothesis import given
 from hypothesis import strategies as st
-from round_driver import SECOND, Rounds
+from round_driver import SECOND, Firings, Rounds
 
 from sparkdrain.errors import Unsupported
-from sparkdrain.panes.budget import Firings
 from sparkdrain.panes.group_keys import group_keys, groups_of
 from sparkdrain.panes.triggers import compiled
 from sparkdrain.shuffle.values import GroupValues

@@ -266,7 +266,6 @@ class _Writer:
             "handle_results": handle_results,
         }
         self._on_enter: list[str] = []
-        self._before_call: list[str] = []
 
     def feed(self, method: Any) -> Any:
         """``feed(key, elements)``, which calls ``process``."""

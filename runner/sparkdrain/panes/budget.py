@@ -15,24 +15,6 @@ class Budget(Protocol):
         """So many keys came out for a timer that they share."""
 
 
-class Firings:
-    """A budget of so many timers."""
-
-    def __init__(self, count: int) -> None:
-        self.left = count
-
-    def spend(self) -> bool:
-        """See ``Budget``."""
-        if self.left <= 0:
-            return False
-        self.left -= 1
-        return True
-
-    def count(self, pairs: int) -> None:
-        """See ``Budget``."""
-        self.left -= pairs
-
-
 class Unlimited:
     """No budget at all."""
 
