@@ -22,7 +22,8 @@ SUITES = (
     "apache_beam.runners.portability.portable_runner_test",
     "apache_beam.runners.portability.fn_api_runner.fn_runner_test",
 )
-LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
+HEADING = re.compile(r"^#+ (.*)", re.MULTILINE)
 
 
 def test_what_is_generated_is_up_to_date():
@@ -76,5 +77,21 @@ def test_a_row_is_supported_exactly_if_all_its_tests_pass():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_of_a_page_lead_somewhere(page):
-    links = LINK.findall(page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    lost = []
+    for path, heading in LINK.findall(page.read_text(encoding="utf-8")):
+        target = page.parent / path if path else page
+        if not target.exists() or (heading and heading not in anchors(target)):
+            lost.append((path, heading))
+    assert lost == []
+
+
+def anchors(page):
+    """What the headings of a page are called in links."""
+    headings = HEADING.findall(page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_and_every_decision_stands_in_the_index():
+    index = ROOT / "docs/index.md"
+    listed = {index.parent / path for path, _ in LINK.findall(index.read_text(encoding="utf-8"))}
+    assert {page for page in PAGES if page.parent != ROOT} - {index} <= listed
