@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.graph.plan import Plan, Stage
-    from sparkdrain.stages.edges import Codings
+    from sparkdrain.stages.codings import Codings
     from sparkdrain.stages.task import TaskOptions
     from timers_state import Overlay
 

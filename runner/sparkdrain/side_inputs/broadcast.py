@@ -15,7 +15,8 @@ from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, Def
 from apache_beam.transforms.trigger import _Never as Never
 from apache_beam.transforms.window import GlobalWindows
 
-from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, SideWriter, WindowedWriter
+from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
+from sparkdrain.side_inputs.grouped import side_writer
 
 if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge
@@ -77,19 +78,7 @@ def broadcast_writer(
         return _ElementWriter(
             KeyedWriter(GroupWriter(edge.id, bytes, element, everywhere, nowhere, block_bytes))
         )
-    return SideWriter(
-        GroupWriter(
-            edge.id,
-            # Beam asks for a key of a multimap by its nested encoding.
-            coder.key_coder().get_impl().encode_nested if edge.multimap else bytes,
-            coder.value_coder() if edge.multimap else coder,
-            everywhere,
-            nowhere,
-            block_bytes,
-        ),
-        window,
-        multimap=edge.multimap,
-    )
+    return side_writer(edge, coder, window, everywhere, nowhere, block_bytes)
 
 
 class _Everywhere:

@@ -16,11 +16,13 @@ from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
 from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.balance import Address, Gift, Lending
-from sparkdrain.stages.edges import Codings, reader_for, writer_for
+from sparkdrain.stages.codings import Codings
+from sparkdrain.stages.readers import reader_for
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.restrictions import RestrictionReader, restriction_edges
 from sparkdrain.stages.shard import Shard, Source
 from sparkdrain.stages.teardown import tear_down
+from sparkdrain.stages.writers import writer_for
 from timers_state import Overlay, ScratchStore
 
 if TYPE_CHECKING:

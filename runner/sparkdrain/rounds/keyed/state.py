@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Edge, Plan, Stage
     from sparkdrain.harness.factory import MakeState
     from sparkdrain.rounds.context import Context
-    from sparkdrain.stages.edges import Codings
+    from sparkdrain.stages.codings import Codings
     from sparkdrain.stages.shard import Source
     from timers_state import Overlay
 

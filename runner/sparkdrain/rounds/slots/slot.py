@@ -36,9 +36,10 @@ from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness
 from sparkdrain.shuffle.outbox import Outbox
 from sparkdrain.side_inputs.state import SideInputState
-from sparkdrain.stages.edges import Codings, writer_for
+from sparkdrain.stages.codings import Codings
 from sparkdrain.stages.shard import Source
 from sparkdrain.stages.teardown import tear_down
+from sparkdrain.stages.writers import writer_for
 from sparkdrain.watermarks.frontier import BEGIN, END, advanced
 from timers_state import Overlay, RoundStore
 

@@ -1,0 +1,100 @@
+"""Who writes an edge of each kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apache_beam import coders
+
+from sparkdrain.graph.plan import Edge, EdgeKind
+from sparkdrain.shuffle.elements import ElementWriter
+from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
+from sparkdrain.shuffle.keys import key_codec, slots_of
+from sparkdrain.side_inputs.broadcast import broadcast_writer
+from sparkdrain.side_inputs.grouped import side_writer
+from sparkdrain.stages.readers import groups_by_window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.shuffle.grouping import SideWriter
+    from sparkdrain.shuffle.outbox import Outbox, Partition
+    from sparkdrain.stages.codings import Codings
+
+
+def writer_for(
+    edge: Edge,
+    codings: Codings,
+    outbox: Outbox,
+    block_bytes: int,
+    by_window: Callable[[Any], bool] = groups_by_window,
+) -> Any:
+    """The writer of ``edge`` in the slot of ``outbox``.
+
+    Args:
+        edge: the edge.
+        codings: the coders of its PCollection.
+        outbox: where blocks go.
+        block_bytes: the size at which they go.
+        by_window: whether a GroupByKey's reader wants values by window, without their times.
+    """
+    outbox.names[edge.id] = codings.producer(edge)
+    match edge.kind:
+        case EdgeKind.FORWARD:
+            # Slots beyond the layout's help with restrictions of others.
+            slots = [outbox.slot % outbox.layout.slots]
+            return _element_writer(edge, codings, outbox, block_bytes, slots)
+        case EdgeKind.SPREAD:
+            slots = list(range(outbox.layout.slots))
+            return _element_writer(edge, codings, outbox, block_bytes, slots)
+        case EdgeKind.GROUP if by_window(codings.windowing(edge)):
+            value = codings.coder(edge).value_coder()
+            writer = _group_writer(edge, codings, outbox, block_bytes, value)
+            return WindowedWriter(writer, codings.window_coder(edge))
+        case EdgeKind.GROUP | EdgeKind.KEYED:
+            value, window = codings.coder(edge).value_coder(), codings.window_coder(edge)
+            element = coders.WindowedValueCoder(value, window)
+            return KeyedWriter(_group_writer(edge, codings, outbox, block_bytes, element))
+        case EdgeKind.BROADCAST:
+            coder, windowing = codings.coder(edge), codings.windowing(edge)
+            return broadcast_writer(
+                edge, coder, windowing, outbox, block_bytes, by_window=by_window(windowing)
+            )
+        case EdgeKind.SIDE:
+            return _side_writer(edge, codings, outbox, block_bytes)
+
+
+def _element_writer(
+    edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int, slots: list[int]
+) -> ElementWriter:
+    targets = [outbox.layout.shard(edge.consumer, slot) for slot in slots]
+    return ElementWriter(edge.id, codings.elements(edge), outbox, targets, block_bytes)
+
+
+def _group_writer(
+    edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int, value_coder: coders.Coder
+) -> GroupWriter:
+    """Every key goes to its slot."""
+    layout = outbox.layout
+    shards = [layout.shard(edge.consumer, slot) for slot in range(layout.slots)]
+
+    def route(keys: list[bytes]) -> list[Partition]:
+        return [shards[number] for number in slots_of(keys, len(shards))]
+
+    encode_key, _ = key_codec(codings.coder(edge).key_coder())
+    return GroupWriter(edge.id, encode_key, value_coder, outbox, route, block_bytes)
+
+
+def _side_writer(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -> SideWriter:
+    """Every key goes to its bucket; of a side input without keys, each slot fills one."""
+    layout = outbox.layout
+    own = outbox.slot % layout.side_buckets
+    buckets = [layout.side(bucket) for bucket in range(layout.side_buckets)]
+
+    def route(keys: list[bytes]) -> list[Partition]:
+        if not edge.multimap:
+            return [buckets[own]] * len(keys)
+        return [buckets[number] for number in slots_of(keys, len(buckets))]
+
+    coder, window = codings.coder(edge), codings.window_coder(edge)
+    return side_writer(edge, coder, window, outbox, route, block_bytes)
