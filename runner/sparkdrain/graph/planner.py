@@ -1,0 +1,269 @@
+"""Cuts transforms whose levels are known into stages, and joins these by edges."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkdrain.graph import urns
+from sparkdrain.graph.passes.separate_test_streams import STREAM
+from sparkdrain.graph.plan import (
+    Edge,
+    EdgeId,
+    EdgeKind,
+    LevelIndex,
+    PCollectionId,
+    Plan,
+    PlayedSource,
+    SideInput,
+    Stage,
+    TransformId,
+)
+
+if TYPE_CHECKING:
+    from sparkdrain.graph.transform import Transform
+
+
+@dataclass(slots=True)
+class _Part:
+    """What one stage will consist of, while its edges are being found."""
+
+    transforms: list[Transform]
+    sources: list[tuple[TransformId, EdgeId | None]] = field(default_factory=list)
+    sinks: list[tuple[TransformId, EdgeId]] = field(default_factory=list)
+    side_inputs: list[SideInput] = field(default_factory=list)
+    ends: list[beam_runner_api_pb2.PTransform] = field(default_factory=list)
+    read_by: dict[PCollectionId, EdgeId] = field(default_factory=dict)
+    """The edge through which a PCollection comes in under its own name."""
+
+
+class Planner:
+    """Makes one plan; ``ordered`` are its transforms, producers before consumers."""
+
+    def __init__(
+        self, components: beam_runner_api_pb2.Components, ordered: list[Transform]
+    ) -> None:
+        self._components = components
+        self._ordered = ordered
+        self._producer = {output: t for t in ordered for output in t.outputs}
+        self._edges: list[Edge] = []
+        # One edge serves all consumers of a PCollection that want it the same way.
+        self._edge_ids: dict[tuple[EdgeKind, str, int, bool, bool, str], EdgeId] = {}
+
+    def plan(self) -> Plan:
+        """The plan; to be called once."""
+        parts = self._connect()
+        by_level: dict[int, list[Stage]] = defaultdict(list)
+        self._cut(parts)
+        for part in parts:
+            stage = self._stage(part)
+            by_level[stage.level].append(stage)
+        levels = tuple(tuple(by_level[i]) for i in range(max(by_level, default=-1) + 1))
+        components = copy.deepcopy(self._components)
+        components.transforms.clear()
+        return Plan(components.SerializeToString(), levels, tuple(self._edges), self._played())
+
+    def _played(self) -> tuple[PlayedSource, ...]:
+        played = []
+        for transform in self._ordered:
+            if transform.proto.spec.urn == urns.TEST_STREAM:
+                payload = transform.proto.spec.payload
+                script = beam_runner_api_pb2.TestStreamPayload.FromString(payload)
+                (tag,) = transform.proto.outputs
+                stream = transform.proto.annotations[STREAM].decode()
+                played.append(PlayedSource(transform.id, stream, tag, script.coder_id, payload))
+        return tuple(played)
+
+    def _harness_transforms(self) -> list[Transform]:
+        return [t for t in self._ordered if not t.is_runner]
+
+    def _fused(self, producer: Transform, consumer: Transform) -> bool:
+        return not producer.is_runner and not consumer.cut and producer.level == consumer.level
+
+    def _connect(self) -> list[_Part]:
+        """Transforms joined by fused edges make a part (union-find over the level graph)."""
+        leader: dict[str, str] = {t.id: t.id for t in self._harness_transforms()}
+        readers: dict[tuple[str, int, bool, bool, str], str] = {}
+
+        def find(name: str) -> str:
+            while leader[name] != name:
+                leader[name] = leader[leader[name]]
+                name = leader[name]
+            return name
+
+        for transform in self._harness_transforms():
+            for pcollection in transform.main_inputs:
+                source = self._producer[pcollection]
+                if self._fused(source, transform):
+                    leader[find(transform.id)] = find(source.id)
+                else:
+                    # Readers of one edge share its source.
+                    reader = readers.setdefault(
+                        (
+                            pcollection,
+                            transform.level,
+                            transform.keyed,
+                            transform.time_sorted,
+                            transform.own_edge,
+                        ),
+                        transform.id,
+                    )
+                    leader[find(transform.id)] = find(reader)
+        parts: dict[str, _Part] = {}
+        for transform in self._harness_transforms():
+            parts.setdefault(find(transform.id), _Part([])).transforms.append(transform)
+        return list(parts.values())
+
+    def _cut(self, parts: list[_Part]) -> None:
+        part_of = {t.id: part for part in parts for t in part.transforms}
+        for part in parts:
+            for transform in part.transforms:
+                if transform.proto.spec.urn in urns.ROOTS:
+                    part.sources.append((transform.id, None))
+                inputs = transform.inputs
+                if transform.gated:
+                    # Side inputs first, so that they can be told the main input's edge.
+                    inputs.sort(key=lambda tagged: tagged[0] not in transform.side_tags)
+                for tag, pcollection in inputs:
+                    self._cut_input(part_of, part, transform, tag, pcollection)
+
+    def _cut_input(
+        self,
+        part_of: dict[TransformId, _Part],
+        part: _Part,
+        transform: Transform,
+        tag: str,
+        pcollection: PCollectionId,
+    ) -> None:
+        source = self._producer[pcollection]
+        if tag in transform.side_tags:
+            kind = EdgeKind.BROADCAST if transform.gated else EdgeKind.SIDE
+        elif self._fused(source, transform):
+            return
+        elif transform.keyed:
+            kind = EdgeKind.KEYED
+        elif transform.restrictions and not source.is_runner:
+            kind = EdgeKind.SPREAD
+        elif not source.is_runner:
+            kind = EdgeKind.FORWARD
+        elif source.proto.spec.urn in urns.EXCHANGES:
+            kind = EdgeKind.SPREAD
+        else:
+            kind = EdgeKind.GROUP
+        edge = self._edge(part_of, kind, pcollection, transform, tag)
+        if tag in transform.side_tags:
+            part.side_inputs.append(SideInput(transform.id, tag, edge))
+            return
+        name = self._name_in(part, pcollection, edge)
+        transform.proto.inputs[tag] = name
+        self._add_source(part, edge, name)
+        if transform.gated:
+            part.side_inputs = [
+                replace(side, main=edge) if side.transform == transform.id else side
+                for side in part.side_inputs
+            ]
+
+    def _name_in(self, part: _Part, pcollection: PCollectionId, edge: EdgeId) -> PCollectionId:
+        """What a PCollection is called in a part that reads it through ``edge``.
+
+        One that is read through several edges has several names: what comes in through one of
+        them is for that one's readers only.
+        """
+        if part.read_by.setdefault(pcollection, edge) == edge:
+            return pcollection
+        name = PCollectionId(f"{pcollection} of edge {edge}")
+        self._components.pcollections[name].CopyFrom(self._components.pcollections[pcollection])
+        return name
+
+    def _edge(
+        self,
+        part_of: dict[TransformId, _Part],
+        kind: EdgeKind,
+        pcollection: PCollectionId,
+        consumer: Transform,
+        tag: str,
+    ) -> EdgeId:
+        """The edge on which ``consumer`` reads ``pcollection``, made at its first use."""
+        multimap = tag in consumer.multimap_tags
+        time_sorted = kind is EdgeKind.KEYED and consumer.time_sorted
+        # A side input is published once, whoever reads it; in streaming, once for each level.
+        level = -1 if kind is EdgeKind.SIDE else consumer.level
+        own = "" if tag in consumer.side_tags else consumer.own_edge
+        key = (kind, pcollection, level, multimap, time_sorted, own)
+        if key in self._edge_ids:
+            return self._edge_ids[key]
+        source = self._producer[pcollection]
+        written = source.main_inputs[0] if source.is_runner else pcollection
+        writer = self._producer[written]
+        edge = Edge(
+            EdgeId(len(self._edges)),
+            kind,
+            written,
+            LevelIndex(writer.level),
+            LevelIndex(consumer.level),
+            multimap,
+            time_sorted,
+            consumer.stable and tag not in consumer.side_tags,
+            source.id if kind is EdgeKind.GROUP else consumer.id,
+        )
+        self._edge_ids[key] = edge.id
+        self._edges.append(edge)
+        self._add_sink(part_of[writer.id], edge)
+        return edge.id
+
+    def _add_sink(self, part: _Part, edge: Edge) -> None:
+        id_ = TransformId(f"edge {edge.id}/Write")
+        part.sinks.append((id_, edge.id))
+        part.ends.append(
+            beam_runner_api_pb2.PTransform(
+                unique_name=id_,
+                spec=beam_runner_api_pb2.FunctionSpec(urn=urns.SINK, payload=str(edge.id).encode()),
+                inputs={"in": edge.pcollection},
+            )
+        )
+
+    def _add_source(self, part: _Part, edge: EdgeId, pcollection: PCollectionId) -> None:
+        id_ = TransformId(f"edge {edge}/Read")
+        if any(source == id_ for source, _ in part.sources):
+            return
+        part.sources.append((id_, edge))
+        part.ends.append(
+            beam_runner_api_pb2.PTransform(
+                unique_name=id_,
+                spec=beam_runner_api_pb2.FunctionSpec(urn=urns.SOURCE, payload=str(edge).encode()),
+                outputs={"out": pcollection},
+            )
+        )
+
+    def _stage(self, part: _Part) -> Stage:
+        first = part.transforms[0]
+        protos = [(t.id, t.proto) for t in part.transforms if t.proto.spec.urn not in urns.ROOTS]
+        roots = [
+            (
+                t.id,
+                beam_runner_api_pb2.PTransform(
+                    unique_name=t.proto.unique_name,
+                    spec=beam_runner_api_pb2.FunctionSpec(urn=urns.SOURCE),
+                    outputs=t.proto.outputs,
+                ),
+            )
+            for t in part.transforms
+            if t.proto.spec.urn in urns.ROOTS
+        ]
+        ends = [(TransformId(end.unique_name), end) for end in part.ends]
+        environments = {t.proto.environment_id for t in part.transforms} - {""}
+        return Stage(
+            name=first.proto.unique_name,
+            level=LevelIndex(first.level),
+            transforms=tuple(
+                (id_, proto.SerializeToString()) for id_, proto in roots + protos + ends
+            ),
+            sources=tuple(part.sources),
+            sinks=tuple(part.sinks),
+            side_inputs=tuple(part.side_inputs),
+            environment=next(iter(environments), ""),
+        )
