@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2, metrics_pb2
+from py4j.protocol import Py4JError
 
 from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
@@ -24,6 +25,7 @@ from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over
 from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.loop import RoundLoop
+from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.driver.schedule import Schedule
@@ -32,7 +34,7 @@ from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.cluster import is_usable, spark_context
-from sparkdrain.stages.executors import await_executors, hazards
+from sparkdrain.stages.executors import await_executors, executors, hazards
 from sparkdrain.stages.task import TaskOptions
 from sparkdrain.stages.workers import job_context
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.checkpoints.manifest import Manifest
     from sparkdrain.graph.plan import Plan
+    from sparkdrain.hosts.executor import Executor
     from sparkdrain.invocation import Invocation
     from sparkdrain.rounds.driver.checkpointing import Checkpoints
     from sparkdrain.stages.preparation import Preparation
@@ -155,11 +158,6 @@ class _StreamingJob:
             go_on(taken, schedule, play)
         if taken is not None and is_over(taken):
             return self._counted(schedule)
-        teller = Teller(
-            settings.progress,
-            lambda: observer.counted(self._counted(schedule)),
-            self.placement.told,
-        )
         levels = self._levels(schedule.number + 1)
         try:
             RoundLoop(
@@ -170,7 +168,7 @@ class _StreamingJob:
                 play,
                 self.invocation.cancel,
                 settings.round_attempts,
-                teller.tell,
+                self._teller(schedule).tell,
                 self._checkpoints(is_cut=taken is not None and drain_of(taken) is not None),
                 self._terms(),
             ).run()
@@ -179,6 +177,24 @@ class _StreamingJob:
         for line in refused_timers(schedule):
             observer.message(_WARNING, line)
         return self._counted(schedule)
+
+    def _teller(self, schedule: Schedule) -> Teller:
+        observer = self.invocation.observer
+        newcomers = Newcomers(
+            self.placement, self._executors, lambda text: observer.message(_WARNING, text)
+        )
+
+        def publish() -> None:
+            observer.counted(self._counted(schedule))
+            newcomers.look()
+
+        return Teller(self.invocation.settings.progress, publish, self.placement.told)
+
+    def _executors(self) -> list[Executor]:
+        # If Spark does not answer, the next round says why.
+        with contextlib.suppress(Py4JError, ConnectionError):
+            return executors(self.context)
+        return []
 
     def _levels(self, first_round: int) -> SparkLevels:
         settings = self.invocation.settings

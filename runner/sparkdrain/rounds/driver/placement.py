@@ -94,6 +94,17 @@ class Placement:
         homes = [self._homes.get(slot) for slot in range(self.slots)]
         return tuple("" if home is None else home.place for home in homes)
 
+    def without_slots(self, executors: Sequence[Executor]) -> frozenset[Executor]:
+        """Those that came after ``begin``, and would have slots if it were called now.
+
+        None if an executor with slots is gone: the job's next life is about to begin.
+        """
+        homes = {home.id for home in self._homes.values()}
+        if not homes or not homes <= {one.id for one in executors}:
+            return frozenset()
+        placed = assign(self.slots, self._homes, executors)
+        return frozenset(one for one in placed.values() if one.id not in self._known)
+
     def ran(self, tasks: int, visits: int) -> None:
         """A level was run: so many tasks, of which so many were not at home."""
         self.away += min(tasks, visits)
