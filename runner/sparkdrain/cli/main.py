@@ -4,14 +4,62 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@dataclass(frozen=True, slots=True)
+class _Commands:
+    """The parser of everything, and those of commands that have arguments of their own."""
+
+    all: argparse.ArgumentParser
+    run: argparse.ArgumentParser
+    checkpoints: argparse.ArgumentParser
+    drain: argparse.ArgumentParser
+    jobs: argparse.ArgumentParser
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; the answer is the exit code."""
+    commands = _commands()
+    # What is asked of these needs Beam, which takes a second to import.
+    match (arguments if arguments is not None else sys.argv[1:])[:1]:
+        case ["checkpoints"]:
+            from sparkdrain.cli.checkpoints import add_arguments, checkpoints  # noqa: PLC0415
+
+            add_arguments(commands.checkpoints)
+            return checkpoints(commands.all.parse_args(arguments))
+        case ["jobs"]:
+            from sparkdrain.cli import jobs  # noqa: PLC0415
+
+            jobs.add_arguments(commands.jobs)
+            return jobs.jobs(commands.all.parse_args(arguments))
+        case ["drain"]:
+            from sparkdrain.cli import drain  # noqa: PLC0415
+
+            drain.add_arguments(commands.drain)
+            return drain.drain(commands.all.parse_args(arguments))
+    parsed = commands.all.parse_args(arguments)
+    if parsed.command == "doctor":
+        from sparkdrain.cli.doctor import doctor  # noqa: PLC0415 (works without Beam)
+
+        return doctor()
+    if parsed.command == "prepare":
+        from sparkdrain.cli.prepare import prepare  # noqa: PLC0415 (imports Spark)
+
+        return prepare()
+    if not (parsed.module or parsed.script):
+        commands.run.error("name a script, or -m and a module")
+    from sparkdrain.cli.run import run  # noqa: PLC0415 (imports Beam)
+
+    run(parsed.module or parsed.script, as_module=bool(parsed.module))
+    return 0
+
+
+def _commands() -> _Commands:
     parser = argparse.ArgumentParser(
         prog="sparkdrain", description="Apache Beam pipelines on Spark, from Python."
     )
@@ -30,53 +78,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="have Spark start faster from now on (takes half a minute, and 90 MB)",
         description="Write Spark's classes to a file in this Python environment that Java maps.",
     )
-    kept = commands.add_parser(
+    checkpoints = commands.add_parser(
         "checkpoints",
         help="list, verify or inspect the checkpoints of streaming jobs",
         description="Look at the checkpoints of streaming jobs; changes nothing.",
     )
-    drained = commands.add_parser(
+    drain = commands.add_parser(
         "drain",
         help="end a streaming job with nothing lost and nothing left inside",
         description="Ask a job to stop reading, to let out all that it has read, and to end.",
     )
-    listed = commands.add_parser(
+    jobs = commands.add_parser(
         "jobs",
         help="list jobs and runs with their states",
         description="List the jobs of a job service, or the runs that a metadata store knows.",
     )
-    # What is asked of these needs Beam, which takes a second to import.
-    match (arguments if arguments is not None else sys.argv[1:])[:1]:
-        case ["checkpoints"]:
-            from sparkdrain.cli.checkpoints import add_arguments, checkpoints  # noqa: PLC0415
-
-            add_arguments(kept)
-            return checkpoints(parser.parse_args(arguments))
-        case ["jobs"]:
-            from sparkdrain.cli import jobs  # noqa: PLC0415
-
-            jobs.add_arguments(listed)
-            return jobs.jobs(parser.parse_args(arguments))
-        case ["drain"]:
-            from sparkdrain.cli import drain  # noqa: PLC0415
-
-            drain.add_arguments(drained)
-            return drain.drain(parser.parse_args(arguments))
-    parsed = parser.parse_args(arguments)
-    if parsed.command == "doctor":
-        from sparkdrain.cli.doctor import doctor  # noqa: PLC0415 (works without Beam)
-
-        return doctor()
-    if parsed.command == "prepare":
-        from sparkdrain.cli.prepare import prepare  # noqa: PLC0415 (imports Spark)
-
-        return prepare()
-    if not (parsed.module or parsed.script):
-        program.error("name a script, or -m and a module")
-    from sparkdrain.cli.run import run  # noqa: PLC0415 (imports Beam)
-
-    run(parsed.module or parsed.script, as_module=bool(parsed.module))
-    return 0
+    return _Commands(parser, program, checkpoints, drain, jobs)
 
 
 if __name__ == "__main__":
