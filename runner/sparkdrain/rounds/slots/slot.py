@@ -188,31 +188,14 @@ class RoundSlot:
         self._dirty = True
         attempt = random.SystemRandom().getrandbits(63)
         self._outbox.begin(attempt, send)
-        draining = self._draining = self._drain_of(header)
+        self._draining = self._drain_of(header)
         self.sides.begin(header.inputs)
         complete = Completeness(header.expected)
         for record in records:
             self._take(record, complete)
         inputs = complete.verify()
-        if draining is not None:
-            draining.heard(complete.drains())
         budget = Budget(header.elements, header.seconds, self._clock)
-        frontiers = complete.frontiers()
-        self.sides.run(
-            {e: self._turn(header, e, frontiers, budget) for e in self.sides.streams}, self._shards
-        )
-        turns = [self._turns(header, shard, frontiers, budget) for shard in self._shards]
-        for shard, own in zip(self._shards, turns, strict=True):
-            if draining is None:
-                shard.run(own)
-            else:
-                draining.run(shard, own, self._outbox, partial(self._flush, shard))
-        self.sides.expire()
-        for writer in self._writers.values():
-            writer.flush()
-        outputs = self._outputs(header, turns)
-        message = None if draining is None else draining.message(self._slot)
-        self._outbox.end(self._told(outputs), message)
+        outputs = self._process(header, complete, budget)
         report = replace(
             self._report(header, inputs, outputs), left=self._left(inside), complaints=complaints
         )
@@ -230,6 +213,35 @@ class RoundSlot:
         self._prepared = attempt
         layout = self._outbox.layout
         send(layout.reports, encode_report(self._level, self._slot, report.encode()))
+
+    def _process(
+        self, header: RoundHeader, complete: Completeness, budget: Budget
+    ) -> tuple[int, ...]:
+        """All inputs are there: give every stage its turn, and send what they make, to the end.
+
+        Returns:
+            The stages' output frontiers.
+        """
+        draining = self._draining
+        if draining is not None:
+            draining.heard(complete.drains())
+        frontiers = complete.frontiers()
+        self.sides.run(
+            {e: self._turn(header, e, frontiers, budget) for e in self.sides.streams}, self._shards
+        )
+        turns = [self._turns(header, shard, frontiers, budget) for shard in self._shards]
+        for shard, own in zip(self._shards, turns, strict=True):
+            if draining is None:
+                shard.run(own)
+            else:
+                draining.run(shard, own, self._outbox, partial(self._flush, shard))
+        self.sides.expire()
+        for writer in self._writers.values():
+            writer.flush()
+        outputs = self._outputs(header, turns)
+        message = None if draining is None else draining.message(self._slot)
+        self._outbox.end(self._told(outputs), message)
+        return outputs
 
     def _settle(self, committed: int | None) -> None:
         """Commit or undo what was prepared last, as the driver has decided.
