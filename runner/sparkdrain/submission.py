@@ -33,7 +33,7 @@ _LOGGER = logging.getLogger(__name__)
 _MASTER_URN = "beam:option:spark_master_url:v1"
 
 
-class Submission(JobServiceHandle):
+class ServiceHandle(JobServiceHandle):
     """Submits one pipeline; raises our own errors instead of gRPC's.
 
     Other than Beam's handle it puts no deadline on the streams of a running job, and leaves no job
@@ -129,14 +129,14 @@ def head_start(options: PipelineOptions, settings: Settings) -> None:
         local_server().head_start(settings)
 
 
-def submission(options: PipelineOptions) -> Submission:
+def submission(options: PipelineOptions) -> ServiceHandle:
     """A handle on the service at ``--job_endpoint``, or on the one of this process.
 
     Raises:
         BadSetup: nobody answers at ``--job_endpoint``.
     """
     endpoint = options.view_as(PortableOptions).job_endpoint
-    handle = Submission(endpoint or local_server().endpoint, options)
+    handle = ServiceHandle(endpoint or local_server().endpoint, options)
     if endpoint:
         handle.wait_until_ready()
     return handle
