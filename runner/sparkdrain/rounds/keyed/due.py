@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from timers_state import Overlay
     from timers_state.ahead import DueKey
 
-# Timers are read from the store so many at a time.
-_READ_AHEAD: Final = 1000
+# Timers are read so many at a time. What the budget has no room for is read again.
+_READ_AHEAD: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
