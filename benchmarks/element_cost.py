@@ -1,0 +1,186 @@
+"""What an element of a streaming job costs, by level and part, in one process without Spark.
+
+Run: ``python -m benchmarks.element_cost [job] [elements] [--slots N] [--cprofile]``, by default
+``stream-state`` with 300,000 elements. All slots and the driver's loop of rounds are in this
+process; lists stand in for shuffles. A round has about one element per key. Figures are
+microseconds of this process's CPU time per element of the job: what a part calls counts for it,
+other parts excepted. The job's result is checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import gc
+import logging
+import pstats
+import tempfile
+import time
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from benchmarks.jobs import sessions, stream_state, stream_windows, tumbling
+from benchmarks.jobs.work import Work
+from sparkdrain.rounds.sources.restrictions import RestrictionInput
+from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from timers_state import Overlay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sparkdrain.rounds.messages import RoundHeader
+    from sparkdrain.rounds.slots.slot import RoundSlot
+
+# Keys, and elements of a key in a round; about as on Spark.
+JOBS: Final = {
+    "stream-state": (stream_state, sessions.session_shards, lambda n: n // sessions.TURNS, 1),
+    "stream-windows": (stream_windows, tumbling.tumbling_shards, lambda _: 1000, 100),
+}
+PARTS: Final = {
+    "take": "blocks taken",
+    "process": "elements",
+    "advance": "timers, windows that end",
+    "end": "end of the round",
+    "rest": "the rest",
+}
+DRIVER: Final = "driver"
+
+
+class SteadyPace:
+    """No bounds; those of sources are in ``_probe``."""
+
+    seconds = 3600.0
+    elements = 1 << 40
+
+    def took(self, seconds: float, reports: Any, *, behind: bool = False) -> None:
+        """Nothing follows from it."""
+
+
+class Meter:
+    """CPU time by part; time in a part within another one counts for the inner one."""
+
+    def __init__(self, now: Callable[[], float] = time.process_time) -> None:
+        self.seconds: dict[tuple[str, str], float] = defaultdict(float)
+        self._now = now
+        self._open: list[tuple[str, str]] = []
+        self._since = now()
+
+    @contextmanager
+    def part(self, level: str, name: str) -> Iterator[None]:
+        """What happens within belongs to a part."""
+        self._turn()
+        self._open.append((level, name))
+        try:
+            yield
+        finally:
+            self._turn()
+            self._open.pop()
+
+    def _turn(self) -> None:
+        now = self._now()
+        if self._open:
+            self.seconds[self._open[-1]] += now - self._since
+        self._since = now
+
+    def within(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function as a part of whatever level runs."""
+
+        @wraps(function)
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            with self.part(self._open[-1][0], name):
+                return function(*args, **kwargs)
+
+        return measured
+
+
+def measure(job: str, elements: int, slots: int, profile: cProfile.Profile | None) -> Meter:
+    """Run a job and say where its time went."""
+    module, shards_of, keys_of, at_once = JOBS[job]
+    with tempfile.TemporaryDirectory() as out:
+        work = Work(elements, max(1, keys_of(elements)), Path(out) / "text", Path(out))
+        pipeline = beam.Pipeline(options=PipelineOptions([]))
+        module.build(pipeline, work)
+        claims = at_once * sum(shard.blocks // shard.turns for shard in shards_of(work))
+        pace: Any = SteadyPace()
+        rounds = InMemoryRounds(plan_of(pipeline), slots=slots, pace=pace)
+        try:
+            meter = _metered(rounds, max(1, claims // slots), profile)
+        finally:
+            rounds.close()
+        found, expected = module.result(work), module.expected(work)
+        if found != expected:
+            message = f"{job} made {found} instead of {expected}"
+            raise SystemExit(message)
+        print(f"{len(rounds.rounds)} rounds")
+    return meter
+
+
+def _metered(rounds: InMemoryRounds, claims: int, profile: cProfile.Profile | None) -> Meter:
+    meter = Meter()
+    for (level, _), slot in rounds._slots.items():  # noqa: SLF001 - a probe
+        _probe(meter, f"level {level}", slot, claims)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)  # as Spark's workers have it
+    ends = {name: meter.within("end", getattr(Overlay, name)) for name in ("prepare", "commit")}
+    with patch.multiple(Overlay, **ends), meter.part(DRIVER, "rest"):
+        if profile is None:
+            rounds.run_to_end(3600)
+        else:
+            profile.runcall(rounds.run_to_end, 3600)
+    return meter
+
+
+def _probe(meter: Meter, level: str, slot: RoundSlot, claims: int) -> None:
+    run, inputs = slot.run, list(slot.inputs())
+    reads = any(isinstance(input_, RestrictionInput) for input_ in inputs)
+
+    def measured(header: RoundHeader, *args: Any) -> None:
+        with meter.part(level, "rest"):
+            run(replace(header, elements=claims) if reads else header, *args)
+
+    slot.run = measured  # type: ignore[method-assign]
+    for input_ in inputs:
+        for name in ("take", "process", "advance"):
+            setattr(input_, name, meter.within(name, getattr(input_, name)))
+
+
+def table(meter: Meter, elements: int) -> list[str]:
+    """Lines with a level each, and microseconds per element."""
+    levels = [*sorted({level for level, _ in meter.seconds} - {DRIVER}), DRIVER]
+    lines = ["| level | " + " | ".join(PARTS.values()) + " | sum |", "|" + "---|" * 7]
+    for level in levels:
+        parts = [meter.seconds.get((level, name), 0.0) for name in PARTS]
+        cells = [f"{seconds / elements * 1e6:.2f}" for seconds in (*parts, sum(parts))]
+        lines.append(f"| {level} | " + " | ".join(cells) + " |")
+    whole = sum(meter.seconds.values()) / elements * 1e6
+    lines.append(f"| all |{' |' * len(PARTS)} {whole:.2f} |")
+    return lines
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("job", nargs="?", choices=JOBS, default="stream-state")
+    parser.add_argument("elements", nargs="?", type=int, default=300_000)
+    parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--cprofile", action="store_true", help="also which functions took longest")
+    given = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    profile = cProfile.Profile() if given.cprofile else None
+    meter = measure(given.job, given.elements, given.slots, profile)
+    print("\n".join(table(meter, given.elements)))
+    if profile is not None:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+
+
+if __name__ == "__main__":
+    main()
