@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.shuffle.grouped_blocks import decode_groups
+from sparkdrain.shuffle.grouped_blocks import split_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,21 +33,19 @@ class GroupTable:
 
     def add(self, payload: bytes) -> None:
         """Take in the payload of a block."""
-        section, groups = decode_groups(payload)
+        section, keys, chunks = split_groups(payload)
         table = self.sections.setdefault(section, {})
-        size = len(payload)
-        for key, chunk in groups:
-            known = table.get(key)
-            if known is None:
-                table[key] = chunk
-                size += _ENTRY_OVERHEAD
-            elif type(known) is list:
-                known.append(chunk)
-                size += _CHUNK_OVERHEAD
-            else:
-                table[key] = [known, chunk]
-                size += _CHUNK_OVERHEAD
-        self.size += size
+        before = len(table)
+        put = table.setdefault
+        for key, chunk in zip(keys, chunks, strict=True):
+            known = put(key, chunk)
+            if known is not chunk:  # no two are one object: they begin with their size
+                if type(known) is list:
+                    known.append(chunk)
+                else:
+                    table[key] = [known, chunk]
+        new = len(table) - before
+        self.size += len(payload) + new * _ENTRY_OVERHEAD + (len(keys) - new) * _CHUNK_OVERHEAD
 
     def groups(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
         """Section, key and chunks of every group, by section; the table is empty afterwards."""

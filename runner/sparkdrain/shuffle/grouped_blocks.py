@@ -38,6 +38,12 @@ def encode_groups(section: bytes, keys: list[bytes], chunks: list[bytes]) -> byt
 
 def decode_groups(payload: bytes) -> tuple[bytes, Iterator[tuple[bytes, bytes]]]:
     """The section, and pairs of key and chunk."""
+    section, keys, chunks = split_groups(payload)
+    return section, zip(keys, chunks, strict=True)
+
+
+def split_groups(payload: bytes) -> tuple[bytes, list[bytes], list[bytes]]:
+    """The section, the keys, and the chunk of each."""
     (section_size,) = _U32.unpack_from(payload)
     position = 4 + section_size
     section = payload[4:position]
@@ -46,13 +52,15 @@ def decode_groups(payload: bytes) -> tuple[bytes, Iterator[tuple[bytes, bytes]]]
     sizes = array("I")
     sizes.frombytes(payload[position : position + 8 * count])
     ends = list(accumulate(sizes, initial=position + 8 * count))
-    keys = (payload[a:b] for a, b in pairwise(ends[: count + 1]))
-    chunks = (payload[a:b] for a, b in pairwise(ends[count:]))
-    return section, zip(keys, chunks, strict=True)
+    keys = [payload[a:b] for a, b in pairwise(ends[: count + 1])]
+    chunks = [payload[a:b] for a, b in pairwise(ends[count:])]
+    return section, keys, chunks
 
 
 def cuts(chunks: Sequence[bytes], limit: int) -> list[tuple[int, int]]:
     """Where to cut ``chunks``, so that each part has about ``limit`` bytes."""
+    if sum(map(len, chunks)) < limit:
+        return [(0, len(chunks))] if chunks else []
     ends = [0]
     enough = limit
     for number, size in enumerate(accumulate(map(len, chunks))):

@@ -7,29 +7,23 @@ that its last flush made of it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
-from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
-from sparkdrain.shuffle.outbox import Outbox, Partition
+from sparkdrain.shuffle.group_sender import GroupSender
 
 if TYPE_CHECKING:
+    from sparkdrain.shuffle.group_sender import Router
     from sparkdrain.shuffle.keys import KeyEncode
+    from sparkdrain.shuffle.outbox import Outbox
 
 _COUNT = struct.Struct(">i")
 _ONE = _COUNT.pack(1)
 # Python objects of these types are equal exactly if their encodings are.
 PLAIN_KEYS = frozenset({str, int, bytes})
-# Elements may be large: the first tables tell.
-_FIRST_LIMIT = 1_000
-_HIGHEST_LIMIT = 500_000
-_FLUSH_BYTES = 16 << 20
 _WINDOWS_REMEMBERED = 100_000
 
 Table = dict[Any, list[Any]]
-Router = Callable[[list[bytes]], list[Partition]]
-"""Where each of some encoded keys goes."""
 
 
 class GroupWriter:
@@ -51,23 +45,20 @@ class GroupWriter:
     ) -> None:
         from apache_beam import coders  # noqa: PLC0415 - only its list coder
 
-        self._edge = edge
+        self._sender = GroupSender(edge, encode_key, outbox, route, block_bytes)
         self._encode_key = encode_key
-        self.value_coder = value_coder
         self._encode_value = value_coder.get_impl().encode_nested
         self._encode_values = coders.ListCoder(value_coder).get_impl().encode
-        self._outbox = outbox
-        self._route = route
-        self._block_bytes = block_bytes
         # Coders of anything (FastPrimitives) may still see only simple objects.
         self._looks_at_types = not immutable_values(value_coder)
         self._some_encoded = False
-        self.all_encoded = False
-        """Whether all values that are added are encoded already: by ``add_encoded``."""
         self._tables: dict[bytes, Table] = {}
-        self._limit = _FIRST_LIMIT
         self._count = 0
-        self.elements = 0
+
+    @property
+    def elements(self) -> int:
+        """Elements sent."""
+        return self._sender.elements
 
     def table(self, section: bytes) -> Table:
         """The table of a section; valid until the next flush."""
@@ -91,66 +82,21 @@ class GroupWriter:
             else:
                 values.append(value)
             self._count += 1
-        if self._count < self._limit:
-            return False
-        self.flush()
-        return True
-
-    def add_encoded(self, table: Table, key: Any, value: bytes) -> bool:
-        """As ``add`` to one table, of a value that is encoded already."""
-        # Not by way of ``add``: its loop over tables, and its look at the type of the value, took
-        # 50 ns an element where this takes 180.
-        if type(key) not in PLAIN_KEYS:
-            key = (self._encode_key(key),)
-        values = table.get(key)
-        if values is None:
-            table[key] = [value]
-        else:
-            values.append(value)
-        self._count += 1
-        if self._count < self._limit:
+        if self._count < self._sender.limit:
             return False
         self.flush()
         return True
 
     def flush(self) -> None:
         """Send all that was collected."""
-        sent = self._outbox.sent_bytes
-        for section, table in self._tables.items():
-            self._send(section, table)
-        self._tables = {}
+        tables, self._tables = self._tables, {}
+        count, self._count = self._count, 0
+        chunk = self._chunk
+        chunked = ((name, keys, list(map(chunk, keys.values()))) for name, keys in tables.items())
+        self._sender.send(chunked, count)
         self._some_encoded = False
-        sent = self._outbox.sent_bytes - sent
-        self.elements += self._count
-        if self._count:
-            fitting = self._count * _FLUSH_BYTES // max(1, sent)
-            self._limit = max(1, min(fitting, self._limit * 8, _HIGHEST_LIMIT))
-        self._count = 0
-
-    def _send(self, section: bytes, table: Table) -> None:
-        encode = self._encode_key
-        keys = [key[0] if type(key) is tuple else encode(key) for key in table]
-        chunks = [self._chunk(values) for values in table.values()]
-        parts: dict[Partition, tuple[list[bytes], list[bytes]]] = {}
-        for key, chunk, partition in zip(keys, chunks, self._route(keys), strict=True):
-            part = parts.get(partition)
-            if part is None:
-                part = parts[partition] = ([], [])
-            part[0].append(key)
-            part[1].append(chunk)
-        for partition, (keys, chunks) in parts.items():
-            for start, end in cuts(chunks, self._block_bytes):
-                self._outbox.put(
-                    self._edge,
-                    partition,
-                    encode_groups(section, keys[start:end], chunks[start:end]),
-                )
 
     def _chunk(self, values: list[Any]) -> bytes:
-        if self.all_encoded:
-            if len(values) == 1:
-                return _ONE + values[0]
-            return _COUNT.pack(len(values)) + b"".join(values)
         if not self._some_encoded:
             if len(values) == 1:
                 return _ONE + self._encode_value(values[0])
@@ -208,40 +154,60 @@ class WindowedWriter:
 class KeyedWriter:
     """Groups by key; every value keeps its timestamp, windows and pane.
 
-    These come before the value in its encoding: elements that share them share their bytes.
+    These come before the value in its encoding: elements that share them share their bytes. In the
+    table stands the chunk of a key with one element, or a list of its encoded elements.
     """
 
-    def __init__(self, writer: GroupWriter) -> None:
+    def __init__(self, sender: GroupSender, encode_key: KeyEncode, value: Any, window: Any) -> None:
         from apache_beam import coders  # noqa: PLC0415 - only its coder of windowed values
 
-        coder = writer.value_coder
-        self._writer = writer
-        writer.all_encoded = True
-        self._table = writer.table(b"")
-        self._encode = coder.wrapped_value_coder.get_impl().encode_nested
-        metadata = coders.WindowedValueCoder(coders.BytesCoder(), coder.window_coder)
+        self._sender = sender
+        self._encode_key = encode_key
+        self._encode = value.get_impl().encode_nested
+        metadata = coders.WindowedValueCoder(coders.BytesCoder(), window)
         self._encode_metadata = metadata.get_impl().encode
+        self._table: dict[Any, bytes | list[bytes]] = {}
+        self._count = 0
         self._context: Any = None
         self._metadata = b""
+        self._before_one = _ONE
 
     @property
     def elements(self) -> int:
         """Elements written."""
-        return self._writer.elements
+        return self._sender.elements
 
     def write(self, value: Any, context: Any) -> None:
         """Put a key-value pair to its key."""
         key, item = value
         if context is not self._context:
             self._metadata = self._encode_metadata(context.with_value(b""))
+            self._before_one = _ONE + self._metadata
             self._context = context
-        if self._writer.add_encoded(self._table, key, self._metadata + self._encode(item)):
-            self._table = self._writer.table(b"")
+        if type(key) not in PLAIN_KEYS:
+            key = (self._encode_key(key),)
+        encoded = self._encode(item)
+        table = self._table
+        known = table.get(key)
+        if known is None:
+            table[key] = self._before_one + encoded
+        elif type(known) is list:
+            known.append(self._metadata + encoded)
+        else:
+            table[key] = [known[_COUNT.size :], self._metadata + encoded]
+        self._count += 1
+        if self._count >= self._sender.limit:
+            self.flush()
 
     def flush(self) -> None:
         """Send what is left."""
-        self._writer.flush()
-        self._table = self._writer.table(b"")
+        table, self._table = self._table, {}
+        count, self._count = self._count, 0
+        chunks = [
+            values if type(values) is bytes else _COUNT.pack(len(values)) + b"".join(values)
+            for values in table.values()
+        ]
+        self._sender.send([(b"", table, chunks)], count)
 
 
 class SideWriter:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 from zlib import crc32
 
 from apache_beam import coders
@@ -11,6 +11,9 @@ from apache_beam import coders
 from timers_state.keys import key_group
 
 KEY_GROUPS = 1024
+_SHIFT = 32 - 10  # as there are 2**10 of them
+
+T = TypeVar("T")
 
 KeyEncode = Callable[[Any], bytes]
 KeyDecode = Callable[[bytes], Any]
@@ -31,8 +34,17 @@ def slot_of(key: bytes, slots: int) -> int:
 
 def slots_of(keys: list[bytes], slots: int) -> list[int]:
     """``slot_of`` for each of many keys."""
-    # The same arithmetic as key_group, without a call per key; a test holds them together.
-    return [
-        ((crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) * KEY_GROUPS >> 32) * slots // KEY_GROUPS
-        for key in keys
-    ]
+    return Owners(range(slots)).of(keys)
+
+
+class Owners(Generic[T]):
+    """Those who own keys, one for each slot; for many calls."""
+
+    def __init__(self, owners: Sequence[T]) -> None:
+        self._of_group = [owners[group * len(owners) // KEY_GROUPS] for group in range(KEY_GROUPS)]
+
+    def of(self, keys: list[bytes]) -> list[T]:
+        """The owner of each key."""
+        # The same arithmetic as key_group, without a call per key; a test holds them together.
+        of_group = self._of_group
+        return [of_group[(crc32(key) * 0x9E3779B1 & 0xFFFFFFFF) >> _SHIFT] for key in keys]

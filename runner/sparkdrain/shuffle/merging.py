@@ -74,6 +74,16 @@ class GroupMerger:
                 merger.add(payload)
             yield from merger.groups()
 
+    def table(self) -> dict[bytes, Any] | None:
+        """By key: its chunk, or a list of them; None if some are on disk, or in other sections.
+
+        Of no use after the next call of another method.
+        """
+        if self._parts is not None or len(self._table.sections) != 1:
+            return None
+        (table,) = self._table.sections.values()
+        return table
+
     def close(self) -> None:
         """Give disk space back; groups handed out before can no longer be read."""
         if self._parts is not None:

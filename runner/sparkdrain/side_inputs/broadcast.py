@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apache_beam import coders
 from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, DefaultTrigger
 from apache_beam.transforms.trigger import _Never as Never
 from apache_beam.transforms.window import GlobalWindows
 
+from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
 from sparkdrain.side_inputs.grouped import side_writer
 
 if TYPE_CHECKING:
+    from apache_beam import coders
+
     from sparkdrain.graph.plan import Edge
     from sparkdrain.shuffle.outbox import Outbox, Partition
 
@@ -74,10 +76,8 @@ def broadcast_writer(
         values = GroupWriter(edge.id, bytes, coder, everywhere, nowhere, block_bytes)
         return _ElementWriter(WindowedWriter(values, window))
     if not comes_with_window(windowing):
-        element = coders.WindowedValueCoder(coder, window)
-        return _ElementWriter(
-            KeyedWriter(GroupWriter(edge.id, bytes, element, everywhere, nowhere, block_bytes))
-        )
+        sender = GroupSender(edge.id, bytes, everywhere, nowhere, block_bytes)
+        return _ElementWriter(KeyedWriter(sender, bytes, coder, window))
     return side_writer(edge, coder, window, everywhere, nowhere, block_bytes)
 
 

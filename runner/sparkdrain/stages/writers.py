@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apache_beam import coders
-
 from sparkdrain.graph.plan import Edge, EdgeKind
 from sparkdrain.shuffle.elements import ElementWriter
+from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
-from sparkdrain.shuffle.keys import key_codec, slots_of
+from sparkdrain.shuffle.keys import Owners, key_codec, slots_of
 from sparkdrain.side_inputs.broadcast import broadcast_writer
 from sparkdrain.side_inputs.grouped import side_writer
 from sparkdrain.stages.readers import groups_by_window
@@ -17,7 +16,11 @@ from sparkdrain.stages.readers import groups_by_window
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from apache_beam import coders
+
+    from sparkdrain.shuffle.group_sender import Router
     from sparkdrain.shuffle.grouping import SideWriter
+    from sparkdrain.shuffle.keys import KeyEncode
     from sparkdrain.shuffle.outbox import Outbox, Partition
     from sparkdrain.stages.codings import Codings
 
@@ -53,8 +56,9 @@ def writer_for(
             return WindowedWriter(writer, codings.window_coder(edge))
         case EdgeKind.GROUP | EdgeKind.KEYED:
             value, window = codings.coder(edge).value_coder(), codings.window_coder(edge)
-            element = coders.WindowedValueCoder(value, window)
-            return KeyedWriter(_group_writer(edge, codings, outbox, block_bytes, element))
+            encode_key, route = _by_key(edge, codings, outbox)
+            sender = GroupSender(edge.id, encode_key, outbox, route, block_bytes)
+            return KeyedWriter(sender, encode_key, value, window)
         case EdgeKind.BROADCAST:
             coder, windowing = codings.coder(edge), codings.windowing(edge)
             return broadcast_writer(
@@ -74,15 +78,15 @@ def _element_writer(
 def _group_writer(
     edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int, value_coder: coders.Coder
 ) -> GroupWriter:
-    """Every key goes to its slot."""
-    layout = outbox.layout
-    shards = [layout.shard(edge.consumer, slot) for slot in range(layout.slots)]
-
-    def route(keys: list[bytes]) -> list[Partition]:
-        return [shards[number] for number in slots_of(keys, len(shards))]
-
-    encode_key, _ = key_codec(codings.coder(edge).key_coder())
+    encode_key, route = _by_key(edge, codings, outbox)
     return GroupWriter(edge.id, encode_key, value_coder, outbox, route, block_bytes)
+
+
+def _by_key(edge: Edge, codings: Codings, outbox: Outbox) -> tuple[KeyEncode, Router]:
+    """How keys are encoded, and that each goes to its slot."""
+    layout = outbox.layout
+    encode_key, _ = key_codec(codings.coder(edge).key_coder())
+    return encode_key, Owners([layout.shard(edge.consumer, n) for n in range(layout.slots)]).of
 
 
 def _side_writer(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -> SideWriter:
