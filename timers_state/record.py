@@ -1,4 +1,4 @@
-"""A key whose whole state in a window is a few values and timers: one object, and tuples in it.
+"""A key whose whole state in a window is little, values, bags and timers: an object with tuples.
 
 What changes is replaced, never changed in place. So what was committed is kept aside by keeping
 references, and what the store has is told apart from what it has not by comparing them.
@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from timers_state.cells.cell import ITEM_BYTES
+
 if TYPE_CHECKING:
-    from timers_state.cells import Value
+    from collections.abc import Collection
+
+    from timers_state.cells import Bag, Value
 
 RECORD_BYTES: Final = 480
 """What a record costs in memory beside its key, window, values and timers."""
@@ -24,7 +28,11 @@ SET_TIMER_BYTES: Final = 64
 SAVED_BYTES: Final = 200
 """What it costs to keep aside what was committed, beside the content of values."""
 
-Values = tuple[bytes | None, ...]
+LARGEST_BAG: Final = 16 * 1024
+"""Bytes. A bag that takes more, see ``bag_bytes``, is more than a record can hold."""
+
+Values = tuple[bytes | tuple[bytes, ...] | None, ...]
+"""Values and bags; None if there is nothing in it."""
 Times = tuple[int | None, ...]
 Payloads = tuple[bytes, ...]
 Content = tuple[Values, Times, Payloads, int | None]
@@ -36,12 +44,12 @@ class Layout:
     """What the records of a state have.
 
     Attributes:
-        values: kind of cell and tag of each value.
+        values: kind of cell and tag of each value and bag.
         families: of the event timers; none has a dynamic tag.
         expires: whether windows end.
     """
 
-    values: tuple[tuple[type[Value], bytes], ...]
+    values: tuple[tuple[type[Value] | type[Bag], bytes], ...]
     families: tuple[bytes, ...]
     expires: bool = True
 
@@ -110,13 +118,18 @@ class Record:
         return min((time for time in times if time is not None), default=None)
 
 
+def bag_bytes(items: Collection[bytes]) -> int:
+    """What the content of a bag costs in memory."""
+    return sum(map(len, items)) + ITEM_BYTES * len(items)
+
+
 def size_of(content: Content) -> int:
-    """What values and payloads cost in memory."""
+    """What values, bags and payloads cost in memory."""
     values, _, payloads, _ = content
     size = 0
     for value in values:
         if value is not None:
-            size += VALUE_BYTES + len(value)
+            size += VALUE_BYTES + (len(value) if type(value) is bytes else bag_bytes(value))
     for payload in payloads:
         if payload:
             size += len(payload)

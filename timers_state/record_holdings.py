@@ -86,13 +86,15 @@ class RecordHoldings(Holdings):
         rounds = self._rounds
         return None if rounds is None else rounds.records.get(state_id)
 
-    def _first(self, state_id: int, domain: Domain) -> tuple[int, bytes] | None:
-        """Time and key of the earliest timer."""
+    def _first(
+        self, state_id: int, domain: Domain, up_to: int | None = None
+    ) -> tuple[int, bytes] | None:
+        """Time and key of the earliest timer; some earlier time after ``up_to``, if it is later."""
         rounds = self._in_round()
         records = rounds.records.get(state_id)
         if records is None:
             return rounds.index(self, state_id, domain).first()
-        first = records.first(domain)
+        first = records.first(domain, up_to)
         if records.is_complete:
             return first
         other = rounds.index(self, state_id, domain).first()
@@ -105,6 +107,8 @@ class RecordHoldings(Holdings):
         records = self._records_of(ident[0])
         if records is None:
             return None
+        if ident[1] in records.heads:  # no scope keeps bags unwritten
+            self._write_some(records, records.unwritten_bags_of(ident[1]))
         if ident[1] not in records.heads:
             records.is_complete = False
             return None
@@ -138,7 +142,7 @@ class RecordHoldings(Holdings):
         placed = records.rows.in_order(some)
         for start in range(0, len(placed), AT_ONCE):
             batch = Batch(self.store.sequence + 1)
-            added = records.rows.add(placed[start : start + AT_ONCE], batch, committed=True)
+            added = records.rows.add(placed[start : start + AT_ONCE], batch, self.store, committed=True)
             if len(batch):
                 self._written(whole=False)
                 self.store.write(batch)
@@ -148,7 +152,7 @@ class RecordHoldings(Holdings):
         """Adds what the round has changed in records, and gives them up."""
         for records in self._all_records():
             placed = records.rows.in_order(records.unwritten())
-            self._are_stored(records, records.rows.add(placed, batch, committed=False))
+            self._are_stored(records, records.rows.add(placed, batch, self.store, committed=False))
             everything = list(records.all())
             self._tell_index(records, everything)
             retire(everything)

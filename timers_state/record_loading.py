@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from timers_state.cells.segment import decode_segment
 from timers_state.keys import (
     CellRow,
     Domain,
     Family,
+    Kind,
     decode_i64,
     decode_row,
     key_group,
@@ -20,7 +22,7 @@ from timers_state.keys import (
     timer_of_owned_tag_row,
     window_prefix,
 )
-from timers_state.record import Record
+from timers_state.record import LARGEST_BAG, Record, bag_bytes
 
 if TYPE_CHECKING:
     from timers_state.record import Content, Layout
@@ -62,7 +64,7 @@ class _Loading:
         self._empty = empty
         self._families = {family: number for number, family in enumerate(layout.families)}
         self._tags = {(kind.KIND, tag): n for n, (kind, tag) in enumerate(layout.values)}
-        self._values: dict[bytes, dict[int, bytes]] = {}
+        self._values: dict[bytes, dict[int, bytes | tuple[bytes, ...]]] = {}
         self._times: dict[bytes, dict[int, int]] = {}
         self._expiries: dict[bytes, int] = {}
 
@@ -71,9 +73,15 @@ class _Loading:
         cell = decode_row(row)
         assert isinstance(cell, CellRow)
         number = self._tags.get((cell.kind, cell.tag))
-        if number is None or cell.suffix:
+        if number is None:
             return False
-        self._values.setdefault(cell.window, {})[number] = value
+        values = self._values.setdefault(cell.window, {})
+        if cell.kind is Kind.BAG:
+            before = values.get(number, ())
+            assert isinstance(before, tuple)
+            items = values[number] = (*before, *decode_segment(value))
+            return bag_bytes(items) <= LARGEST_BAG
+        values[number] = value
         return True
 
     def take_timer(self, row: bytes, time: bytes, owner_length: int) -> bool:

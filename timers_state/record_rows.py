@@ -5,23 +5,28 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from timers_state.cells.segment import encode_segment, segments_of
 from timers_state.keys import (
     Domain,
     Family,
+    Kind,
     cell_name,
     encode_i64,
     escape_again,
     owners_in_time,
+    prefix_end,
+    segment_suffix,
     state_prefix,
     time_row,
     timer_name,
 )
+from timers_state.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from timers_state.record import Content, Layout, Record
-    from timers_state.store import Batch
+    from timers_state.store import Batch, Store
 
 _EXPIRY_NAME = timer_name(b"", b"")
 _PLACE = itemgetter(0)
@@ -35,7 +40,16 @@ class RecordRows:
     into memory: what records have in common is made once, and each key is encoded once.
     """
 
-    __slots__ = ("_cells", "_empty", "_families", "_groups", "_state", "_tags", "_values")
+    __slots__ = (
+        "_bags",
+        "_cells",
+        "_empty",
+        "_families",
+        "_groups",
+        "_state",
+        "_tags",
+        "_values",
+    )
 
     def __init__(self, state_id: int, groups: int, layout: Layout) -> None:
         self._state = state_id
@@ -43,6 +57,7 @@ class RecordRows:
         self._cells = state_prefix(Family.CELLS, state_id)
         self._tags = state_prefix(Family.TAGS, state_id)
         self._values = [(tag, kind.KIND) for kind, tag in layout.values]
+        self._bags = [n for n, (_, kind) in enumerate(self._values) if kind is Kind.BAG]
         self._families = [timer_name(family, b"") for family in layout.families]
         self._empty = layout.empty
 
@@ -51,14 +66,25 @@ class RecordRows:
         places = owners_in_time([record.key for record in records], self._groups)
         return sorted(zip(places, records, strict=True), key=_PLACE)
 
+    def have_bags_of(self, record: Record) -> bool:
+        """Whether something was committed in bags of a record that the store has not got."""
+        base, content = record.base or self._empty, record.committed()
+        return any(base[0][number] != content[0][number] for number in self._bags)
+
     def add(
-        self, records: Iterable[tuple[bytes, Record]], batch: Batch, *, committed: bool
+        self,
+        records: Iterable[tuple[bytes, Record]],
+        batch: Batch,
+        store: Store,
+        *,
+        committed: bool,
     ) -> list[tuple[Record, Content]]:
         """Adds what it takes for the store to have records as they are.
 
         Args:
             records: some that may differ from the store, ``in_order``.
             batch: will be written; ``base`` of the records is for who does that.
+            store: what it will be written to.
             committed: as they were when the round began.
 
         Returns:
@@ -75,7 +101,9 @@ class RecordRows:
                     if before == after:
                         continue
                     row = cells + place + cell_name(record.window, tag, kind)
-                    if after is None:
+                    if kind is Kind.BAG:
+                        _add_bag(row, before or (), after or (), batch, store)
+                    elif after is None:
                         batch.delete(row)
                     else:
                         put(row, after)
@@ -120,3 +148,18 @@ class RecordRows:
         if after is not None:
             row = time_row(self._state, domain, after, place_and_name)
             batch.put_timer(tag_row, encode_i64(after), row, payload)
+
+
+def _add_bag(
+    prefix: bytes,
+    before: tuple[bytes, ...],
+    after: tuple[bytes, ...],
+    batch: Batch,
+    store: Store,
+) -> None:
+    """Adds what was appended; or all of it, if something else happened."""
+    if after[: len(before)] != before:
+        delete_rows(store, batch, prefix, prefix_end(prefix))
+        before = ()
+    for index, segment in enumerate(segments_of(list(after[len(before) :]))):
+        batch.put(prefix + segment_suffix(batch.sequence, index), encode_segment(segment))

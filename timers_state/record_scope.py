@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from timers_state.cells import Bag, Value
 from timers_state.cells.cell import CELL_BYTES
 from timers_state.image import IMAGE_BYTES, Image
 from timers_state.keys import Domain
@@ -22,7 +23,10 @@ _EXPIRY: Final[Ident] = (b"", b"")
 
 
 def scope_of(overlay: Holdings, state_id: int, records: list[Record], layout: Layout) -> RoundScope:
-    """A scope at rest that has what was committed of a key, and is unwritten if that differs."""
+    """A scope at rest that has what was committed of a key, and is unwritten if that differs.
+
+    What was committed of bags is in the store.
+    """
     stored = any(record.base is not None for record in records)
     scope = RoundScope(overlay, state_id, records[0].key, stored)
     image = _image(records, layout, stored=stored)
@@ -45,12 +49,16 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
     before, after = record.committed(), record.content()
     window = record.window
     for (kind, tag), old, new in zip(layout.values, before[0], after[0], strict=True):
-        if old != new:
-            cell = scope.value_of(kind, tag, window)
-            if new is None:
-                cell.clear()
-            else:
-                cell.set(new)
+        if old == new:
+            continue
+        if issubclass(kind, Bag):
+            _change_bag(scope.bag(tag, window), old or (), new or ())  # type: ignore[arg-type]
+            continue
+        cell = scope.value_of(kind, tag, window)
+        if isinstance(new, bytes):
+            cell.set(new)
+        else:
+            cell.clear()
     for family, was, time, was_with, payload in zip(
         layout.families, before[1], after[1], before[2], after[2], strict=True
     ):
@@ -66,6 +74,14 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
             scope.timers(Domain.EXPIRY).set(after[3], *_EXPIRY, window)
 
 
+def _change_bag(bag: Bag, old: tuple[bytes, ...], new: tuple[bytes, ...]) -> None:
+    if new[: len(old)] != old:
+        bag.clear()
+        old = ()
+    if len(new) > len(old):
+        bag.extend(list(new[len(old) :]))
+
+
 def _image(records: list[Record], layout: Layout, *, stored: bool) -> Image:
     values: list[ValueImage] = []
     timers: list[TimersImage] = []
@@ -75,6 +91,8 @@ def _image(records: list[Record], layout: Layout, *, stored: bool) -> Image:
         size += size_of(content)
         for (kind, tag), there, value in zip(layout.values, base[0], content[0], strict=True):
             if there != value:
+                assert issubclass(kind, Value)
+                assert not isinstance(value, tuple)
                 values.append((kind, record.window, tag, value, there is not None))
         for domain, changes in (
             (Domain.EVENT, _event_changes(record, base, content, layout)),

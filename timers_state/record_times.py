@@ -38,20 +38,25 @@ class RecordTimes:
         self._listed += 1
         _add(self._at, self._times, record, time)
 
-    def first(self) -> Record | None:
-        """A record that has the earliest timer; it is listed under its time."""
+    def first(self, up_to: int | None = None) -> Record | None:
+        """A record that has the earliest timer; it is listed under its time.
+
+        If it is listed under a time after ``up_to``, no timer is at or before ``up_to``: then it is
+        one that has a timer, not before the time that it is listed under, and so have all others.
+        """
         times = self._times
         while times:
             time = times[0]
             there = self._at[time]
-            if time != self._front:
+            is_later = up_to is not None and time > up_to
+            if time != self._front and not is_later:
                 there.reverse()  # who came first is taken first
                 self._front = time
             while there:
                 record = there[-1]
                 if record.listed == time:
                     actual = record.first_time()
-                    if actual == time:
+                    if actual == time or (is_later and actual is not None):
                         return record
                     if actual is None:
                         record.listed = None

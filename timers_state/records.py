@@ -11,6 +11,7 @@ from timers_state.record import (
     SET_TIMER_BYTES,
     VALUE_BYTES,
     Record,
+    bag_bytes,
     size_of,
 )
 from timers_state.record_rows import RecordRows
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from timers_state.record import Content, Layout
 
 _LEASE: Final = 1 << 16
+_POINTER_BYTES: Final = 8
 
 
 class Lender(Protocol):
@@ -45,10 +47,12 @@ class Records:
     the overlay in between; that record is not taken away then.
 
     Attributes:
-        heads: by key: its record, of any of its windows.
+        heads: by key: its record, of any of its windows; always this dict.
         is_complete: whether no key of this state is anywhere else.
         is_closed: whether no key may be added.
         rows: what the store has of records, or is to have.
+        in_use: the key whose records somebody has.
+        room: bytes that records may take before there has to be more; ``borrow`` if it is negative.
     """
 
     def __init__(self, lender: Lender, state_id: int, layout: Layout, *, is_new: bool) -> None:
@@ -69,16 +73,20 @@ class Records:
         self._changed: list[Record] = []
         self._emptied: list[Record] = []
         self._aside = 0
-        self._in_use = b""
+        self.in_use = b""
 
     # --- for who changes records --------------------------------------------------------------
 
     def begin(self, key: bytes) -> Record | None:
         """The first record of a key, if it has any; from now on it is in use."""
-        self._in_use = key
+        self.in_use = key
         if self.room < 0:
-            self._lender.lend(self, _LEASE - self.room)
-        return self.heads.get(key)  # now: lending may take keys away
+            self.borrow()
+        return self.heads.get(key)  # now: that may have taken keys away
+
+    def borrow(self) -> None:
+        """Gets room, which may take keys away that are not in use."""
+        self._lender.lend(self, _LEASE - self.room)
 
     def takes(self, key: bytes) -> bool:
         """Whether a key that has no record can have some; it has those then that the store has."""
@@ -116,19 +124,46 @@ class Records:
             return
         if record.saved is None:
             self._save(record)
+        free = 0 if value is None else -VALUE_BYTES - len(value)
         if before is not None:
-            size = VALUE_BYTES + len(before)
-            if record.saved is not None and record.saved[0][number] is before:
-                self._aside += size  # it stays until the round ends
+            if record.saved[0][number] is before:  # type: ignore[index]
+                self._aside += VALUE_BYTES + len(before)  # it stays until the round ends
             else:
-                self.room += size
-        if value is not None:
-            self.room -= VALUE_BYTES + len(value)
+                free += VALUE_BYTES + len(before)
+        self.room += free
         if len(values) == 1:
             record.values = self._no_values if value is None else (value,)
+        else:
+            self._replace(record, number, value)
+
+    def append(self, record: Record, number: int, items: list[bytes]) -> None:
+        """Adds strings to a bag, at the end; at least one."""
+        before = record.values[number]
+        if record.saved is None:
+            self._save(record)
+        cost = bag_bytes(items)
+        if before is None:
+            cost += VALUE_BYTES
+        elif record.saved[0][number] is before:  # type: ignore[index]
+            aside = VALUE_BYTES + _POINTER_BYTES * len(before)  # they share the strings
+            self._aside += aside
+            cost += aside
+        self.room -= cost
+        self._replace(record, number, (*(before or ()), *items))  # type: ignore[arg-type]
+
+    def clear_bag(self, record: Record, number: int) -> None:
+        """Takes everything from a bag."""
+        before = record.values[number]
+        if before is None:
             return
-        changed = (*values[:number], value, *values[number + 1 :])
-        record.values = self._no_values if changed == self._no_values else changed
+        if record.saved is None:
+            self._save(record)
+        size = VALUE_BYTES + bag_bytes(before)  # type: ignore[arg-type]
+        if record.saved[0][number] is before:  # type: ignore[index]
+            self._aside += size
+        else:
+            self.room += size
+        self._replace(record, number, None)
 
     def set_timer(self, record: Record, number: int, time: int, payload: bytes = b"") -> None:
         """Sets or moves a timer."""
@@ -144,6 +179,20 @@ class Records:
         listed = record.listed
         if listed is None or time < listed:
             self._times.list(record, time)
+
+    def set_only_timer(self, record: Record, times: tuple[int]) -> None:
+        """As ``set_timer``, of a layout with one family, and without a payload.
+
+        Many records may be given the same ``times``.
+        """
+        if record.saved is None:
+            self._save(record)
+        record.times = times
+        if record.payloads is not self._no_payloads:
+            self._set_payload(record, 0, b"")
+        listed = record.listed
+        if listed is None or times[0] < listed:
+            self._times.list(record, times[0])
 
     def clear_timer(self, record: Record, number: int) -> None:
         """Makes sure that a timer does not fire."""
@@ -199,15 +248,15 @@ class Records:
         """A record that has the earliest timer, if that is at or before ``up_to``."""
         if self._times.is_crowded(len(self.heads)):
             self._times.list_again(self.all())
-        record = self._times.first()
+        record = self._times.first(up_to)
         return None if record is None or _time(record.listed) > up_to else record
 
     # --- for the overlay ----------------------------------------------------------------------
 
-    def first(self, domain: Domain) -> tuple[int, bytes] | None:
-        """Time and key of the earliest timer."""
+    def first(self, domain: Domain, up_to: int | None) -> tuple[int, bytes] | None:
+        """Time and key of the earliest timer; not exactly, if it is after ``up_to``."""
         if domain is Domain.EVENT:
-            record = self._times.first()
+            record = self._times.first(up_to)
             return None if record is None else (_time(record.listed), record.key)
         if domain is Domain.EXPIRY:
             record = self._expiries.first()
@@ -230,7 +279,7 @@ class Records:
     @property
     def aside_bytes(self) -> int:
         """Roughly what the running round has changed."""
-        return self._aside
+        return self._aside + SAVED_BYTES * len(self._changed)
 
     def commit(self) -> None:
         """What the round changed stays."""
@@ -261,6 +310,10 @@ class Records:
         """Records that may differ from the store; each one that does is among them."""
         return [record for record in self.all() if _may_differ(record)]
 
+    def unwritten_bags_of(self, key: bytes) -> list[Record]:
+        """Records of a key of which something was committed in bags that the store has not got."""
+        return [record for record in _chain(self.heads[key]) if self.rows.have_bags_of(record)]
+
     def are_written(self, added: Iterable[tuple[Record, Content]]) -> None:
         """The store has what ``rows`` has added to a batch."""
         empty = self.empty
@@ -290,7 +343,7 @@ class Records:
                     head.recent = False
                     continue
                 chain = list(_chain(head))
-                if key == self._in_use or any(record.saved is not None for record in chain):
+                if key == self.in_use or any(record.saved is not None for record in chain):
                     continue
                 freed += sum(map(self._cost_of, chain))
                 gone += chain
@@ -319,7 +372,7 @@ class Records:
 
     def drop_all(self) -> None:
         """All content is elsewhere."""
-        self.heads = {}
+        self.heads.clear()
         self._times.clear()
         self._expiries.clear()
         self._changed = []
@@ -334,10 +387,16 @@ class Records:
         for head in self.heads.values():
             yield from _chain(head)
 
+    def _replace(
+        self, record: Record, number: int, value: bytes | tuple[bytes, ...] | None
+    ) -> None:
+        values = record.values
+        changed = (*values[:number], value, *values[number + 1 :])
+        record.values = self._no_values if changed == self._no_values else changed
+
     def _save(self, record: Record) -> None:
         record.saved = (record.values, record.times, record.payloads, record.expiry)
         self._changed.append(record)
-        self._aside += SAVED_BYTES
         self.room -= SAVED_BYTES
 
     def _set_payload(self, record: Record, number: int, payload: bytes) -> None:
@@ -357,10 +416,10 @@ class Records:
         return self._cost + len(record.key) + len(record.window) + size_of(record.content())
 
     def _end_round(self) -> None:
+        self.room += self.aside_bytes
         self._changed = []
-        self.room += self._aside
         self._aside = 0
-        self._emptied += _chain(self.heads.get(self._in_use))  # if the round broke off
+        self._emptied += _chain(self.heads.get(self.in_use))  # if the round broke off
         self._drop_empty()
 
     def _drop_empty(self) -> None:

@@ -12,28 +12,30 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
-from timers_state.cells import Combining, Value
+from timers_state.cells import Bag, Combining, Value
 from timers_state.scope import SCOPE_BYTES
 
 STATE = 7
-LAYOUT = Layout(((Value, b"v"), (Combining, b"c")), (b"f", b"g"))
+LAYOUT = Layout(((Value, b"v"), (Combining, b"c"), (Bag, b"b")), (b"f", b"g"))
 KEYS = [b"", b"a", b"b\x00", b"long" * 30]
 WINDOWS = [b"", b"w\x00"]
-EMPTY = [None, None, None, None, None]
+EMPTY = [None, None, None, None, None, None]
 
 keys = st.sampled_from(KEYS)
 windows = st.sampled_from(WINDOWS)
 times = st.integers(-3, 8)
 payloads = st.sampled_from([b"", b"pane", b"p" * 200])
 values = st.sampled_from([b"", b"1", b"22", b"x" * 300])
+added = st.lists(st.sampled_from([b"", b"1", b"y" * 100]), min_size=1, max_size=3)
 changes = st.one_of(
     st.tuples(st.just("value"), st.sampled_from([0, 1]), st.none() | values),
-    st.tuples(st.just("timer"), st.sampled_from([0, 1]), st.none() | st.tuples(times, payloads)),
+    st.tuples(st.just("bag"), st.just(2), st.none() | added),
+    st.tuples(st.just("timer"), st.sampled_from([3, 4]), st.none() | st.tuples(times, payloads)),
 )
 
 
 class RecordMachine(RuleBasedStateMachine):
-    """Values: 0 and 1; timers: 2 and 3, as (time, payload); when the window expires: 4."""
+    """Values: 0, 1; a bag: 2; timers: 3, 4, as (time, payload); when the window expires: 5."""
 
     def __init__(self):
         super().__init__()
@@ -77,21 +79,27 @@ class RecordMachine(RuleBasedStateMachine):
 
     def change_model(self, key, window, what, number, change, expiry):
         content = self.model.setdefault((key, window), list(EMPTY))
-        content[number + (2 if what == "timer" else 0)] = change
-        if all(part is None for part in content[:4]):
+        if what == "bag" and change is not None:
+            change = (*(content[number] or ()), *change)
+        content[number] = change
+        if all(part is None for part in content[:5]):
             del self.model[key, window]
-        elif content[4] is None:
-            content[4] = expiry
+        elif content[5] is None:
+            content[5] = expiry
 
     def change_records(self, records, key, made, expiry):
         for window, (what, number, change) in made:
             record = self.find(records, key, window) or records.add(key, window)
             if what == "value":
                 records.put_value(record, number, change)
+            elif what == "bag" and change is None:
+                records.clear_bag(record, number)
+            elif what == "bag":
+                records.append(record, number, change)
             elif change is None:
-                records.clear_timer(record, number)
+                records.clear_timer(record, number - 3)
             else:
-                records.set_timer(record, number, *change)
+                records.set_timer(record, number - 3, *change)
             empty = all(part is None for part in (*record.values, *record.times))
             if record.expiry is None and not empty:
                 records.expire_at(record, expiry)
@@ -108,16 +116,22 @@ class RecordMachine(RuleBasedStateMachine):
                     cell.clear()
                 else:
                     cell.set(value)
+            bag, items = scope.bag(b"b", window), list(content[2] or ())
+            there = list(bag.read())
+            if items[: len(there)] != there:
+                bag.clear()
+                there = []
+            bag.extend(items[len(there) :])
             timers = scope.timers(Domain.EVENT)
-            for family, timer in zip((b"f", b"g"), content[2:4], strict=True):
+            for family, timer in zip((b"f", b"g"), content[3:5], strict=True):
                 if timer is None:
                     timers.clear(family, b"", window)
                 else:
                     timers.set(timer[0], family, b"", window, timer[1])
-            if content[4] is None:
+            if content[5] is None:
                 scope.timers(Domain.EXPIRY).clear(b"", b"", window)
             else:
-                scope.timers(Domain.EXPIRY).set(content[4], b"", b"", window)
+                scope.timers(Domain.EXPIRY).set(content[5], b"", b"", window)
 
     def find(self, records, key, window):
         record = records.heads.get(key)
@@ -133,7 +147,7 @@ class RecordMachine(RuleBasedStateMachine):
             due = {
                 place: sorted(
                     (time, number)
-                    for number in (2, 3)
+                    for number in (3, 4)
                     if content[number] is not None
                     for time in [content[number][0]]
                     if time <= up_to
@@ -145,7 +159,7 @@ class RecordMachine(RuleBasedStateMachine):
                 return
             for window in WINDOWS:
                 for _, number in due.get((key, window), ()):
-                    self.turn(key, [(window, ("timer", number - 2, None))], 0)
+                    self.turn(key, [(window, ("timer", number, None))], 0)
 
     @rule(key=keys)
     def take_a_key_over(self, key):
@@ -231,24 +245,37 @@ class RecordMachine(RuleBasedStateMachine):
         content = self.model.get((key, window), EMPTY)
         assert scope.value(b"v", window).get() == content[0]
         assert scope.combining(b"c", window).get() == content[1]
-        for family, timer in zip((b"f", b"g"), content[2:4], strict=True):
+        assert tuple(scope.bag(b"b", window).read()) == (content[2] or ())
+        for family, timer in zip((b"f", b"g"), content[3:5], strict=True):
             time = scope.timers(Domain.EVENT).time_of(family, b"", window)
             assert time == (timer and timer[0])
-        assert scope.timers(Domain.EXPIRY).time_of(b"", b"", window) == content[4]
+        assert scope.timers(Domain.EXPIRY).time_of(b"", b"", window) == content[5]
+
+    def times(self):
+        return {
+            Domain.EVENT: [t[0] for c in self.model.values() for t in c[3:5] if t is not None],
+            Domain.EXPIRY: [c[5] for c in self.model.values() if c[5] is not None],
+        }
+
+    @rule()
+    def first_timers_are_found(self):
+        for overlay in self.overlays:
+            for domain, all_times in self.times().items():
+                assert overlay.first_time(STATE, domain) == min(all_times, default=None)
 
     @invariant()
-    def first_timers_are_found(self):
-        firsts = {
-            Domain.EVENT: [t[0] for c in self.model.values() for t in c[2:4] if t is not None],
-            Domain.EXPIRY: [c[4] for c in self.model.values() if c[4] is not None],
-        }
+    def timers_that_are_due_are_found(self):
         for overlay in self.overlays:
-            for domain, all_times in firsts.items():
-                assert overlay.first_time(STATE, domain) == min(all_times, default=None)
+            for domain, all_times in self.times().items():
+                first = overlay.first_time(STATE, domain, 3)
+                least = min(all_times, default=None)
+                if first is None or least is None or first <= 3:
+                    assert first == least
+                else:
+                    assert first <= least
                 assert overlay.count_timers(STATE, domain) == len(all_times)
                 due = overlay.next_due(STATE, domain, 3)
-                if due is None:
-                    assert min(all_times, default=4) > 3
+                assert (due is None) == (min(all_times, default=4) > 3)
 
     @invariant()
     def the_budget_is_accounted_for(self):
