@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import VarIntCoder
+from apache_beam.coders import StrUtf8Coder, VarIntCoder
 from apache_beam.pvalue import AsSingleton, TaggedOutput
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.harness import stateful
+from sparkdrain.shuffle.keyed_chunks import KeyedChunks
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted
 from tests.support.scripts import Mark, Pass, pairs_in_rounds
@@ -178,3 +179,162 @@ def test_side_inputs_are_left_to_beam(calls) -> None:
 
     assert emitted(build) == [(("a", 1), ("five", 5))]
     assert set(calls) <= {None}
+
+
+OVER = userstate.TimerSpec("over", TimeDomain.WATERMARK)
+
+
+def fails(element):
+    message = f"behind {element[0]}"
+    raise ValueError(message)
+
+
+class Yields(beam.DoFn):
+    """Whatever comes, one way or the other."""
+
+    def process(
+        self,
+        element,
+        at=beam.DoFn.TimestampParam,
+        count=beam.DoFn.StateParam(COUNT),
+        over=beam.DoFn.TimerParam(OVER),
+    ):
+        number = (count.read() or 0) + 1
+        count.write(number)
+        over.set(Timestamp(40))
+        if element[1] % 3 == 0:
+            return [window.TimestampedValue((element, number), at + 1)]
+        return ((element, each) for each in range(number))
+
+    @userstate.on_timer(OVER)
+    def on_over(self, key=beam.DoFn.KeyParam, count=beam.DoFn.StateParam(COUNT)):
+        yield (key, count.read()), "over"
+        count.clear()
+
+
+@pytest.mark.parametrize("windowing", sorted(WINDOWS))
+def test_keys_with_one_element_each_make_what_beam_makes(windowing, calls, monkeypatch) -> None:
+    """Many that share their time, so that the loop over records has them."""
+    learned = []
+    prefix = KeyedChunks.prefix
+    monkeypatch.setattr(
+        KeyedChunks, "prefix", lambda *args: learned.append(prefix(*args)) or learned[-1]
+    )
+
+    def build(p):
+        steps = [
+            *([(f"k{key}", key + time, time) for key in range(12)] for time in (1, 2, 2, 5)),
+            Mark(5),
+            [(f"k{key}", key, 12) for key in range(20)],
+            [(f"k{key}", key, 13 + key % 2) for key in range(20)],
+            Mark(30),
+            [(f"k{key}", key, 31) for key in range(3, 9)],
+        ]
+        pairs = pairs_in_rounds(*steps, windows=WINDOWS[windowing])
+        return pairs(p) | beam.ParDo(Yields()).with_output_types(object) | beam.Map(told)
+
+    found = emitted(build, options=replace(DEFAULTS, compiled=True))
+    assert None not in calls
+    assert all(made.records is not None for made in calls)
+    assert len(found) > 100
+    assert any(learned) == (windowing != "sliding")
+    assert sorted(found) == sorted(emitted(build, options=replace(DEFAULTS, compiled=False)))
+
+
+def test_an_error_behind_a_stateful_dofn_names_its_own_step_and_no_key_that_may_be_another(
+    calls,
+) -> None:
+    def build(p):
+        return (
+            pairs_in_rounds(*STEPS)(p)
+            | beam.ParDo(Yields()).with_output_types(object)
+            | "Fails" >> beam.Map(fails)
+        )
+
+    with pytest.raises(ValueError, match=r"behind .*while running 'Fails'") as raised:
+        emitted(build)
+    assert None not in calls
+    assert not any("key" in note for note in getattr(raised.value, "__notes__", ()))
+
+
+BAG = userstate.BagStateSpec("bag", StrUtf8Coder())
+TOTAL = userstate.CombiningValueStateSpec("total", VarIntCoder(), sum)
+FULL = userstate.TimerSpec("full", TimeDomain.WATERMARK)
+IDLE = userstate.TimerSpec("idle", TimeDomain.REAL_TIME)
+
+
+class Buffers(beam.DoFn):
+    """Gathers strings; those of key "a" are long, and key "b" has timers of processing time."""
+
+    def process(
+        self,
+        element,
+        at=beam.DoFn.TimestampParam,
+        bag=beam.DoFn.StateParam(BAG),
+        total=beam.DoFn.StateParam(TOTAL),
+        full=beam.DoFn.TimerParam(FULL),
+        idle=beam.DoFn.TimerParam(IDLE),
+    ):
+        key, number = element
+        before = list(bag.read())
+        bag.add(str(number) * (9000 if key == "a" else 3))
+        total.add(number)
+        if number % 7 == 0:
+            bag.clear()
+            bag.add("again")
+        if number % 11 == 0:
+            bag.clear()
+        full.set(at + 6)
+        if key == "b":
+            idle.clear("tag")
+            idle.set(Timestamp(90), dynamic_timer_tag="tag" if number % 2 else "")
+        idle.clear()
+        yield shown(before), shown(bag.read()), total.read()
+
+    @userstate.on_timer(FULL)
+    def on_full(
+        self,
+        key=beam.DoFn.KeyParam,
+        bag=beam.DoFn.StateParam(BAG),
+        total=beam.DoFn.StateParam(TOTAL),
+    ):
+        yield "full", key, shown(bag.read()), total.read()
+        if total.read() % 2:
+            bag.clear()
+            total.clear()
+
+    @userstate.on_timer(IDLE)
+    def on_idle(self, key=beam.DoFn.KeyParam, bag=beam.DoFn.StateParam(BAG)):
+        bag.add("idle")
+        yield "idle", key, shown(bag.read())
+
+
+def shown(strings):
+    return [(text[:2], len(text)) for text in strings]
+
+
+@pytest.mark.parametrize("memory", [1 << 28, 1 << 16])
+@pytest.mark.parametrize("windowing", sorted(WINDOWS))
+def test_bags_and_timers_that_leave_records_make_what_beam_makes(windowing, memory, calls) -> None:
+    def build(p):
+        steps = [
+            [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("d", 4, 1)],
+            [("a", 5, 2), ("b", 6, 2), ("c", 7, 2), ("d", 8, 2)],
+            [("a", 9, 2), ("b", 10, 3), ("c", 11, 3), ("c", 12, 3), ("a", 13, 3)],
+            Mark(9),
+            [("a", 14, 11), ("b", 15, 11), ("c", 16, 11), ("e", 17, 11)],
+            Pass(100),
+            [("a", 18, 12), ("b", 19, 12), ("c", 20, 12), ("e", 22, 12)],
+            Mark(19),
+            Pass(100),
+            [("a", 23, 21), ("f", 24, 21)],
+        ]
+        pairs = pairs_in_rounds(*steps, windows=WINDOWS[windowing])
+        return pairs(p) | beam.ParDo(Buffers()).with_output_types(object) | beam.Map(told)
+
+    options = replace(DEFAULTS, memory_bytes=memory)
+    found = emitted(build, options=replace(options, compiled=True))
+    assert None not in calls
+    assert all(made.records is not None for made in calls)
+    assert any("idle" in each for each, *_ in found)
+    assert sorted(found) == sorted(emitted(build, options=replace(options, compiled=False)))

@@ -19,7 +19,7 @@ from sparkdrain.harness.beam import (
     statesampler,
     taken_finalizers,
 )
-from sparkdrain.harness.compiled.operation import compile_from, compile_results
+from sparkdrain.harness.compiled.operation import chain_of_results, compile_from, compile_results
 from sparkdrain.harness.compiled.times import StepTimes
 from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.dofn import not_remembered
@@ -129,7 +129,8 @@ class StageBundle(BundleProcessor):
         if transform not in self._calls:
             operation, handle = self.ops[transform], self.dofns[transform]
             context = self.states[transform]
-            found = stateful_calls(self.ops[source], operation, handle, context)
+            chain = chain_of_results(transform, self.factory)
+            found = stateful_calls(self.ops[source], operation, handle, context, chain)
             self._calls[transform] = found
         return self._calls[transform]
 

@@ -38,6 +38,11 @@ class LazyChain:
         self.run: Callable[[Any, Any], None] = self._run_first
         """Runs values through the chain that share a context."""
 
+    @property
+    def checks_results(self) -> bool:
+        """Whether a string or dict instead of an iterable of results is an error."""
+        return self._step.checks_results
+
     def _run_first(self, values: Any, context: Any) -> None:
         # Only now all operations are set up, from which counters come.
         steps = self._factory.steps

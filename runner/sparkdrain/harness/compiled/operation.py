@@ -79,6 +79,13 @@ def compile_results(
     return None if step is None else Emission(step, factory, factory.dofns[transform_id].dofn)
 
 
+def chain_of_results(transform_id: str, factory: Any) -> LazyChain | None:
+    """The chain for what a DoFn makes, if others call it than Beam; or None."""
+    steps: Steps | None = factory.steps
+    step = None if steps is None else steps.results(transform_id)
+    return None if step is None else LazyChain(step, factory)
+
+
 def _steps(operation: Any, consumers: Any, factory: Any, descriptor: Any) -> Steps:
     if factory.steps is None:
         factory.steps = Steps(operation, consumers, factory, descriptor)

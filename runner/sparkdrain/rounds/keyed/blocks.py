@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.merging import GroupMerger
 
@@ -30,15 +30,16 @@ class KeyedBlocks:
             self._merger = GroupMerger(self._memory_bytes, self._scratch)
         self._merger.add(bytes(payload))
 
-    def groups(self) -> Iterator[tuple[bytes, Iterable[bytes]]]:
-        """Every key, once, and its chunks, to be read before the next key is asked for."""
-        if self._merger is not None:
-            for _, key, chunks in self._merger.groups():
-                if len(chunks) == 1 and type(chunks[0]) is bytes:
-                    yield key, chunks
-                    continue
-                yield key, (chunk if type(chunk) is bytes else chunk.load() for chunk in chunks)
-        self.clear()
+    def groups(self) -> Iterable[tuple[bytes, Any]]:
+        """Every key, once, and its chunk, or chunks to be read before the next key is asked for."""
+        if self._merger is None:
+            return ()
+        table = self._merger.table()
+        return self._merged(self._merger) if table is None else table.items()
+
+    def _merged(self, merger: GroupMerger) -> Iterator[tuple[bytes, Any]]:
+        for _, key, chunks in merger.groups():
+            yield key, (chunk if type(chunk) is bytes else chunk.load() for chunk in chunks)
 
     def clear(self) -> None:
         """Let go of everything."""

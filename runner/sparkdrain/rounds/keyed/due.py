@@ -160,7 +160,8 @@ class Due:
         """Fires timers of keys that are records, if any timer is due."""
         turn = self._turn
         domains = (Domain.EVENT, Domain.EXPIRY)
-        firsts = [self._overlay.first_time(self._one.state_id, domain) for domain in domains]
+        state_id = self._one.state_id
+        firsts = [self._overlay.first_time(state_id, domain, turn.after) for domain in domains]
         if all(first is None or first > turn.after for first in firsts):
             return None
         calls = self._calls()

@@ -12,7 +12,12 @@ _PREFIX: Final = "ts-"
 def tell_key(
     error: BaseException, key: Any, window: Any, family: bytes | None = None, tag: bytes = b""
 ) -> None:
-    """Note down the key, the window (None: not known), and the timer that fired, if one did."""
+    """Note down the key, the window (None: not known), and the timer that fired, if one did.
+
+    Not if the error is of what was made of elements of several keys, see ``Gathering``.
+    """
+    if getattr(error, "is_behind_keys", False):
+        return
     parts = [f"key {_shown(key)}"]
     if window is not None:
         parts.append(f"window {_shown(window)}")

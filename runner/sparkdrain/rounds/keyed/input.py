@@ -10,6 +10,7 @@ from apache_beam.transforms.window import WindowedValue
 from sparkdrain.rounds.inside import Inside
 from sparkdrain.rounds.keyed.due import Due, Stateful
 from sparkdrain.rounds.keyed.turns import BeamFeeder, CallingFeeder
+from sparkdrain.shuffle.keyed_chunks import KeyedChunks
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.inside import Count
     from sparkdrain.rounds.keyed.blocks import KeyedBlocks
     from sparkdrain.rounds.keyed.time_sorted import SortedWait
-    from sparkdrain.rounds.keyed.turns import Feeder
+    from sparkdrain.rounds.keyed.turns import Batches, Feeder
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
     from timers_state import Overlay
@@ -82,23 +83,37 @@ class KeyedInput:
 
     def process(self, turn: Turn) -> None:
         """Feed the elements of the round, and those that have waited long enough."""
-        keys = self._keys(turn)
+        late = turn.before if self._expiry_of is not None else BEGIN
+        decode = self._coding.windowed_values.decode
+
+        def batches(chunks: Any) -> Iterator[list[Any]]:
+            lists = map(decode, (chunks,) if type(chunks) is bytes else chunks)
+            return lists if late == BEGIN else (self._timely(each, late) for each in lists)
+
+        keys = iter(self._blocks.groups())
+        if self._wait is not None:
+            waited = self._waited(keys, batches, self._wait, turn)
+            self._feed(waited, lambda lists: lists)
+        else:
+            self._feed(keys, batches)
+        self._blocks.clear()
+
+    def _waited(
+        self,
+        keys: Iterator[tuple[bytes, Any]],
+        batches: Batches,
+        wait: SortedWait,
+        turn: Turn,
+    ) -> Iterator[tuple[bytes, Iterator[list[Any]]]]:
+        """Keys, and their elements that are to be fed now."""
+        for encoded, chunks in keys:
+            yield encoded, wait.take(encoded, batches(chunks), turn)
+        yield from wait.due(turn)
+
+    def _feed(self, keys: Iterator[tuple[bytes, Any]], batches: Batches) -> None:
         first = next(keys, None)
         if first is not None:
-            self._feeder().feed(chain((first,), keys))
-
-    def _keys(self, turn: Turn) -> Iterator[tuple[bytes, Iterator[list[Any]]]]:
-        """Keys, and their elements that are to be fed now."""
-        decode = self._coding.windowed_values.decode
-        late = turn.before if self._expiry_of is not None else BEGIN
-        wait = self._wait
-        for encoded, chunks in self._blocks.groups():
-            batches: Iterator[list[Any]] = map(decode, chunks)
-            if late > BEGIN:
-                batches = (self._timely(elements, late) for elements in batches)
-            yield encoded, batches if wait is None else wait.take(encoded, batches, turn)
-        if wait is not None:
-            yield from wait.due(turn)
+            self._feeder().feed(chain((first,), keys), batches)
 
     def _timely(self, elements: list[Any], late: int) -> list[Any]:
         """Those whose windows have not all expired. None has, if the element is on time itself."""
@@ -126,7 +141,8 @@ class KeyedInput:
         if len(contexts) == 1:
             calls = self._calls(bundle, self._stateful[0])
             if calls is not None:
-                return CallingFeeder(calls, contexts[0], self._decode_key)
+                chunks = KeyedChunks(self._coding)
+                return CallingFeeder(calls, contexts[0], self._decode_key, chunks)
         return BeamFeeder(self._source.operation().feed_windowed, contexts, self._decode_key)
 
     def _calls(self, bundle: StageBundle, one: Stateful) -> StatefulCalls | None:
@@ -141,7 +157,7 @@ class KeyedInput:
         in_time = [self._fire(one, turn) for one in self._stateful]
         if turn.draining and turn.after == END:
             self._forget_beyond()
-        self._hold = self._first_hold()
+        self._hold = self._first_hold(turn.after)
         self._wake = self._first_wake() if all(in_time) else turn.now
 
     def _fire(self, one: Stateful, turn: Turn) -> bool:
@@ -159,12 +175,13 @@ class KeyedInput:
                     self._overlay.scope(one.state_id, key).timers(domain).pop_due(first)
                     first = self._overlay.first_time(one.state_id, domain)
 
-    def _first_hold(self) -> int:
+    def _first_hold(self, frontier: int) -> int:
+        """The earliest time that is held back; which one, does not matter behind the frontier."""
         firsts = [
             first
             for one in self._stateful
             for domain in (Domain.EVENT, Domain.HOLD)
-            if (first := self._overlay.first_time(one.state_id, domain)) is not None
+            if (first := self._overlay.first_time(one.state_id, domain, frontier)) is not None
         ]
         if self._wait is not None:
             firsts.append(self._wait.hold())

@@ -65,17 +65,22 @@ class RecordFiring:
         records, budget, after = self._records, self._budget, self._after
         if not records.is_complete:
             return True
+        is_spent = False
         with self._calls.firing():
-            while records.is_complete and (record := records.first_due(after)) is not None:
+            while not is_spent and records.is_complete:
+                record = records.first_due(after)
+                if record is None:
+                    break
                 self._fire_key(record.key)
-                if budget.is_spent():
-                    return records.first_due(after) is None
-        return True
+                is_spent = budget.is_spent()
+            self._calls.flush()
+        return not is_spent or records.first_due(after) is None
 
     def fire(self, encoded: bytes) -> None:
         """Fire timers of a key until none is due, or the budget is spent."""
         with self._calls.firing():
             self._fire_key(encoded)
+            self._calls.flush()
 
     def _fire_key(self, encoded: bytes) -> None:
         place, budget = self._place, self._budget

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apache_beam.transforms import userstate
@@ -12,21 +13,26 @@ from sparkdrain.rounds.keyed.errors import tell_key
 from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from sparkdrain.harness.round_state import RoundKeyedState
     from sparkdrain.harness.stateful import StatefulCalls
     from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.shuffle.keyed_chunks import KeyedChunks
     from timers_state.ahead import DueKey, StoredTimer
     from timers_state.timers import Timer
+
+
+Batches = Callable[[Any], "Iterable[list[Any]]"]
+"""The elements of what one key has in a round."""
 
 
 class Feeder(Protocol):
     """Feeds elements of one key after the other."""
 
-    def feed(self, keys: Iterable[tuple[bytes, Iterable[list[Any]]]]) -> None:
-        """Feed all elements of encoded keys, of each before the next key is asked for."""
+    def feed(self, keys: Iterable[tuple[bytes, Any]], batches: Batches) -> None:
+        """Feed what encoded keys have; all of each before the next key is asked for."""
 
 
 class BeamFeeder:
@@ -42,10 +48,10 @@ class BeamFeeder:
         self._contexts = contexts
         self._decode_key = decode_key
 
-    def feed(self, keys: Iterable[tuple[bytes, Iterable[list[Any]]]]) -> None:
+    def feed(self, keys: Iterable[tuple[bytes, Any]], batches: Batches) -> None:
         """See ``Feeder``."""
-        for encoded, batches in keys:
-            self._feed_key(encoded, batches)
+        for encoded, chunks in keys:
+            self._feed_key(encoded, batches(chunks))
 
     def _feed_key(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
         key = self._decode_key(encoded)
@@ -72,44 +78,68 @@ class CallingFeeder:
         calls: StatefulCalls,
         context: RoundKeyedState,
         decode_key: Callable[[bytes], Any],
+        chunks: KeyedChunks,
     ) -> None:
         self._calls = calls
         self._context = context
         self._decode_key = decode_key
+        self._chunks = chunks
+        self._count = 0
+        self._last: tuple[Any, Any] = (None, None)
 
-    def feed(self, keys: Iterable[tuple[bytes, Iterable[list[Any]]]]) -> None:
+    def feed(self, keys: Iterable[tuple[bytes, Any]], batches: Batches) -> None:
         """See ``Feeder``."""
-        calls, decode_key = self._calls, self._decode_key
-        records = calls.records
-        begin = None if records is None else records.place.begin
-        count = 0
-        key: Any = None
-        elements: list[Any] = []
+        calls, records = self._calls, self._calls.records
+        self._count = 0
+
+        def feed_key(encoded: bytes, chunks: Any) -> Any:
+            return self._feed_key(encoded, batches(chunks))
+
         with calls.processing():
-            for encoded, batches in keys:
-                key = decode_key(encoded)
-                if records is not None and begin is not None and begin(encoded):
-                    place: Any = records.place
-                    call = records.feed
-                else:
-                    place = self._begin(encoded)
-                    call = calls.feed
+            if records is None:
+                for encoded, chunks in keys:
+                    feed_key(encoded, chunks)
+            else:
+                args = keys, self._decode_key, self._chunks, feed_key, tell_key
+                count, *last = records.loop(*args)
+                if count:
+                    self._count += count
+                    self._last = tuple(last)
+            calls.flush()
+        if self._count:
+            calls.fed(self._count, *self._last)
+
+    def _feed_key(self, encoded: bytes, batches: Iterable[list[Any]]) -> Any:
+        """Feed all elements of a key; the only one, if there is no other."""
+        calls, records = self._calls, self._calls.records
+        key = self._decode_key(encoded)
+        if records is not None and records.place.begin(encoded):
+            place: Any = records.place
+            call = records.feed
+        else:
+            place = self._begin(encoded)
+            call = calls.feed
+        before = self._count
+        element = None
+        try:
+            for elements in batches:
+                self._count += len(elements)
                 try:
-                    for elements in batches:
-                        count += len(elements)
-                        try:
-                            call(key, elements)
-                        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
-                            calls.reraise(error)
-                        if place.is_outgrown:
-                            place.end()
-                            place, call = self._begin(encoded), calls.feed
+                    call(key, elements)
+                except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+                    calls.reraise(error)
+                if elements:
+                    element = elements[-1]
+                if place.is_outgrown:
                     place.end()
-                except Exception as error:
-                    tell_key(error, key, place.window)
-                    raise
-        if count:
-            calls.fed(count, key, elements[-1] if elements else None)
+                    place, call = self._begin(encoded), calls.feed
+            place.end()
+        except Exception as error:
+            tell_key(error, key, place.window)
+            raise
+        if element is not None:
+            self._last = key, element
+        return element if self._count == before + 1 else None
 
     def _begin(self, encoded: bytes) -> RoundKeyedState:
         self._context.begin_key(encoded)
@@ -166,10 +196,12 @@ class CallingTimers:
         self._time: int | None = None
         self._timestamp: Any = None
 
-    def at_work(self) -> AbstractContextManager[Any]:
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
         """See ``Callback``."""
-        working: AbstractContextManager[Any] = self._calls.firing()
-        return working
+        with self._calls.firing():
+            yield
+            self._calls.flush()
 
     def __call__(self, key: Any, window: Any, timer: Timer, pane: Any) -> None:
         """See ``Callback``."""

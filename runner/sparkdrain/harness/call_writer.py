@@ -1,0 +1,163 @@
+"""Writes the functions that call the methods of a stateful DoFn, with just what is asked for.
+
+Beam compares each parameter with each kind of marker for every element. What is asked for does not
+change, so here it is said once, as source text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from apache_beam import DoFn
+from apache_beam.transforms.window import WindowedValue
+
+from sparkdrain.harness.record_cells import ProcessingTimer, timer_of
+from sparkdrain.harness.round_state import RoundTimer
+from timers_state import Domain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.harness.record_state import RecordPlace
+    from sparkdrain.harness.round_state import RoundKeyedState
+
+# What is passed for a marker, as source text.
+ELEMENT = {
+    DoFn.KeyParam: "key",
+    DoFn.WindowParam: "window",
+    DoFn.TimestampParam: "timestamp",
+    DoFn.PaneInfoParam: "element.pane_info",
+}
+TIMER = {
+    DoFn.KeyParam: "key",
+    DoFn.WindowParam: "window",
+    DoFn.WindowedValueParam: "window",
+    DoFn.TimestampParam: "timestamp",
+    DoFn.DynamicTimerTagParam: "tag",
+}
+# Timers are not given these, and keep the marker.
+NOT_FOR_TIMERS = (DoFn.ElementParam, DoFn.PaneInfoParam, DoFn.SideInputParam)
+# Many elements share their time with the one before, often that of another key.
+_TIMESTAMP = (
+    "if element.timestamp_micros != micros:",
+    "    micros, timestamp = element.timestamp_micros, element.timestamp",
+)
+_NUMBERS = itertools.count()
+
+
+class CallWriter:
+    """Writes the function that calls one method."""
+
+    def __init__(
+        self,
+        context: RoundKeyedState,
+        handle_results: Callable[..., None],
+        place: RecordPlace | None,
+    ) -> None:
+        self._context = context
+        self._place = place
+        self._names: dict[str, Any] = {
+            "enter": context.enter if place is None else place.enter,
+            "cell": context.cell,
+            "RoundTimer": RoundTimer,
+            "micros": None,
+            "timestamp": None,
+            "WindowedValue": WindowedValue,
+            "handle_results": handle_results,
+        }
+        self._on_enter: list[str] = []
+
+    def feed(self, method: Any) -> Any:
+        """``feed(key, elements)``, which calls ``process``."""
+        at = "timestamp", "element.pane_info"
+        arguments = ["(key, element.value)"]
+        arguments += [self._argument(default, ELEMENT, *at) for default in method.defaults]
+        asked = " ".join(arguments)
+        lines = [
+            "def call(key, elements):",
+            "    global micros, timestamp",
+            "    last = None",
+            "    for element in elements:",
+            "        windows = element.windows",
+            "        if len(windows) != 1:",
+            "            for window in windows:",
+            "                alone = WindowedValue(element.value, element.timestamp, (window,))",
+            "                call(key, (alone,))",
+            "            last = None",
+            "            continue",
+            "        (window,) = windows",
+            "        if window is not last:",
+            "            place = enter(window, key)",
+            *(f"            {line}" for line in self._on_enter),
+            "            last = window",
+            *([f"        {line}" for line in _TIMESTAMP] if "timestamp" in asked else []),
+            f"        results = method({', '.join(arguments)})",
+            "        if results is not None:",
+            "            handle_results(element, results)",
+        ]
+        return self._made(lines, method)
+
+    def fire(self, method: Any) -> Any:
+        """``fire(key, window, timestamp, pane, tag)``, which calls the method of a timer."""
+        defaults = method.defaults
+        names = method.args[len(method.args) - len(defaults) :]
+        arguments = [
+            f"{name}={self._argument(default, TIMER, 'timestamp', 'pane')}"
+            for name, default in zip(names, defaults, strict=True)
+            if default not in NOT_FOR_TIMERS
+        ]
+        asks = any(isinstance(default, (DoFn.StateParam, DoFn.TimerParam)) for default in defaults)
+        enters = self._place is None and asks
+        lines = [
+            "def call(key, window, timestamp, pane, tag):",
+            *(["    place = enter(window, key)"] if enters else []),
+            *(f"    {line}" for line in self._on_enter),
+            f"    results = method({', '.join(arguments)})",
+            "    if results is not None:",
+            "        handle_results(WindowedValue(None, timestamp, (window,)), results)",
+        ]
+        return self._made(lines, method)
+
+    def _argument(self, default: Any, known: dict[Any, str], timestamp: str, pane: str) -> str:
+        """What is passed for a marker."""
+        number = len(self._names)
+        if self._place is not None:
+            made = self._of_place(default, self._place, f"kept{number}", timestamp, pane)
+            if made is not None:
+                return made
+        if isinstance(default, DoFn.StateParam):
+            self._names[f"spec{number}"] = default.state_spec
+            self._on_enter.append(f"state{number} = cell(place, spec{number})")
+            return f"state{number}"
+        if isinstance(default, DoFn.TimerParam):
+            family, domain = self._context.family(default.timer_spec)
+            self._names[f"family{number}"] = family
+            self._names[f"domain{number}"] = domain
+            if domain is Domain.PROCESSING:
+                return f"RoundTimer(place, family{number}, domain{number}, {timestamp}, {pane})"
+            # Nobody asks an event-time timer when it was set: one serves for a whole turn.
+            made = f"RoundTimer(place, family{number}, domain{number}, None, None)"
+            self._on_enter.append(f"timer{number} = {made}")
+            return f"timer{number}.set_in({pane})"
+        return known[default]
+
+    def _of_place(
+        self, default: Any, place: RecordPlace, name: str, timestamp: str, pane: str
+    ) -> str | None:
+        """The same for what a place has, which is always the same object."""
+        if isinstance(default, DoFn.StateParam):
+            self._names[name] = place.cells[default.state_spec.name]
+            return name
+        if isinstance(default, DoFn.TimerParam):
+            timer = self._names[name] = timer_of(place, default.timer_spec)
+            if isinstance(timer, ProcessingTimer):
+                return f"{name}.set_at({timestamp}, {pane})"
+            return f"{name}.set_in({pane})"
+        return None
+
+    def _made(self, lines: list[str], method: Any) -> Any:
+        self._names["method"] = method.method_value
+        filename = f"<calls of a stateful DoFn {next(_NUMBERS)}>"
+        exec(compile("\n".join(lines), filename, "exec"), self._names)  # noqa: S102 - our own
+        return self._names["call"]

@@ -1,0 +1,327 @@
+"""Cells and timers of whatever record has its turn, made once for each state and family."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.transforms import userstate
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
+
+from sparkdrain.harness.cells import micros
+from sparkdrain.harness.drain_timers import marked
+from sparkdrain.harness.round_cells import UNREAD, CombiningCell, CombiningKind, Kind
+from sparkdrain.harness.round_state import encoded_pane
+from timers_state import Domain
+from timers_state.keys import I64_MAX, I64_MIN
+from timers_state.record import LARGEST_BAG, bag_bytes
+
+if TYPE_CHECKING:
+    from sparkdrain.harness.record_state import RecordPlace
+    from timers_state import KeyScope
+
+
+class Stored:
+    """A value of the record that has its turn, as the store's cells are."""
+
+    __slots__ = ("_number", "_place")
+
+    def __init__(self, place: RecordPlace, number: int) -> None:
+        self._place = place
+        self._number = number
+
+    def get(self) -> bytes | None:
+        return self._place.record.values[self._number]
+
+    def set(self, value: bytes) -> None:
+        place = self._place
+        if place.expires:
+            place.keep()
+        place.records.put_value(place.record, self._number, value)
+
+    def clear(self) -> None:
+        place = self._place
+        place.records.put_value(place.record, self._number, None)
+
+
+class RecordValue(userstate.ReadModifyWriteRuntimeState):
+    """A single value of whatever record has its turn; no calls where they can be spared.
+
+    Attributes:
+        value: what was read or written.
+        is_changed: whether it was written.
+    """
+
+    def __init__(self, kind: Kind, place: RecordPlace, number: int) -> None:
+        self.value = UNREAD
+        self.is_changed = False
+        self._kind = kind
+        self._place = place
+        self._number = number
+        self._decode = kind.decode
+        self._encode = kind.encode
+        self._put = place.records.put_value
+
+    def read(self) -> Any:
+        value = self.value
+        if value is UNREAD:
+            data = self._place.record.values[self._number]
+            if data is None:
+                value = None
+            else:
+                try:
+                    value = self._decode(data)
+                except Exception:  # noqa: BLE001 - the kind says what is wrong
+                    value = self._kind.decoded(data, self._place)
+            self.value = value
+        return value
+
+    def write(self, value: Any) -> None:
+        self.value = value
+        self.is_changed = True
+
+    def clear(self) -> None:
+        self.value = None
+        self.is_changed = True
+
+    def store(self) -> None:
+        """See ``PutOff``."""
+        self.is_changed = False
+        data = self.value
+        place = self._place
+        if place.expires:
+            place.keep()
+        if data is not None:
+            try:
+                data = self._encode(data)
+            except Exception:  # noqa: BLE001 - the kind says what is wrong
+                data = self._kind.encoded(data)
+        self._put(place.record, self._number, data)
+
+    def renew(self) -> None:
+        """What was read is another record's."""
+        self.value = UNREAD
+
+
+class RecordAccumulator(CombiningCell):
+    """An accumulator of whatever record has its turn."""
+
+    def __init__(self, kind: CombiningKind, place: RecordPlace, stored: Any) -> None:
+        super().__init__(kind, place)
+        self._cell = stored
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether something was added, or it was cleared."""
+        return self._changed
+
+    def renew(self) -> None:
+        """What was read is another record's."""
+        self._accumulator = UNREAD
+
+
+class RecordBag(userstate.BagRuntimeState):
+    """A bag of whatever record has its turn; what is added goes there when the turn ends."""
+
+    def __init__(self, kind: Kind, place: RecordPlace, number: int) -> None:
+        self.is_changed = False
+        self._is_cleared = False
+        self._added: list[bytes] = []
+        self._kind = kind
+        self._place = place
+        self._number = number
+        self._left = LARGEST_BAG
+
+    def _stored(self) -> tuple[bytes, ...]:
+        if self._is_cleared:
+            return ()
+        return self._place.record.values[self._number] or ()  # type: ignore[return-value]
+
+    def read(self) -> list[Any]:
+        items = (*self._stored(), *self._added)
+        return list(self._kind.all_decoded(items, self._place))
+
+    def add(self, value: Any) -> None:
+        data = self._kind.encoded(value)
+        self._added.append(data)
+        self.is_changed = True
+        self._left -= len(data)
+        if self._left < 0 and not self._place.beyond_record:
+            # All that comes is not to be in memory at once.
+            self._place.beyond_record.append(_nothing)
+
+    def clear(self) -> None:
+        self._added = []
+        self._is_cleared = True
+        self.is_changed = True
+
+    def store(self) -> None:
+        """See ``PutOff``."""
+        place, added = self._place, self._added
+        if place.expires:
+            place.keep()
+        records, record, number = place.records, place.record, self._number
+        if self._is_cleared:
+            records.clear_bag(record, number)
+        if added:
+            if bag_bytes(added) + bag_bytes(self._stored()) <= LARGEST_BAG:
+                records.append(record, number, added)
+            else:
+                tag, window = self._kind.tag, record.window
+                place.beyond_record.append(lambda scope: scope.bag(tag, window).extend(added))
+            self._added = []
+        self.renew()
+
+    def renew(self) -> None:
+        """What was read is another record's."""
+        self.is_changed = self._is_cleared = False
+        self._left = LARGEST_BAG
+
+
+def _nothing(scope: KeyScope) -> None:
+    """It is enough that there is a scope."""
+
+
+class RecordTimer(userstate.BaseTimer):
+    """Sets and clears the event timers of a family of whatever record has its turn."""
+
+    __slots__ = (
+        "_family",
+        "_is_alone",
+        "_number",
+        "_pane",
+        "_place",
+        "_records",
+        "_times",
+        "_timestamp",
+    )
+
+    def __init__(self, place: RecordPlace, family: bytes) -> None:
+        self._place = place
+        self._records = place.records
+        self._family = family
+        self._number = place.number(family)
+        self._is_alone = len(place.records.layout.families) == 1
+        self._pane: Any = PANE_INFO_UNKNOWN
+        self._timestamp: Any = None
+        self._times = (0,)
+
+    def set_in(self, pane: Any) -> RecordTimer:
+        """Itself, for the next element."""
+        self._pane = pane
+        return self
+
+    def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
+        """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
+        if timestamp is self._timestamp:  # many keys are given the same one
+            times = self._times
+        else:
+            times = (_bounded(timestamp),)
+            if type(timestamp) is Timestamp:
+                self._timestamp, self._times = timestamp, times
+        place = self._place
+        if dynamic_timer_tag or place.bound.is_on or self._pane is not PANE_INFO_UNKNOWN:
+            self._set(times[0], dynamic_timer_tag)
+            return
+        if place.expires:
+            place.keep()
+        if self._is_alone:
+            self._records.set_only_timer(place.record, times)
+        else:
+            self._records.set_timer(place.record, self._number, times[0])
+
+    def _set(self, time: int, tag: str) -> None:
+        """With a pane, in a drain, or with a tag."""
+        place, pane = self._place, self._pane
+        payload = b"" if pane is PANE_INFO_UNKNOWN else encoded_pane(pane)
+        if place.bound.is_on:
+            generation = place.admits(self._family, Domain.EVENT, time)
+            if generation is None:
+                return
+            payload = marked(generation, payload)
+        if tag:
+            family, name = self._family, tag.encode()
+            place.leave_to_scope(
+                lambda timers, window: timers.set(time, family, name, window, payload),
+                Domain.EVENT,
+            )
+            return
+        if place.expires:
+            place.keep()
+        self._records.set_timer(place.record, self._number, time, payload)
+
+    def clear(self, dynamic_timer_tag: str = "") -> None:
+        """Take back the setting of this tag, if there is one."""
+        place = self._place
+        if not dynamic_timer_tag:
+            self._records.clear_timer(place.record, self._number)
+        elif place.is_outgrown:  # else no tag is set, as the key is a record
+            family, name = self._family, dynamic_timer_tag.encode()
+            place.leave_to_scope(
+                lambda timers, window: timers.clear(family, name, window), Domain.EVENT
+            )
+
+
+class ProcessingTimer(userstate.BaseTimer):
+    """Sets processing-time timers of a family; a key that has one does not stay a record.
+
+    So a key that is a record has none, but those that this turn has set.
+    """
+
+    __slots__ = ("_family", "_pane", "_place", "_timestamp")
+
+    def __init__(self, place: RecordPlace, family: bytes) -> None:
+        self._place = place
+        self._family = family
+        self._timestamp: Any = None
+        self._pane: Any = PANE_INFO_UNKNOWN
+
+    def set_at(self, timestamp: Any, pane: Any) -> ProcessingTimer:
+        """Itself, for the next element, or timer that fires; its time holds the output back."""
+        self._timestamp = timestamp
+        self._pane = pane
+        return self
+
+    def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
+        """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
+        place, pane, family = self._place, self._pane, self._family
+        time, hold, tag = _bounded(timestamp), micros(self._timestamp), dynamic_timer_tag.encode()
+        payload = b"" if pane is PANE_INFO_UNKNOWN else encoded_pane(pane)
+        if place.bound.is_on:
+            generation = place.admits(family, Domain.PROCESSING, time)
+            if generation is None:
+                return
+            payload = marked(generation, payload)
+        place.leave_to_scope(
+            lambda timers, window: timers.set(time, family, tag, window, payload),
+            Domain.PROCESSING,
+        )
+        place.leave_to_scope(
+            lambda timers, window: timers.set(hold, family, tag, window), Domain.HOLD
+        )
+
+    def clear(self, dynamic_timer_tag: str = "") -> None:
+        """Take back the setting of this tag, if there is one."""
+        place, family, tag = self._place, self._family, dynamic_timer_tag.encode()
+        if place.is_outgrown:
+            for domain in (Domain.PROCESSING, Domain.HOLD):
+                place.leave_to_scope(
+                    lambda timers, window: timers.clear(family, tag, window), domain
+                )
+
+
+def _bounded(timestamp: Any) -> int:
+    """The microseconds of a timestamp; Beam's have no ends."""
+    return min(max(micros(timestamp), I64_MIN), I64_MAX)
+
+
+def timer_of(place: RecordPlace, spec: Any) -> RecordTimer | ProcessingTimer:
+    """What user code gets for a ``TimerSpec``."""
+    family = spec.name.encode()
+    if TimeDomain.is_event_time(spec.time_domain):
+        return RecordTimer(place, family)
+    return ProcessingTimer(place, family)
+
+
+RecordCell = RecordValue | RecordAccumulator | RecordBag

@@ -1,0 +1,161 @@
+"""Writes the loop that feeds keys which are records, and have one element each, to a DoFn.
+
+In a stream of many keys most of them have one element in a round. What there is to do for it is
+little, and calls would cost more than that: so the loop has it all in it, written for the states
+and timers that ``process`` asks for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam import DoFn
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
+
+from sparkdrain.harness.record_cells import ProcessingTimer, RecordValue, timer_of
+from sparkdrain.harness.round_cells import UNREAD
+from sparkdrain.shuffle.keyed_chunks import NO_CHUNK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.harness.record_state import RecordPlace
+
+_MARKERS: Final = {
+    DoFn.KeyParam: "key",
+    DoFn.WindowParam: "window",
+    DoFn.TimestampParam: "timestamp",
+    DoFn.PaneInfoParam: "UNKNOWN",
+}
+_NUMBERS = itertools.count()
+
+# {begin}, {call} and {end} are lines for each cell and timer.
+_LOOP: Final = """
+def loop(groups, decode_key, chunks, feed_key, tell):
+    decode_value = chunks.decode_value
+    prefix, skip = NO_CHUNK, 0
+    key = value = known = window = timestamp = section = None
+    count = 0
+    place.bound.is_on = False
+    {ready}
+    for encoded, chunk in groups:
+        if type(chunk) is bytes and chunk.startswith(prefix):
+            if records.room < 0:
+                borrow()
+            head = head_of(encoded)
+            if head is not None or (records.is_complete and not records.is_closed):
+                key = decode_key(encoded)
+                try:
+                    value = decode_value(chunk[skip:])
+                    record = head
+                    while record is not None and record.window != section:
+                        record = record.more
+                    if record is None:
+                        record = add(encoded, section)
+                    place.key = key
+                    place.record = record
+                    place.window = window
+                    {begin}
+                    try:
+                        results = method({arguments})
+                        if results is not None:
+                            handle_results(known, results)
+                    except Exception as error:
+                        reraise(error)
+                    {end}
+                except Exception as error:
+                    records.in_use = encoded
+                    tell(error, key, window)
+                    raise
+                record.recent = True
+                if record.values is no_values and record.times is no_times:
+                    end_record(record)
+                if beyond:
+                    place.go_beyond(encoded)
+                count += 1
+                continue
+        element = feed_key(encoded, chunk)
+        {ready}
+        if element is not None:
+            learned = chunks.prefix(chunk, element)
+            if learned:
+                prefix, skip, known = learned, len(learned), element
+                (window,) = element.windows
+                section, timestamp = encode_window(window), element.timestamp
+    return count, key, None if known is None else known.with_value(value)
+"""
+
+
+def record_loop(
+    place: RecordPlace,
+    method: Any,
+    handle_results: Callable[..., None],
+    reraise: Callable[[Exception], Any],
+) -> Any:
+    """The loop for a method of a DoFn: ``loop(groups, decode_key, chunks, feed_key, tell)``.
+
+    It takes pairs of an encoded key and its chunk, or an iterable of chunks; ``KeyedChunks`` to
+    decode them; ``feed_key(encoded, chunk)`` for the keys that are not for this loop, which answers
+    with the element if that was the only one; and what notes down where an error was raised. It
+    answers how many elements it has fed, and the last key and element, or None.
+
+    Args:
+        place: where records of the DoFn have their turns.
+        method: ``process``.
+        handle_results: takes what it returns.
+        reraise: names the step in an error of user code.
+    """
+    records = place.records
+    names: dict[str, Any] = {
+        "NO_CHUNK": NO_CHUNK,
+        "UNKNOWN": PANE_INFO_UNKNOWN,
+        "UNREAD": UNREAD,
+        "add": records.add,
+        "beyond": place.beyond_record,
+        "borrow": records.borrow,
+        "encode_window": place.encode_window,
+        "end_record": records.end,
+        "handle_results": handle_results,
+        "head_of": records.heads.get,
+        "method": method.method_value,
+        "no_times": records.empty[1],
+        "no_values": records.empty[0],
+        "place": place,
+        "records": records,
+        "reraise": reraise,
+    }
+    arguments, ready, begin, end = ["(key, value)"], ["pass"], ["pass"], ["pass"]
+    for number, default in enumerate(method.defaults):
+        name = f"asked{number}"
+        if isinstance(default, DoFn.StateParam):
+            cell = names[name] = place.cells[default.state_spec.name]
+            plain = isinstance(cell, RecordValue)
+            begin.append(f"{name}.value = UNREAD" if plain else f"{name}.renew()")
+            end += [f"if {name}.is_changed:", f"    {name}.store()"]
+        elif isinstance(default, DoFn.TimerParam):
+            timer = names[name] = timer_of(place, default.timer_spec)
+            if isinstance(timer, ProcessingTimer):
+                begin.append(f"{name}.set_at(timestamp, UNKNOWN)")
+            else:
+                ready.append(f"{name}.set_in(UNKNOWN)")
+        else:
+            name = _MARKERS[default]
+        arguments.append(name)
+    source = _filled(arguments=[", ".join(arguments)], ready=ready, begin=begin, end=end)
+    filename = f"<loop over records of a stateful DoFn {next(_NUMBERS)}>"
+    exec(compile(source, filename, "exec"), names)  # noqa: S102 - our own
+    return names["loop"]
+
+
+def _filled(**parts: list[str]) -> str:
+    """The loop with these lines in it, each as far to the right as its place."""
+    lines = []
+    for line in _LOOP.splitlines():
+        name = line.strip().strip("{}")
+        if line.strip() == f"{{{name}}}":
+            indent = line[: len(line) - len(line.lstrip())]
+            lines += [indent + part for part in parts[name]]
+        else:
+            lines.append(line.replace("{arguments}", parts["arguments"][0]))
+    return "\n".join(lines)
