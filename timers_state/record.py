@@ -7,7 +7,7 @@ references, and what the store has is told apart from what it has not by compari
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from timers_state.cells.cell import ITEM_BYTES
 
@@ -31,8 +31,8 @@ SAVED_BYTES: Final = 200
 LARGEST_BAG: Final = 16 * 1024
 """Bytes. A bag that takes more, see ``bag_bytes``, is more than a record can hold."""
 
-Values = tuple[bytes | tuple[bytes, ...] | None, ...]
-"""Values and bags; None if there is nothing in it."""
+Values = tuple[Any, ...]
+"""Of values their bytes, of bags a tuple of strings of bytes; None if there is nothing."""
 Times = tuple[int | None, ...]
 Payloads = tuple[bytes, ...]
 Content = tuple[Values, Times, Payloads, int | None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from timers_state.cells.segment import decode_segment
 from timers_state.keys import (
@@ -64,7 +64,7 @@ class _Loading:
         self._empty = empty
         self._families = {family: number for number, family in enumerate(layout.families)}
         self._tags = {(kind.KIND, tag): n for n, (kind, tag) in enumerate(layout.values)}
-        self._values: dict[bytes, dict[int, bytes | tuple[bytes, ...]]] = {}
+        self._values: dict[bytes, dict[int, Any]] = {}
         self._times: dict[bytes, dict[int, int]] = {}
         self._expiries: dict[bytes, int] = {}
 
@@ -77,9 +77,7 @@ class _Loading:
             return False
         values = self._values.setdefault(cell.window, {})
         if cell.kind is Kind.BAG:
-            before = values.get(number, ())
-            assert isinstance(before, tuple)
-            items = values[number] = (*before, *decode_segment(value))
+            items = values[number] = (*values.get(number, ()), *decode_segment(value))
             return bag_bytes(items) <= LARGEST_BAG
         values[number] = value
         return True

@@ -52,13 +52,13 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
         if old == new:
             continue
         if issubclass(kind, Bag):
-            _change_bag(scope.bag(tag, window), old or (), new or ())  # type: ignore[arg-type]
+            _change_bag(scope.bag(tag, window), old or (), new or ())
             continue
         cell = scope.value_of(kind, tag, window)
-        if isinstance(new, bytes):
-            cell.set(new)
-        else:
+        if new is None:
             cell.clear()
+        else:
+            cell.set(new)
     for family, was, time, was_with, payload in zip(
         layout.families, before[1], after[1], before[2], after[2], strict=True
     ):
@@ -92,7 +92,6 @@ def _image(records: list[Record], layout: Layout, *, stored: bool) -> Image:
         for (kind, tag), there, value in zip(layout.values, base[0], content[0], strict=True):
             if there != value:
                 assert issubclass(kind, Value)
-                assert not isinstance(value, tuple)
                 values.append((kind, record.window, tag, value, there is not None))
         for domain, changes in (
             (Domain.EVENT, _event_changes(record, base, content, layout)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from timers_state.keys import Domain
 from timers_state.record import (
@@ -122,11 +122,10 @@ class Records:
         before = values[number]
         if value == before:
             return
-        if record.saved is None:
-            self._save(record)
+        saved = record.saved or self._save(record)
         free = 0 if value is None else -VALUE_BYTES - len(value)
         if before is not None:
-            if record.saved[0][number] is before:  # type: ignore[index]
+            if saved[0][number] is before:
                 self._aside += VALUE_BYTES + len(before)  # it stays until the round ends
             else:
                 free += VALUE_BYTES + len(before)
@@ -139,27 +138,25 @@ class Records:
     def append(self, record: Record, number: int, items: list[bytes]) -> None:
         """Adds strings to a bag, at the end; at least one."""
         before = record.values[number]
-        if record.saved is None:
-            self._save(record)
+        saved = record.saved or self._save(record)
         cost = bag_bytes(items)
         if before is None:
             cost += VALUE_BYTES
-        elif record.saved[0][number] is before:  # type: ignore[index]
+        elif saved[0][number] is before:
             aside = VALUE_BYTES + _POINTER_BYTES * len(before)  # they share the strings
             self._aside += aside
             cost += aside
         self.room -= cost
-        self._replace(record, number, (*(before or ()), *items))  # type: ignore[arg-type]
+        self._replace(record, number, (*(before or ()), *items))
 
     def clear_bag(self, record: Record, number: int) -> None:
         """Takes everything from a bag."""
         before = record.values[number]
         if before is None:
             return
-        if record.saved is None:
-            self._save(record)
-        size = VALUE_BYTES + bag_bytes(before)  # type: ignore[arg-type]
-        if record.saved[0][number] is before:  # type: ignore[index]
+        saved = record.saved or self._save(record)
+        size = VALUE_BYTES + bag_bytes(before)
+        if saved[0][number] is before:
             self._aside += size
         else:
             self.room += size
@@ -387,17 +384,16 @@ class Records:
         for head in self.heads.values():
             yield from _chain(head)
 
-    def _replace(
-        self, record: Record, number: int, value: bytes | tuple[bytes, ...] | None
-    ) -> None:
+    def _replace(self, record: Record, number: int, value: Any) -> None:
         values = record.values
         changed = (*values[:number], value, *values[number + 1 :])
         record.values = self._no_values if changed == self._no_values else changed
 
-    def _save(self, record: Record) -> None:
-        record.saved = (record.values, record.times, record.payloads, record.expiry)
+    def _save(self, record: Record) -> Content:
+        saved = record.saved = (record.values, record.times, record.payloads, record.expiry)
         self._changed.append(record)
         self.room -= SAVED_BYTES
+        return saved
 
     def _set_payload(self, record: Record, number: int, payload: bytes) -> None:
         before = record.payloads

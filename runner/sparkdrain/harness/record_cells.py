@@ -136,7 +136,7 @@ class RecordBag(userstate.BagRuntimeState):
     def _stored(self) -> tuple[bytes, ...]:
         if self._is_cleared:
             return ()
-        return self._place.record.values[self._number] or ()  # type: ignore[return-value]
+        return self._place.record.values[self._number] or ()
 
     def read(self) -> list[Any]:
         items = (*self._stored(), *self._added)

@@ -40,7 +40,7 @@ _CELLS: Final = {
 
 def layout_for(states: Sequence[Any], families: Sequence[bytes], *, expires: bool) -> Layout | None:
     """What records of a DoFn with these states and event timers have; None: they cannot be."""
-    values = []
+    values: list[tuple[Any, bytes]] = []
     for spec in states:
         kind = next((_CELLS[class_] for class_ in type(spec).__mro__ if class_ in _CELLS), None)
         if kind is None:

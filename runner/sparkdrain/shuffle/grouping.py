@@ -166,7 +166,7 @@ class KeyedWriter:
         self._encode = value.get_impl().encode_nested
         metadata = coders.WindowedValueCoder(coders.BytesCoder(), window)
         self._encode_metadata = metadata.get_impl().encode
-        self._table: dict[Any, bytes | list[bytes]] = {}
+        self._table: dict[Any, Any] = {}
         self._count = 0
         self._context: Any = None
         self._metadata = b""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from timers_state.timers import Timer
 
 
-Batches = Callable[[Any], "Iterable[list[Any]]"]
+Batches = Callable[[Any], "Iterator[list[Any]]"]
 """The elements of what one key has in a round."""
 
 

@@ -1,0 +1,116 @@
+"""What a writer of a KEYED edge puts together comes apart as it was."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from apache_beam import coders
+from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.transforms.window import IntervalWindow, WindowedValue
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.shuffle.blocks import decode
+from sparkdrain.shuffle.coding import ElementCoding
+from sparkdrain.shuffle.group_sender import GroupSender
+from sparkdrain.shuffle.grouped_blocks import split_groups
+from sparkdrain.shuffle.grouping import KeyedWriter
+from sparkdrain.shuffle.keyed_chunks import NO_CHUNK, KeyedChunks
+from sparkdrain.shuffle.keys import Owners, key_codec, slot_of
+from sparkdrain.shuffle.merging import GroupMerger
+from sparkdrain.shuffle.outbox import Layout, Outbox
+
+VALUE = coders.TupleCoder([coders.StrUtf8Coder(), coders.VarIntCoder()])
+WINDOW = IntervalWindowCoder()
+CODING = ElementCoding.of(VALUE, WINDOW)
+KEYS = {"text": coders.StrUtf8Coder(), "any": coders.FastPrimitivesCoder()}
+
+late_pane = PaneInfo(False, True, PaneInfoTiming.LATE, 3, 2)
+interval = st.sampled_from([IntervalWindow(0, 10), IntervalWindow(5, 15), IntervalWindow(-7, 3)])
+contexts = st.builds(
+    WindowedValue,
+    st.none(),
+    st.sampled_from([Timestamp(3), Timestamp(3.5), MIN_TIMESTAMP, MAX_TIMESTAMP]),
+    st.lists(interval, min_size=1, max_size=2).map(tuple),
+    st.sampled_from([PANE_INFO_UNKNOWN, PANE_INFO_UNKNOWN, late_pane]),
+)
+values = st.tuples(st.text(max_size=4), st.integers(-300, 1 << 40))
+plain = st.sampled_from(["", "a", "b", "longer"])
+runs = st.lists(st.tuples(contexts, st.lists(st.tuples(plain, values), max_size=6)), max_size=6)
+
+
+def sent(elements, key_coder, block_bytes):
+    """Blocks by slot, of runs that share a context."""
+    blocks = defaultdict(list)
+    layout = Layout(3, 1, 0)
+    outbox = Outbox(layout, 0, 0, 7, lambda target, record: blocks[target].append(record))
+    encode_key, _ = key_codec(key_coder)
+    route = Owners(range(3)).of
+    writer = KeyedWriter(
+        GroupSender(1, encode_key, outbox, route, block_bytes), encode_key, VALUE, WINDOW
+    )
+    for context, pairs in elements:
+        for pair in pairs:
+            writer.write(pair, context)
+    writer.flush()
+    assert writer.elements == sum(len(pairs) for _, pairs in elements)
+    return blocks
+
+
+def shown(value, context):
+    return value, context.timestamp_micros, tuple(context.windows), context.pane_info
+
+
+@given(runs, st.sampled_from(sorted(KEYS)), st.sampled_from([20, 1 << 20]))
+def test_every_element_arrives_with_its_key_at_its_slot_in_order(elements, keys, block_bytes):
+    _, decode_key = key_codec(KEYS[keys])
+    found = defaultdict(list)
+    for slot, records in sent(elements, KEYS[keys], block_bytes).items():
+        merger = GroupMerger(1 << 20, lambda: None)
+        for record in records:
+            merger.add(bytes(decode(record).payload))
+        table = merger.table()
+        assert table is not None
+        for encoded, chunks in table.items():
+            assert slot_of(encoded, 3) == slot
+            for chunk in chunks if type(chunks) is list else [chunks]:
+                for element in KeyedChunks(CODING).decode(chunk):
+                    found[decode_key(encoded)].append(shown(element.value, element))
+    expected = defaultdict(list)
+    for context, pairs in elements:
+        for key, value in pairs:
+            expected[key].append(shown(value, context))
+    assert found == expected
+
+
+@given(runs)
+def test_what_is_known_by_its_beginning_is_decoded_alike(elements):
+    chunks = KeyedChunks(CODING)
+    known, prefix = None, NO_CHUNK
+    for records in sent(elements, KEYS["text"], 1 << 20).values():
+        for record in records:
+            _, _, all_chunks = split_groups(bytes(decode(record).payload))
+            for chunk in all_chunks:
+                whole = chunks.decode(chunk)
+                assert not chunk.startswith(NO_CHUNK)
+                if chunk.startswith(prefix):
+                    (element,) = whole
+                    value = chunks.decode_value(chunk[len(prefix) :])
+                    assert shown(value, known) == shown(element.value, element)
+                elif len(whole) == 1:
+                    learned = chunks.prefix(chunk, whole[0])
+                    if learned:
+                        known, prefix = whole[0], learned
+
+
+def test_a_beginning_is_learned_of_the_second_element_with_the_same_time():
+    context = WindowedValue(None, Timestamp(3), (IntervalWindow(0, 10),))
+    pairs = [(f"k{number}", ("v", number)) for number in range(4)]
+    (record, *_), *_ = sent([(context, pairs)], KEYS["text"], 1 << 20).values()
+    _, _, found = split_groups(bytes(decode(record).payload))
+    chunks = KeyedChunks(CODING)
+    (first,), (second,) = map(chunks.decode, found[:2])
+    assert chunks.prefix(found[0], first) == b""
+    assert found[1].startswith(chunks.prefix(found[1], second))
