@@ -12,6 +12,7 @@ from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.grouping import grouping_for, groups_by_window
 from sparkdrain.panes.times import BEGIN
 from sparkdrain.shuffle.coding import ElementCoding
+from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
 from sparkdrain.shuffle.keys import key_codec
 from timers_state import MemoryStore, Overlay, inspect
@@ -104,8 +105,8 @@ class Rounds:
                 self.window_coder,
             )
         else:
-            element = coders.WindowedValueCoder(self.value_coder, self.window_coder)
-            writer = KeyedWriter(GroupWriter(0, encode, element, blocks, route, self.block_bytes))
+            sender = GroupSender(0, encode, blocks, route, self.block_bytes)
+            writer = KeyedWriter(sender, encode, self.value_coder, self.window_coder)
         for key, value, seconds in elements:
             writer.write((key, value), self.context(value, seconds))
         writer.flush()
