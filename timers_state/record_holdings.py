@@ -142,7 +142,9 @@ class RecordHoldings(Holdings):
         placed = records.rows.in_order(some)
         for start in range(0, len(placed), AT_ONCE):
             batch = Batch(self.store.sequence + 1)
-            added = records.rows.add(placed[start : start + AT_ONCE], batch, self.store, committed=True)
+            added = records.rows.add(
+                placed[start : start + AT_ONCE], batch, self.store, committed=True
+            )
             if len(batch):
                 self._written(whole=False)
                 self.store.write(batch)
