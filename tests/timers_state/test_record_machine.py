@@ -32,6 +32,7 @@ changes = st.one_of(
     st.tuples(st.just("bag"), st.just(2), st.none() | added),
     st.tuples(st.just("timer"), st.sampled_from([3, 4]), st.none() | st.tuples(times, payloads)),
 )
+turns = st.lists(st.tuples(windows, changes), min_size=1, max_size=6)
 
 
 class RecordMachine(RuleBasedStateMachine):
@@ -62,7 +63,7 @@ class RecordMachine(RuleBasedStateMachine):
 
     # --- turns of keys ------------------------------------------------------------------------
 
-    @rule(key=keys, made=st.lists(st.tuples(windows, changes), max_size=4), expiry=times)
+    @rule(key=keys, made=turns, expiry=times)
     def have_a_turn(self, key, made, expiry):
         self.turn(key, made, expiry)
 
@@ -219,6 +220,15 @@ class RecordMachine(RuleBasedStateMachine):
                 self.overlays[at].close()
                 self.overlays[at] = Overlay(take_up(directory), budget, rounds=True)
                 self.overlays[at].records(STATE, LAYOUT)
+
+    @rule(made=st.lists(st.tuples(keys, turns), min_size=1, max_size=3), expiry=times)
+    def go_to_the_store_and_come_back(self, made, expiry):
+        for key, changed in made:
+            self.turn(key, changed, expiry)
+        self.end_a_round(commits=True)
+        self.let_go_of_what_rests()
+        for key, _ in made:
+            self.turn(key, [], expiry)
 
     # --- what has to hold ---------------------------------------------------------------------
 
