@@ -100,9 +100,11 @@ class BareKeys(Room):
         if ident is not None:
             self.scope(*ident)
 
-    def _first(self, state_id: int, domain: Domain) -> tuple[int, bytes] | None:
+    def _first(
+        self, state_id: int, domain: Domain, up_to: int | None = None
+    ) -> tuple[int, bytes] | None:
         self._complete()
-        return super()._first(state_id, domain)
+        return super()._first(state_id, domain, up_to)
 
     def _open(self, ident: Ident) -> KeyScope:
         if not self._bare or ident not in self._bare:
