@@ -60,7 +60,7 @@ class SteadyPace:
     seconds = 3600.0
     elements = 1 << 40
 
-    def took(self, seconds: float, reports: Any, *, behind: bool = False) -> None:
+    def took(self, seconds: float, reports: Any, **known: bool) -> None:
         """Nothing follows from it."""
 
 
