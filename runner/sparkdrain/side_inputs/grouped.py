@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from apache_beam import coders
 
     from sparkdrain.graph.plan import Edge
-    from sparkdrain.shuffle.grouping import Router
+    from sparkdrain.shuffle.group_sender import Router
     from sparkdrain.shuffle.outbox import Outbox
 
 
