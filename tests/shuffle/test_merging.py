@@ -15,7 +15,9 @@ from sparkdrain.shuffle.sort_merging import SortMerger
 
 SECTIONS = st.sampled_from([b"", b"w1", b"w2"])
 KEYS = st.binary(max_size=2)
-GROUPS = st.lists(st.tuples(KEYS, st.binary(max_size=20)), max_size=12)
+# A chunk begins with how many values are in it.
+CHUNKS = st.binary(max_size=16).map(lambda values: b"\0\0\0\1" + values)
+GROUPS = st.lists(st.tuples(KEYS, CHUNKS), max_size=12)
 BLOCKS = st.lists(st.tuples(SECTIONS, GROUPS), max_size=20)
 BUDGETS = st.sampled_from([0, 300, 1000, 5000, 1 << 20])
 
