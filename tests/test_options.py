@@ -30,7 +30,7 @@ def test_without_flags_every_option_has_the_default_of_the_table():
     assert settings() == Settings()
     assert Settings() == Settings(
         slots=0,
-        shuffle_memory_mb=256,
+        shuffle_memory_mb=512,
         block_kb=1024,
         compiled_stages=True,
         job_attempts=3,

@@ -115,7 +115,7 @@ OPTIONS: tuple[Option, ...] = (
         "memory",
         _number(
             "shuffle_memory_mb",
-            256,
+            512,
             "MiB per slot",
             "Memory that grouping and sorting may use before they spill to Spark's local disks",
             "Raise it if jobs spill and executors have memory to spare; lower it if they run out.",

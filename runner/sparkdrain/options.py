@@ -75,7 +75,7 @@ class Settings:
     """
 
     slots: int = 0
-    shuffle_memory_mb: int = 256
+    shuffle_memory_mb: int = 512
     block_kb: int = 1024
     compiled_stages: bool = True
     job_attempts: int = 3
