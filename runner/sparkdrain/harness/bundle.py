@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import threading
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, metrics_pb2
@@ -59,7 +58,6 @@ class StageBundle(BundleProcessor):
         self._make_state = make_state
         self._compile = compiled
         self._calls: dict[str, StatefulCalls | None] = {}
-        self._samples = False
         self.states: dict[str, Any] = {}
         self.dofns: dict[str, Any] = {}
         self._context: Any = None
@@ -137,7 +135,6 @@ class StageBundle(BundleProcessor):
     def start(self) -> None:
         """Start the bundle: ``start_bundle`` of every DoFn."""
         self.state_sampler.start()
-        self._samples = True
         self._times = StepTimes(self.factory.tracker.look)
         if self._compile:
             self._times.start()
@@ -238,7 +235,7 @@ class StageBundle(BundleProcessor):
 
     def teardown(self) -> None:
         """Tear all DoFns down; errors of one do not keep the others from it."""
-        self._stop_sampling()
+        self.state_sampler.stop_if_still_running()
         self._times.stop()
         error: Exception | None = None
         for op in self.ops.values():
@@ -252,14 +249,6 @@ class StageBundle(BundleProcessor):
             handle.close()
         if error is not None:
             raise error
-
-    def _stop_sampling(self) -> None:
-        """Have Beam's sampler end; it looks up only every 0.2 s, for which nobody has to wait."""
-        if self._samples:
-            self._samples = False
-            statesampler.set_current_tracker(None)
-            stop = self.state_sampler.stop
-            threading.Thread(target=stop, name="sampler-end", daemon=True).start()
 
 
 def _reset(op: Any) -> None:
