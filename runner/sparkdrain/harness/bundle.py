@@ -235,8 +235,9 @@ class StageBundle(BundleProcessor):
 
     def teardown(self) -> None:
         """Tear all DoFns down; errors of one do not keep the others from it."""
-        self.state_sampler.stop_if_still_running()
+        # First: what comes below may fail, and threads would go on for ever.
         self._times.stop()
+        self.state_sampler.stop_if_still_running()
         error: Exception | None = None
         for op in self.ops.values():
             try:

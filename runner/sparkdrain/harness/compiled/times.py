@@ -34,6 +34,7 @@ class StepTimes:
     def __init__(self, look: Callable[[], Look | None]) -> None:
         self._look = look
         self._seen: Counter[Look] = Counter()
+        self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="step-times", daemon=True)
 
@@ -45,24 +46,29 @@ class StepTimes:
         while not self._stopped.wait(_PERIOD_SECONDS):
             look = self._look()
             if look is not None:
-                self._seen[look] += 1
+                with self._lock:
+                    self._seen[look] += 1
 
     def stop(self) -> None:
-        """Look no more."""
+        """Look no more: nobody does when this returns. Also if it was never begun."""
         self._stopped.set()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def shared_out(
         self, infos: Iterable[metrics_pb2.MonitoringInfo]
     ) -> list[metrics_pb2.MonitoringInfo]:
         """The metrics of a stage, with the times of first steps shared out over their chains."""
         infos = list(infos)
+        with self._lock:
+            seen = dict(self._seen)
         by_key = {
             (info.urn, info.labels[monitoring_infos.PTRANSFORM_LABEL]): info
             for info in infos
             if info.urn in _TIMES
         }
-        for first in {first for first, _ in self._seen}:
-            looks = {step: n for (f, step), n in self._seen.items() if f == first}
+        for first in {first for first, _ in seen}:
+            looks = {step: n for (f, step), n in seen.items() if f == first}
             process = by_key.get((monitoring_infos.PROCESS_BUNDLE_MSECS_URN, first))
             if process is None:
                 continue

@@ -10,8 +10,10 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.harness.compiled.frames import frame_of
+
 if TYPE_CHECKING:
-    from types import CodeType, FrameType
+    from types import FrameType
 
     from sparkdrain.harness.compiled.generate import Chain
     from sparkdrain.harness.compiled.steps import Step
@@ -22,15 +24,22 @@ class StepTracker:
 
     def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
-        self._chains: dict[CodeType, Chain] = {}
+        # By the identity of their code: chains of the same form have equal code.
+        self._chains: dict[int, Chain] = {}
 
     def add(self, chain: Chain) -> None:
         """Know a chain by its code from now on."""
-        self._chains[chain.code] = chain
+        self._chains[id(chain.code)] = chain
 
     def current_state(self) -> Any:
         """The state of the step that is at work."""
-        found = self._find(self._frame())
+        thread = self._sampler.tracked_thread
+        if thread is None or thread.ident == threading.get_ident():
+            found = self._find(sys._getframe(1))  # noqa: SLF001
+        else:
+            # One that user code of the stage's thread waits for.
+            with frame_of(thread.ident) as frame:
+                found = self._find(frame)
         if found is None:
             return self._sampler.current_state()
         return found[1].operation.scoped_process_state
@@ -40,24 +49,18 @@ class StepTracker:
         thread = self._sampler.tracked_thread
         if thread is None:
             return None
-        found = self._find(sys._current_frames().get(thread.ident))  # noqa: SLF001
+        with frame_of(thread.ident) as frame:
+            found = self._find(frame)
         return None if found is None else (found[0].first, found[1].transform)
 
     def _find(self, frame: FrameType | None) -> tuple[Chain, Step] | None:
         while frame is not None:
-            chain = self._chains.get(frame.f_code)
+            chain = self._chains.get(id(frame.f_code))
             if chain is not None:
                 step = chain.lines.get(frame.f_lineno)
                 return None if step is None else (chain, step)
             frame = frame.f_back
         return None
-
-    def _frame(self) -> FrameType | None:
-        """Where the stage's thread stands; also for a thread that user code has it wait for."""
-        thread = self._sampler.tracked_thread
-        if thread is None or thread.ident == threading.get_ident():
-            return sys._getframe(2)  # noqa: SLF001
-        return sys._current_frames().get(thread.ident)  # noqa: SLF001
 
     def update_metric(self, name: Any, value: Any) -> None:
         """What Beam's metric objects call."""
