@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.metrics.merge import merge
@@ -180,8 +181,9 @@ class RoundShard:
 
     def close(self) -> None:
         """Tear everything down."""
-        for _, input_ in self.inputs:
-            input_.close()
         bundle, self._bundle = self._bundle, None
-        if bundle is not None:
-            bundle.teardown()
+        with contextlib.ExitStack() as closing:
+            if bundle is not None:
+                closing.callback(bundle.teardown)
+            for _, input_ in self.inputs:
+                closing.callback(input_.close)

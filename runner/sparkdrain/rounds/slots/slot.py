@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from dataclasses import astuple, replace
@@ -449,16 +450,14 @@ class RoundSlot:
 
     def close(self) -> None:
         """Tear DoFns down, and delete all state."""
-        try:
+        with contextlib.ExitStack() as closing:
+            closing.callback(self.overlay.close)
+            closing.callback(self._close_shards)
             if self._uploads is not None:
-                self._uploads.close()
-            self._close_shards()
-        finally:
-            self.overlay.close()
+                closing.callback(self._uploads.close)
 
     def _close_shards(self) -> None:
-        self.sides.close()
-        error = tear_down(shard.close for shard in self._shards)
+        error = tear_down([self.sides.close, *(shard.close for shard in self._shards)])
         if error is not None:
             raise error
 

@@ -108,8 +108,9 @@ class Watch:
         self._warn_at = self._patience
         self._began = time.monotonic()
         if self._thread is None:
-            self._thread = threading.Thread(target=self._look, name="restrictions", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._look, name="restrictions", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def end(self) -> None:
         """It has come back."""
