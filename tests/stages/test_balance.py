@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
+from multiprocessing.connection import Client
 
 import apache_beam as beam
 import pytest
@@ -98,6 +100,36 @@ def test_a_gift_reaches_the_driver_with_its_giver() -> None:
         balancer.close()
     assert (gifts[0].slot, gifts[0].attempt, gifts[0].edge, gifts[0].payload) == (5, 77, 3, b"work")
     assert lending.gifts >= 1
+
+
+def test_a_stranger_who_says_nothing_keeps_no_slot_waiting() -> None:
+    arrived = threading.Event()
+    balancer = Balancer("127.0.0.1", 2, lambda gift: arrived.set())
+    try:
+        with socket.create_connection((balancer.address.host, balancer.address.port)):
+            lending = Lending(balancer.address, 5, 77, lambda fraction: (3, b"work"))
+            assert arrived.wait(20)
+            lending.close()
+    finally:
+        balancer.close()
+
+
+def test_a_balancer_that_is_closed_takes_nothing_and_leaves_nothing_behind() -> None:
+    before = set(threading.enumerate())
+    gifts: list = []
+    balancer = Balancer("127.0.0.1", 2, gifts.append)
+    where = balancer.address.host, balancer.address.port
+    with Client(where, authkey=balancer.address.key) as slot:
+        slot.send((5, 77))
+        balancer.close()
+        slot.send((3, b"late"))
+        slot.send("bye")
+        with pytest.raises(EOFError):
+            slot.recv()
+    assert not gifts
+    assert not {t for t in set(threading.enumerate()) - before if t.name != "balancer-slot"}
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(where)
 
 
 def test_a_slot_whose_gift_is_lost_does_not_end_well() -> None:

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import socket
 import threading
 import time
 from dataclasses import dataclass
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import (
+    Client,
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+)
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.errors import TruncatedInput
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _LONGEST_PATIENCE_SECONDS = 30.0
+_END_SECONDS = 1.0
 # Said, not shown by closing: a socket stays open while another thread reads from it.
 _BYE = "bye"
 
@@ -86,17 +95,23 @@ class Balancer:
         accept: Callable[[Gift], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._listener = Listener((host, 0), authkey=(key := secrets.token_bytes(16)))
-        self.address = Address(host, self._listener.address[1], key)
+        self._listener = Listener((host, 0))
+        self.address = Address(host, self._listener.address[1], secrets.token_bytes(16))
         self._cores = cores
         self._accept = accept
         self._clock = clock
         self._lock = threading.Lock()
         self._lenders: dict[Connection, Lender] = {}
         self._unfinished = 0
+        # Held while a gift is accepted: none is any more, once this is closed.
+        self._accepting = threading.Lock()
         self._closed = threading.Event()
-        for target in (self._listen, self._ask):
-            threading.Thread(target=target, name=f"balancer-{target.__name__}", daemon=True).start()
+        self._threads = [
+            threading.Thread(target=target, name=f"balancer-{target.__name__}", daemon=True)
+            for target in (self._listen, self._ask)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def expect(self, tasks: int) -> None:
         """That many more tasks will run."""
@@ -104,30 +119,33 @@ class Balancer:
             self._unfinished += tasks
 
     def _listen(self) -> None:
-        while not self._closed.is_set():
-            try:
-                connection = self._listener.accept()
-            except (OSError, EOFError):
-                continue
-            except Exception:  # noqa: BLE001, S112 - a stranger without the key
-                continue
-            name = "balancer-slot"
-            threading.Thread(target=self._serve, args=(connection,), name=name, daemon=True).start()
+        # Closed by nobody else: a thread that waits for connections would not notice.
+        with self._listener:
+            while not self._closed.is_set():
+                try:
+                    connection = self._listener.accept()
+                except OSError:
+                    continue
+                # In a thread of its own: a stranger may stay silent for ever.
+                threading.Thread(
+                    target=self._serve, args=(connection,), name="balancer-slot", daemon=True
+                ).start()
 
     def _serve(self, connection: Connection) -> None:
-        try:
+        # A stranger without the key, or a worker that is gone.
+        with connection, contextlib.suppress(OSError, EOFError, AuthenticationError):
+            deliver_challenge(connection, self.address.key)
+            answer_challenge(connection, self.address.key)
             slot, attempt = connection.recv()
             with self._lock:
                 self._lenders[connection] = Lender(slot, attempt, self._clock())
-            while (answer := connection.recv()) != _BYE:
-                self._answered(connection, answer)
-        except (OSError, EOFError):
-            pass
-        finally:
-            with self._lock:
-                if self._lenders.pop(connection, None) is not None:
+            try:
+                while (answer := connection.recv()) != _BYE:
+                    self._answered(connection, answer)
+            finally:
+                with self._lock:
+                    del self._lenders[connection]
                     self._unfinished -= 1
-            connection.close()
 
     def _answered(self, connection: Connection, answer: tuple[int, bytes] | None) -> None:
         with self._lock:
@@ -137,8 +155,11 @@ class Balancer:
             lender.patience = (
                 _PATIENCE_SECONDS if answer else min(2 * lender.patience, _LONGEST_PATIENCE_SECONDS)
             )
-        if answer is not None:
-            self._accept(Gift(lender.slot, lender.attempt, *answer))
+        if answer is None:
+            return
+        with self._accepting:
+            if not self._closed.is_set():
+                self._accept(Gift(lender.slot, lender.attempt, *answer))
 
     def _ask(self) -> None:
         while not self._closed.wait(_POLL_SECONDS):
@@ -149,16 +170,21 @@ class Balancer:
                 for lender in chosen:
                     lender.asked = True
             for connection in connections:
-                try:
-                    # Of what is left, half: the idle core and this one then end together.
-                    connection.send(0.5)
-                except OSError:
-                    continue
+                # Not while it may be closed: the descriptor could be another file's.
+                with self._lock, contextlib.suppress(OSError):
+                    if connection in self._lenders:
+                        # Of what is left, half: the idle core and this one then end together.
+                        connection.send(0.5)
 
     def close(self) -> None:
-        """Stop asking."""
-        self._closed.set()
-        self._listener.close()
+        """Stop asking; no gift is accepted when this returns."""
+        with self._accepting:
+            self._closed.set()
+        # Nothing else wakes a thread that waits for a connection.
+        with contextlib.suppress(OSError):
+            socket.create_connection((self.address.host, self.address.port), 1.0).close()
+        for thread in self._threads:
+            thread.join(_END_SECONDS)
 
 
 class Lending:
