@@ -11,7 +11,13 @@ import secrets
 import socket
 import threading
 from dataclasses import dataclass
-from multiprocessing.connection import Client, Listener
+from multiprocessing.connection import (
+    Client,
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+)
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.stages.failure import Failure, failure_in
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
 
 _TOKEN_BYTES: Final = 16
 _SEND_SECONDS: Final = 5.0
+_END_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +56,14 @@ class FirstFailure:
     def __init__(self, host: str, interface: str, end: Callable[[], object]) -> None:
         self._end = end
         token = secrets.token_bytes(_TOKEN_BYTES)
-        self._listener = Listener((interface, 0), authkey=token)
+        self._listener = Listener((interface, 0))
         self.address = FailureAddress(host, self._listener.address[1], token)
         self.failure: Failure | None = None
         """The first one, once it is known."""
+        self._lock = threading.Lock()
         self._closed = False
-        threading.Thread(target=self._run, name="failure-listener", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="failure-listener", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop listening."""
@@ -62,20 +71,36 @@ class FirstFailure:
         # Nothing else wakes a thread that waits for a connection.
         with contextlib.suppress(OSError):
             socket.create_connection((self.address.host, self.address.port), 1.0).close()
-        self._listener.close()
+        self._thread.join(_END_SECONDS)
 
     def _run(self) -> None:
-        while not self._closed:
-            # A stranger without the token, or a worker that is gone.
-            with contextlib.suppress(Exception), self._listener.accept() as connection:
-                if connection.poll(_SEND_SECONDS):
-                    self._take(failure_in(connection.recv_bytes().decode()))
-                    connection.send_bytes(b"")
+        # Closed by nobody else: a thread that waits for connections would not notice.
+        with self._listener:
+            while not self._closed:
+                with contextlib.suppress(OSError):
+                    connection = self._listener.accept()
+                    # In a thread of its own: a stranger may stay silent for ever.
+                    threading.Thread(
+                        target=self._hear, args=(connection,), name="failure-told", daemon=True
+                    ).start()
+
+    def _hear(self, connection: Connection) -> None:
+        # A stranger without the token, a worker that is gone, or a job that has ended itself.
+        with connection, contextlib.suppress(Exception):
+            deliver_challenge(connection, self.address.token)
+            answer_challenge(connection, self.address.token)
+            if connection.poll(_SEND_SECONDS):
+                self._take(failure_in(connection.recv_bytes().decode()))
+                connection.send_bytes(b"")
 
     def _take(self, failure: Failure | None) -> None:
-        if failure is not None and failure.by_user and self.failure is None:
+        if failure is None or not failure.by_user:
+            return
+        with self._lock:
+            if self._closed or self.failure is not None:
+                return
             self.failure = failure
-            self._end()
+        self._end()
 
 
 def first_failure(
