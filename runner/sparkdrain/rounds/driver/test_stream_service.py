@@ -14,7 +14,7 @@ import grpc
 from apache_beam.portability.api import beam_interactive_api_pb2, beam_interactive_api_pb2_grpc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
@@ -37,8 +37,10 @@ def served(
     events = queue.Queue(maxsize=1)
     over = threading.Event()
     with grpc.insecure_channel(url) as channel:
+        stub = beam_interactive_api_pb2_grpc.TestStreamServiceStub(channel)
+        call = stub.Events(beam_interactive_api_pb2.EventsRequest(output_ids=list(tags)))
         pump = threading.Thread(
-            target=_pump, args=(channel, list(tags), events, over), name="test stream", daemon=True
+            target=_pump, args=(call, events, over), name="test stream", daemon=True
         )
         pump.start()
         try:
@@ -55,11 +57,13 @@ def served(
                 yield event
         finally:
             over.set()
+            call.cancel()
+            # Before the channel is closed, at which its calls raise errors of other kinds.
+            pump.join()
 
 
 def _pump(
-    channel: grpc.Channel,
-    tags: list[str],
+    call: Iterable[beam_runner_api_pb2.TestStreamPayload.Event],
     events: queue.Queue[beam_runner_api_pb2.TestStreamPayload.Event | Exception | None],
     over: threading.Event,
 ) -> None:
@@ -71,10 +75,8 @@ def _pump(
                 continue
             return
 
-    stub = beam_interactive_api_pb2_grpc.TestStreamServiceStub(channel)
-    request = beam_interactive_api_pb2.EventsRequest(output_ids=tags)
     try:
-        for event in stub.Events(request):
+        for event in call:
             put(event)
         put(None)
     except grpc.RpcError as error:
