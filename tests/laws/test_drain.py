@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_streaming import EACH, GROUPED, WINDOWS, build, created, results, streamed, streams
 
-from sparkdrain.errors import TruncatedInput
 from tests.support.drained import drain_after
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.law import law
+from tests.support.undoing import ATTEMPTS, undoing
 from timers_state import inspect
 
 FEW = law(25)
@@ -51,15 +51,9 @@ class Drained:
     def __init__(self, pipeline, after, random, failing, **how) -> None:
         self.given = 0
 
-        undone: Counter = Counter()
-
-        def fail(header) -> None:
-            if random.random() < failing and undone[header.number] < 5:
-                undone[header.number] += 1
-                message = "as the test wants it"
-                raise TruncatedInput(message)
-
-        self.rounds = InMemoryRounds(plan_of(pipeline), fail=fail, attempts=6, **how)
+        self.rounds = InMemoryRounds(
+            plan_of(pipeline), fail=undoing(random, failing), attempts=ATTEMPTS, **how
+        )
         loop = self.rounds.loop
         drain_after(after, self.rounds, repeats=3)
         tell = loop.tell

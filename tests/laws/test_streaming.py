@@ -11,7 +11,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.errors import TruncatedInput
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import run_in_rounds
 from tests.support.law import law
@@ -26,6 +25,7 @@ from tests.support.random_pipelines import (
     streamed,
     streams,
 )
+from tests.support.undoing import ATTEMPTS, undoing
 
 
 @law(40)
@@ -47,12 +47,7 @@ def test_a_streaming_run_makes_what_the_batch_run_makes(
     build(batch, created(elements), windowing, each, grouped)
     expected = results(run_in_memory(batch, 2))
 
-    def fail(header) -> None:
-        if random.random() < failing:
-            message = "as the test wants it"
-            raise TruncatedInput(message)
-
     streaming = beam.Pipeline(options=PipelineOptions([]))
     build(streaming, streamed(script), windowing, each, grouped)
-    rounds = run_in_rounds(streaming, slots=slots, fail=fail, attempts=100)
+    rounds = run_in_rounds(streaming, slots=slots, fail=undoing(random, failing), attempts=ATTEMPTS)
     assert results(rounds.schedule.reports()) == expected

@@ -11,10 +11,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import metrics_pb2
 from auction_site import events
 
-from sparkdrain.errors import TruncatedInput
 from tests.nexmark.queries import FLAGS, QUERIES, answers, ask, created, streamed
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import run_in_rounds
+from tests.support.undoing import ATTEMPTS, undoing
 
 
 def counters(reports):
@@ -33,13 +33,8 @@ def test_a_query_gives_the_same_in_batch_and_in_rounds(number) -> None:
     ask(batch, created(made), number)
     expected = answers(counters(run_in_memory(batch, 2)), number)
 
-    def fail(header) -> None:
-        if chance.random() < 0.05:
-            message = "as the test wants it"
-            raise TruncatedInput(message)
-
     streaming = beam.Pipeline(options=PipelineOptions(FLAGS))
     ask(streaming, streamed(made, chance), number)
-    rounds = run_in_rounds(streaming, slots=2, fail=fail, attempts=100)
+    rounds = run_in_rounds(streaming, slots=2, fail=undoing(chance, 0.05), attempts=ATTEMPTS)
     assert expected
     assert answers(counters(rounds.schedule.reports()), number) == expected

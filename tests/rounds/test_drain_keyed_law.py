@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_keyed_law import WINDOWS, Everything, scripts, told
 
-from sparkdrain.errors import TruncatedInput
 from tests.support.drained import emitted_when_drained
 from tests.support.law import law
 from tests.support.recorded import emitted_in_batch
 from tests.support.scripts import pairs_at_once, pairs_in_rounds
+from tests.support.undoing import ATTEMPTS, undoing
 
 
 @law(12)
@@ -39,14 +39,6 @@ def test_drained_stateful_dofns_make_what_they_make_of_what_was_admitted(
             | beam.Map(told)
         )
 
-    undone: Counter = Counter()
-
-    def fail(header) -> None:
-        if random.random() < failing and undone[header.number] < 5:
-            undone[header.number] += 1
-            message = "as the test wants it"
-            raise TruncatedInput(message)
-
     given, refused = [0], Counter()
 
     def begin(rounds) -> None:
@@ -65,8 +57,8 @@ def test_drained_stateful_dofns_make_what_they_make_of_what_was_admitted(
         begin=begin,
         watch=lambda rounds: refused.update(rounds.schedule.refused),
         slots=slots,
-        fail=fail,
-        attempts=6,
+        fail=undoing(random, failing),
+        attempts=ATTEMPTS,
         elements=elements,
         seconds=100,
     )

@@ -16,11 +16,11 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.errors import TruncatedInput
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.law import law
 from tests.support.recorded import emitted, emitted_in_batch
 from tests.support.scripts import Mark, Pass, pairs_at_once, pairs_in_rounds
+from tests.support.undoing import ATTEMPTS, undoing
 
 WINDOWS = {
     "global": window.GlobalWindows,
@@ -155,16 +155,11 @@ def test_stateful_dofns_in_rounds_make_what_they_make_of_bounded_input(
             | beam.Map(told)
         )
 
-    def fail(header) -> None:
-        if random.random() < failing:
-            message = "as the test wants it"
-            raise TruncatedInput(message)
-
     found = emitted(
         build(pairs_in_rounds),
         slots=slots,
-        fail=fail,
-        attempts=100,
+        fail=undoing(random, failing),
+        attempts=ATTEMPTS,
         elements=elements,
         seconds=100,
         options=replace(DEFAULTS, memory_bytes=memory),

@@ -14,10 +14,10 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.errors import TruncatedInput
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted, emitted_in_batch, emitted_in_rounds
 from tests.support.scripts import Mark, pairs_at_once, pairs_in_rounds
+from tests.support.undoing import ATTEMPTS, undoing
 
 STEP = "in order"
 
@@ -161,13 +161,11 @@ def test_it_gives_what_a_bounded_job_gives_whatever_fails(seed, memory) -> None:
             marks.append(mark)
             steps.append(Mark(mark))
 
-    def fail(header) -> None:
-        if chance.random() < 0.1:
-            message = "as the test wants it"
-            raise TruncatedInput(message)
-
     found = sorted_in_rounds(
-        *steps, fail=fail, attempts=100, options=replace(DEFAULTS, memory_bytes=memory)
+        *steps,
+        fail=undoing(chance, 0.1),
+        attempts=ATTEMPTS,
+        options=replace(DEFAULTS, memory_bytes=memory),
     )
     expected = emitted_in_batch(
         lambda p: pairs_at_once(*steps)(p) | STEP >> beam.ParDo(InOrder()),

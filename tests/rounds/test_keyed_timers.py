@@ -15,7 +15,6 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.errors import TruncatedInput
 from sparkdrain.rounds import clock
 from sparkdrain.rounds.driver.attention import Attention
 from sparkdrain.rounds.messages import Feed
@@ -23,6 +22,7 @@ from sparkdrain.watermarks.frontier import BEGIN, END
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted, emitted_in_batch, emitted_in_rounds
 from tests.support.scripts import Mark, Pass, pairs_at_once, pairs_in_rounds
+from tests.support.undoing import ATTEMPTS, undoing
 from timers_state import inspect
 
 SECOND = 1_000_000
@@ -490,13 +490,6 @@ def test_an_error_of_a_user_names_key_window_and_timer(number, error, named) -> 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_rounds_that_fail_leave_no_trace(seed) -> None:
-    chance = random.Random(seed)
-
-    def fail(header) -> None:
-        if chance.random() < 0.15:
-            message = "as the test wants it"
-            raise TruncatedInput(message)
-
     def build(p):
         pairs = pairs_in_rounds(*WINDOWED, windows=FixedWindows(10))(p)
         sums = pairs | beam.ParDo(AtWindowEnd(0))
@@ -504,7 +497,8 @@ def test_rounds_that_fail_leave_no_trace(seed) -> None:
         alone = sums | "alone" >> beam.WindowInto(GlobalWindows())
         return (alone, ticks) | beam.Flatten()
 
-    found = emitted(build, fail=fail, attempts=100, elements=20, seconds=100)
+    fail = undoing(random.Random(seed), 0.15)
+    found = emitted(build, fail=fail, attempts=ATTEMPTS, elements=20, seconds=100)
     undisturbed = emitted(build, elements=20, seconds=100)
     assert sorted(found, key=repr) == sorted(undisturbed, key=repr)
     assert sorted(element for element in found if len(element) == 4) == SUMS

@@ -13,9 +13,9 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sparkdrain.errors import TruncatedInput
 from tests.support.in_memory_rounds import run_in_rounds
 from tests.support.restrictions import LeapingClock, Ranges
+from tests.support.undoing import ATTEMPTS, undoing
 
 WIDTH = 20
 SEEN: dict = {}
@@ -61,14 +61,7 @@ ranges = st.lists(
 @given(ranges, st.integers(1, 3), st.sampled_from([0, 0.1, 0.25]), st.integers(0, 999))
 def test_numbers_arrive_once_and_in_time(ranges, slots, chance, seed):
     SEEN.clear()
-    dice = random.Random(seed)
     elements = [(start, start + size, mood) for start, size, mood in ranges]
-
-    def fail(header):
-        del header
-        if dice.random() < chance:
-            message = "lost"
-            raise TruncatedInput(message)
 
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     _ = (
@@ -83,8 +76,8 @@ def test_numbers_arrive_once_and_in_time(ranges, slots, chance, seed):
     rounds = run_in_rounds(
         pipeline,
         slots=slots,
-        fail=fail,
-        attempts=200,
+        fail=undoing(random.Random(seed), chance),
+        attempts=ATTEMPTS,
         clock=LeapingClock(),
         seconds=0.01,
         elements=seed,

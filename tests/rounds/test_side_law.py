@@ -19,10 +19,10 @@ from apache_beam.transforms.window import (
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from sparkdrain.errors import TruncatedInput
 from sparkdrain.stages.task import TaskOptions
 from tests.support.law import law
 from tests.support.recorded import emitted
+from tests.support.undoing import ATTEMPTS, undoing
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -135,12 +135,10 @@ def test_elements_see_their_windows_of_side_inputs_however_these_arrive(
             )
         return pairs | beam.FlatMap(read, *views)
 
-    def fail(header):
-        if random.random() < failing:
-            message = "as the test wants it"
-            raise TruncatedInput(message)
-
-    seen = emitted(build, options=SMALL, slots=slots, elements=elements, fail=fail, attempts=1000)
+    fail = undoing(random, failing)
+    seen = emitted(
+        build, options=SMALL, slots=slots, elements=elements, fail=fail, attempts=ATTEMPTS
+    )
     assert sorted(seen) == sorted(expected(events, main, one, two))
 
 
@@ -173,12 +171,8 @@ def test_elements_see_the_latest_value_or_wait_for_the_first(tags, reader, slots
         look = beam.ParDo(Latest() if reader == "stateful" else Pair(), AsSingleton(side))
         return streams["main"] | look
 
-    def fail(header):
-        if random.random() < failing:
-            message = "as the test wants it"
-            raise TruncatedInput(message)
-
-    seen = emitted(build, options=SMALL, slots=slots, fail=fail, attempts=1000)
+    fail = undoing(random, failing)
+    seen = emitted(build, options=SMALL, slots=slots, fail=fail, attempts=ATTEMPTS)
     assert sorted(seen) == wanted
 
 

@@ -13,7 +13,7 @@ from apache_beam import coders
 from apache_beam.portability.api import metrics_pb2
 from apache_beam.transforms.window import FixedWindows
 
-from sparkdrain.errors import BadOption, NotAcknowledged, TruncatedInput
+from sparkdrain.errors import BadOption, NotAcknowledged
 from sparkdrain.io.kafka import (
     BadRecord,
     KafkaRecord,
@@ -26,6 +26,7 @@ from sparkdrain.io.kafka.client import Partition
 from tests.support.drained import request
 from tests.support.recorded import emitted, emitted_in_batch
 from tests.support.restrictions import LeapingClock
+from tests.support.undoing import ATTEMPTS, undoing
 
 
 def fill(kafka, topic="t", partitions=3, records=100, first=0):
@@ -66,15 +67,7 @@ class Until:
 
 
 def losing(chance, seed=7):
-    dice = random.Random(seed)
-
-    def fail(header):
-        del header
-        if dice.random() < chance:
-            msg = "lost"
-            raise TruncatedInput(msg)
-
-    return fail
+    return undoing(random.Random(seed), chance)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -115,7 +108,7 @@ def test_an_unbounded_read_goes_on_until_it_is_drained(kafka):
 
 def test_rounds_that_fail_neither_lose_nor_repeat_a_record(kafka):
     fill(kafka, records=1200)
-    out = emitted(lambda p: p | read(), begin=Until(1200), fail=losing(0.3), attempts=100)
+    out = emitted(lambda p: p | read(), begin=Until(1200), fail=losing(0.3), attempts=ATTEMPTS)
     assert values(out) == list(range(1200))
 
 
@@ -249,7 +242,7 @@ def test_counts_of_windows_go_back_to_kafka_at_least_once(kafka, chance):
         return [line for line in lines if line[1] < 60]
 
     until = Until(lambda _: len(set(found())) >= len(expected(600)))
-    emitted(counts, begin=until, fail=losing(chance), attempts=100)
+    emitted(counts, begin=until, fail=losing(chance), attempts=ATTEMPTS)
     assert set(found()) == expected(600)
     assert chance or len(found()) == len(expected(600))
 
