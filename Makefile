@@ -19,6 +19,9 @@ ARGS ?=
 TESTS ?= tests integration
 # Processes for `make test`, each with a Spark of its own: a number, or auto for one per core.
 WORKERS ?= auto
+# A process in which no Python runs any more says where it stands, and ends: no timeout of pytest's
+# own, which comes sooner, could end it.
+LAST_RESORT := -o faulthandler_timeout=660 -o faulthandler_exit_on_timeout=true
 
 export UV_PYTHON_DOWNLOADS := never
 # Authorities that a company has added to the system's count, as they do for pip.
@@ -40,7 +43,7 @@ live: java $(READY) ## Set up, then replay New York's flights of January 2013 as
 
 .PHONY: test
 test: java $(READY) ## Set up, then run the tests
-	@$(RUN) -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile $(ARGS)
+	@$(RUN) -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile $(LAST_RESORT) $(ARGS)
 
 .PHONY: test-slow
 test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, killed executors

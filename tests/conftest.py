@@ -9,10 +9,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
+from apache_beam.runners.worker import statesampler
 from fake_engine import BeamsEngine, FakeEngine
 
 import sparkdrain
@@ -49,9 +53,46 @@ def _leave_nothing_behind() -> None:
 
 _leave_nothing_behind()
 
+# How long an example takes says more about the machine than about the example.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
+
+
+# Threads that belong to a slot, a level or a job, by what their names begin with.
+_MORTAL = (
+    "balancer-",
+    "failure-",
+    "lending",
+    "progress-listener",
+    "restrictions",
+    "sparkdrain-slot",
+    "step-times",
+)
+_END_SECONDS = 20.0
+
+
+def _is_mortal(thread: threading.Thread) -> bool:
+    # Beam names the threads of its samplers after nothing.
+    target = getattr(thread, "_target", None)
+    return thread.name.startswith(_MORTAL) or isinstance(
+        getattr(target, "__self__", None), statesampler.StateSampler
+    )
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_outlives_its_test() -> Iterator[None]:
+    """What is left over from one test would be at work, or fail, in another."""
+    before = set(threading.enumerate())
+    yield
+    left = [thread for thread in set(threading.enumerate()) - before if _is_mortal(thread)]
+    end = time.monotonic() + _END_SECONDS
+    for thread in left:
+        thread.join(max(0.0, end - time.monotonic()))
+    assert not [thread.name for thread in left if thread.is_alive()]
 
 
 @pytest.fixture
