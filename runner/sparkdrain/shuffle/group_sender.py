@@ -81,7 +81,9 @@ class GroupSender:
         targets = self._route(keys)
         if targets and targets.count(targets[0]) == len(targets):
             return {targets[0]: (keys, chunks)}
-        parts: dict[Partition, tuple[list[bytes], list[bytes]]] = {t: ([], []) for t in targets}
+        parts: dict[Partition, tuple[list[bytes], list[bytes]]] = {
+            target: ([], []) for target in dict.fromkeys(targets)
+        }
         for key, chunk, target in zip(keys, chunks, targets, strict=True):
             part = parts[target]
             part[0].append(key)

@@ -8,7 +8,7 @@ from sparkdrain.graph.plan import Edge, EdgeKind
 from sparkdrain.shuffle.elements import ElementWriter
 from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
-from sparkdrain.shuffle.keys import Owners, key_codec, slots_of
+from sparkdrain.shuffle.keys import Owners, key_codec
 from sparkdrain.side_inputs.broadcast import broadcast_writer
 from sparkdrain.side_inputs.grouped import side_writer
 from sparkdrain.stages.readers import groups_by_window
@@ -92,13 +92,12 @@ def _by_key(edge: Edge, codings: Codings, outbox: Outbox) -> tuple[KeyEncode, Ro
 def _side_writer(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int) -> SideWriter:
     """Every key goes to its bucket; of a side input without keys, each slot fills one."""
     layout = outbox.layout
-    own = outbox.slot % layout.side_buckets
     buckets = [layout.side(bucket) for bucket in range(layout.side_buckets)]
+    own = buckets[outbox.slot % layout.side_buckets]
 
-    def route(keys: list[bytes]) -> list[Partition]:
-        if not edge.multimap:
-            return [buckets[own]] * len(keys)
-        return [buckets[number] for number in slots_of(keys, len(buckets))]
+    def fill_own(keys: list[bytes]) -> list[Partition]:
+        return [own] * len(keys)
 
     coder, window = codings.coder(edge), codings.window_coder(edge)
+    route = Owners(buckets).of if edge.multimap else fill_own
     return side_writer(edge, coder, window, outbox, route, block_bytes)
