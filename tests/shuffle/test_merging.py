@@ -38,31 +38,28 @@ def expected(blocks):
     return dict(groups)
 
 
+MERGERS = {
+    "by hash": (GroupMerger, GroupMerger.groups),
+    "by sorting": (SortMerger, SortMerger.groups),
+    "in order": (SortMerger, SortMerger.sorted_groups),
+}
+
+
+@pytest.mark.parametrize("way", sorted(MERGERS))
 @settings(deadline=None)
 @given(BLOCKS, BUDGETS)
-def test_each_group_comes_out_once_and_whole(tmp_path_factory, blocks, budget):
+def test_each_group_comes_out_once_and_whole(way, tmp_path_factory, blocks, budget):
+    make, groups_of = MERGERS[way]
     directory = tmp_path_factory.mktemp("g")
-    merger = GroupMerger(budget, lambda: directory)
+    merger = make(budget, lambda: directory)
     for section, groups in blocks:
         merger.add(payload(section, groups))
-    found = [((section, key), loaded(chunks)) for section, key, chunks in merger.groups()]
-    assert len(found) == len(dict(found))
+    found = [((section, key), loaded(chunks)) for section, key, chunks in groups_of(merger)]
+    came_out = [group for group, _ in found]
+    assert (came_out if way == "in order" else sorted(came_out)) == sorted(expected(blocks))
     assert dict(found) == expected(blocks)
     merger.close()
     assert list(directory.iterdir()) == []
-
-
-@settings(deadline=None)
-@given(BLOCKS, BUDGETS)
-def test_groups_come_out_in_order_where_that_is_wanted(tmp_path_factory, blocks, budget):
-    directory = tmp_path_factory.mktemp("g")
-    merger = SortMerger(budget, lambda: directory)
-    for section, groups in blocks:
-        merger.add(payload(section, groups))
-    found = [((section, key), loaded(chunks)) for section, key, chunks in merger.sorted_groups()]
-    assert [group for group, _ in found] == sorted(expected(blocks))
-    assert dict(found) == expected(blocks)
-    merger.close()
 
 
 def test_a_key_larger_than_memory_and_than_a_piece_is_read_from_disk(tmp_path, monkeypatch):

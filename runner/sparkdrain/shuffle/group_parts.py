@@ -51,7 +51,8 @@ class GroupParts:
         """Take in the payload of a block."""
         section, groups = decode_groups(payload)
         count = self._deal(section, groups)
-        self.size += len(payload) + PARTS * _GROUPS_OVERHEAD + count * _ENTRY_OVERHEAD
+        parts = min(count, PARTS)
+        self.size += len(payload) + parts * _GROUPS_OVERHEAD + count * _ENTRY_OVERHEAD
 
     def add_table(self, table: GroupTable) -> None:
         """Take in what is in ``table``; a key stands before each of its chunks."""

@@ -39,7 +39,9 @@ class GroupTable:
         put = table.setdefault
         for key, chunk in zip(keys, chunks, strict=True):
             known = put(key, chunk)
-            if known is not chunk:  # no two are one object: they begin with their size
+            # Invariant: no two chunks are one object, not even equal ones. Each is cut from a
+            # payload, and begins with its count; only bytes shorter than two are shared.
+            if known is not chunk:
                 if type(known) is list:
                     known.append(chunk)
                 else:

@@ -42,7 +42,11 @@ class Extent:
 
 
 class Run:
-    """A sorted run on disk: ``[key size][chunk count][chunk bytes][section+key][chunks]``."""
+    """A sorted run on disk.
+
+    ``[section size u32][key size u32][size u64][section][key]([chunk size u32][chunk])*`` for each
+    entry, where ``size`` is that of all its chunks with their sizes.
+    """
 
     def __init__(self, directory: Path) -> None:
         handle, name = tempfile.mkstemp(prefix="run-", dir=directory)
@@ -83,7 +87,6 @@ class Run:
                 position += _ENTRY.size + section_size + key_size
                 if total <= _INLINE_ENTRY:
                     yield key, list(_inline_chunks(file.read(total)))
-                    file.seek(position + total)
                 else:
                     yield key, list(self._extents(position, total))
                     file.seek(position + total)
