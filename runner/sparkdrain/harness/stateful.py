@@ -8,8 +8,6 @@ not in ``ELEMENT`` and ``TIMER``, or with side inputs, are left to Beam.
 from __future__ import annotations
 
 import inspect
-import sys
-import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,6 +22,7 @@ from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.record_loop import record_loop
 from sparkdrain.harness.record_state import RecordPlace, layout_for
 from sparkdrain.harness.sampling import size_sampler
+from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,18 +90,7 @@ class StatefulCalls:
 
     def reraise(self, error: Exception) -> NoReturn:
         """Name the step in an error of user code as Beam does, once."""
-        if getattr(error, "_tagged_with_step", False):
-            raise error
-        annotation = f" [while running '{self._operation.name_context.logging_name()}']"
-        new: Any
-        try:
-            new = type(error)(error.args[0] + annotation, *error.args[1:])
-            new._tagged_with_step = True  # noqa: SLF001
-        except Exception:  # noqa: BLE001 - user exceptions may be made in any way
-            text = traceback.format_exception_only(type(error), error)[-1].strip()
-            new = RuntimeError(text + annotation)
-            new._tagged_with_step = True  # noqa: SLF001
-        raise new.with_traceback(sys.exc_info()[2])
+        raise_named(error, self._operation.name_context)
 
 
 def stateful_calls(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sparkdrain.harness.compiled.generate import Chain, Emitter, generate
 from sparkdrain.harness.compiled.unwrap import Unwrap, main_index
 from sparkdrain.harness.sampling import size_sampler
+from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,17 +61,9 @@ class LazyChain:
     def reraise(self, error: Exception) -> NoReturn:
         """Name the step in an error that ``run`` raised, as Beam does, once."""
         step = self._failed_step(error)
-        if step is None or getattr(error, "_tagged_with_step", False):
+        if step is None:
             raise error
-        annotation = f" [while running '{step.operation.name_context.logging_name()}']"
-        try:
-            new: Any = type(error)(error.args[0] + annotation, *error.args[1:])
-            new._tagged_with_step = True  # noqa: SLF001
-        except Exception:  # noqa: BLE001 - user exceptions may be made in any way
-            text = traceback.format_exception_only(type(error), error)[-1].strip()
-            new = RuntimeError(text + annotation)
-            new._tagged_with_step = True  # noqa: SLF001
-        raise new.with_traceback(sys.exc_info()[2])
+        raise_named(error, step.operation.name_context)
 
     def _failed_step(self, error: Exception) -> Step | None:
         if self._chain is None:

@@ -1,0 +1,26 @@
+"""Names the step in an error of user code, as Beam does."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Any, NoReturn
+
+
+def raise_named(error: Exception, name_context: Any) -> NoReturn:
+    """Raise ``error``, which is being handled, with the name of a step behind its message.
+
+    As it is, if a step was named already.
+    """
+    if getattr(error, "_tagged_with_step", False):
+        raise error
+    annotation = f" [while running '{name_context.logging_name()}']"
+    new: Any
+    try:
+        new = type(error)(error.args[0] + annotation, *error.args[1:])
+        new._tagged_with_step = True  # noqa: SLF001
+    except Exception:  # noqa: BLE001 - user exceptions may be made in any way
+        text = traceback.format_exception_only(type(error), error)[-1].strip()
+        new = RuntimeError(text + annotation)
+        new._tagged_with_step = True  # noqa: SLF001
+    raise new.with_traceback(sys.exc_info()[2])
