@@ -257,6 +257,28 @@ def test_an_error_behind_a_stateful_dofn_names_its_own_step_and_no_key_that_may_
     assert not any("key" in note for note in getattr(raised.value, "__notes__", ()))
 
 
+class Mislabels(beam.DoFn):
+    """Says of words that they are numbers."""
+
+    def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+        count.write(1)
+        yield element[0], "a word"
+
+
+def test_an_error_of_no_step_behind_a_stateful_dofn_names_that_dofn_and_no_key(calls) -> None:
+    def build(p):
+        return (
+            pairs_in_rounds(*STEPS)(p)
+            | "Mislabels" >> beam.ParDo(Mislabels()).with_output_types(tuple[str, int])
+            | beam.ParDo(Returns())
+        )
+
+    with pytest.raises(TypeError, match="while running 'Mislabels'") as raised:
+        emitted(build)
+    assert None not in calls
+    assert not any("key" in note for note in getattr(raised.value, "__notes__", ()))
+
+
 BAG = userstate.BagStateSpec("bag", StrUtf8Coder())
 TOTAL = userstate.CombiningValueStateSpec("total", VarIntCoder(), sum)
 FULL = userstate.TimerSpec("full", TimeDomain.WATERMARK)

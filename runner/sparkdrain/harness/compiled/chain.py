@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sparkdrain.harness.compiled.generate import Chain, Emitter, generate
+from sparkdrain.harness.compiled.steps import StepKind
 from sparkdrain.harness.compiled.unwrap import Unwrap, main_index
 from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.harness.step_name import raise_named
@@ -66,14 +67,16 @@ class LazyChain:
         raise_named(error, step.operation.name_context)
 
     def _failed_step(self, error: Exception) -> Step | None:
+        """The step whose user code failed; if none's did, the DoFn whose results these are."""
+        first = self._step if self._step.kind is StepKind.RESULTS else None
         if self._chain is None:
-            return None
+            return first
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code is self._chain.code:
-                return self._chain.lines.get(trace.tb_lineno)
+                return self._chain.lines.get(trace.tb_lineno, first)
             trace = trace.tb_next
-        return None
+        return first
 
 
 def _counter(step: Step) -> Callable[[int], None] | None:
