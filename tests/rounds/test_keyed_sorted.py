@@ -135,6 +135,14 @@ def test_elements_of_one_time_keep_their_order() -> None:
     assert [n for kept in found for _, n, _ in kept] == [3, 1, 2, 7, 0]
 
 
+def test_keys_with_one_element_each_may_share_a_time() -> None:
+    steps = [[(key, n, 5) for n, key in enumerate("abcd")], Mark(9)]
+    found = sorted_in_rounds(*steps, slots=1)
+    assert sorted(element for kept in found for element in kept if element[2] >= 0) == [
+        (key, None, n, 5.0) for n, key in enumerate("abcd")
+    ]
+
+
 def test_an_error_names_the_key_of_an_element_that_had_to_wait() -> None:
     class Fails(beam.DoFn):
         def process(self, element):

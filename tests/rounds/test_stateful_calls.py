@@ -241,6 +241,20 @@ def test_keys_with_one_element_each_make_what_beam_makes(windowing, calls, monke
     assert sorted(found) == sorted(emitted(build, options=replace(DEFAULTS, compiled=False)))
 
 
+def test_keys_with_one_element_each_whose_blocks_are_on_disk_make_what_beam_makes(calls) -> None:
+    def build(p):
+        steps = [[(f"k{key}", key, 2) for key in range(40)], Mark(30)]
+        return pairs_in_rounds(*steps)(p) | beam.ParDo(Yields()).with_output_types(object)
+
+    options = replace(DEFAULTS, memory_bytes=4000)
+    found = emitted(build, options=replace(options, compiled=True))
+    assert None not in calls
+    assert all(made.records is not None for made in calls)
+    assert sorted(map(repr, found)) == sorted(
+        map(repr, emitted(build, options=replace(options, compiled=False)))
+    )
+
+
 def test_an_error_behind_a_stateful_dofn_names_its_own_step_and_no_key_that_may_be_another(
     calls,
 ) -> None:

@@ -77,7 +77,7 @@ def loop(groups, decode_key, chunks, feed_key, tell):
                 continue
         element = feed_key(encoded, chunk)
         {ready}
-        if element is not None:
+        if element is not None and type(chunk) is bytes:
             learned = chunks.prefix(chunk, element)
             if learned:
                 prefix, skip, known = learned, len(learned), element
