@@ -438,6 +438,31 @@ def test_a_window_with_a_processing_time_timer_lasts_until_that_has_fired() -> N
     assert left == []
 
 
+class Hoards(beam.DoFn):
+    """Tells how much it has, and adds that much more; nothing else is kept."""
+
+    BAG = userstate.BagStateSpec("bag", StrUtf8Coder())
+
+    def process(self, element, bag=beam.DoFn.StateParam(BAG)):
+        yield sum(map(len, bag.read()))
+        if element[1]:
+            bag.add("x" * element[1])
+
+
+@pytest.mark.parametrize("keys", [1, 9])
+def test_a_window_that_has_only_a_large_bag_ends_and_nothing_of_it_is_left(keys) -> None:
+    left = []
+    names = [f"k{number}" for number in range(keys)]
+    steps = [[(key, 20_000, 1) for key in names], [(key, 0, 2) for key in names], Mark(30)]
+
+    def build(p):
+        return pairs_in_rounds(*steps, windows=FixedWindows(10))(p) | beam.ParDo(Hoards())
+
+    found = emitted(build, watch=lambda rounds: left.extend(rows_left(rounds)))
+    assert sorted(found) == [0] * keys + [20_000] * keys
+    assert left == []
+
+
 # --- failures -------------------------------------------------------------------------------------
 
 

@@ -69,10 +69,10 @@ def loop(groups, decode_key, chunks, feed_key, tell):
                     tell(error, key, window)
                     raise
                 record.recent = True
-                if record.values is no_values and record.times is no_times:
-                    end_record(record)
                 if beyond:
                     place.go_beyond(encoded)
+                elif record.values is no_values and record.times is no_times:
+                    end_record(record)
                 count += 1
                 continue
         element = feed_key(encoded, chunk)

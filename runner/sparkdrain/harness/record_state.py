@@ -160,7 +160,9 @@ class RecordPlace:
         for cell in self._all_cells:
             if cell.is_changed:
                 cell.store()
-        self.records.end(self.record)
+        # A record that is left with nothing does not expire; its scope, which has more, must.
+        if not self.beyond_record:
+            self.records.end(self.record)
 
     @property
     def is_outgrown(self) -> bool:
