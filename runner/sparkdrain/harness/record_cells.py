@@ -10,11 +10,9 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.harness.cells import micros
-from sparkdrain.harness.drain_timers import marked
 from sparkdrain.harness.round_cells import UNREAD, CombiningCell, CombiningKind, Kind
-from sparkdrain.harness.round_state import encoded_pane
+from sparkdrain.harness.round_state import bounded, payload_of
 from timers_state import Domain
-from timers_state.keys import I64_MAX, I64_MIN
 from timers_state.record import LARGEST_BAG, bag_bytes
 
 if TYPE_CHECKING:
@@ -217,7 +215,7 @@ class RecordTimer(userstate.BaseTimer):
         if timestamp is self._timestamp:  # many keys are given the same one
             times = self._times
         else:
-            times = (_bounded(timestamp),)
+            times = (bounded(timestamp),)
             if type(timestamp) is Timestamp:
                 self._timestamp, self._times = timestamp, times
         place = self._place
@@ -233,13 +231,10 @@ class RecordTimer(userstate.BaseTimer):
 
     def _set(self, time: int, tag: str) -> None:
         """With a pane, in a drain, or with a tag."""
-        place, pane = self._place, self._pane
-        payload = b"" if pane is PANE_INFO_UNKNOWN else encoded_pane(pane)
-        if place.bound.is_on:
-            generation = place.admits(self._family, Domain.EVENT, time)
-            if generation is None:
-                return
-            payload = marked(generation, payload)
+        place = self._place
+        payload = payload_of(place, self._family, Domain.EVENT, time, self._pane)
+        if payload is None:
+            return
         if tag:
             family, name = self._family, tag.encode()
             place.leave_to_scope(
@@ -285,14 +280,11 @@ class ProcessingTimer(userstate.BaseTimer):
 
     def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
         """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
-        place, pane, family = self._place, self._pane, self._family
-        time, hold, tag = _bounded(timestamp), micros(self._timestamp), dynamic_timer_tag.encode()
-        payload = b"" if pane is PANE_INFO_UNKNOWN else encoded_pane(pane)
-        if place.bound.is_on:
-            generation = place.admits(family, Domain.PROCESSING, time)
-            if generation is None:
-                return
-            payload = marked(generation, payload)
+        place, family = self._place, self._family
+        time, hold, tag = bounded(timestamp), micros(self._timestamp), dynamic_timer_tag.encode()
+        payload = payload_of(place, family, Domain.PROCESSING, time, self._pane)
+        if payload is None:
+            return
         place.leave_to_scope(
             lambda timers, window: timers.set(time, family, tag, window, payload),
             Domain.PROCESSING,
@@ -309,11 +301,6 @@ class ProcessingTimer(userstate.BaseTimer):
                 place.leave_to_scope(
                     lambda timers, window: timers.clear(family, tag, window), domain
                 )
-
-
-def _bounded(timestamp: Any) -> int:
-    """The microseconds of a timestamp; Beam's have no ends."""
-    return min(max(micros(timestamp), I64_MIN), I64_MAX)
 
 
 def timer_of(place: RecordPlace, spec: Any) -> RecordTimer | ProcessingTimer:

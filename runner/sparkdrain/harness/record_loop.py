@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam import DoFn
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
+from sparkdrain.harness.call_writer import ELEMENT
 from sparkdrain.harness.record_cells import ProcessingTimer, RecordValue, timer_of
 from sparkdrain.harness.round_cells import UNREAD
 from sparkdrain.shuffle.keyed_chunks import NO_CHUNK
@@ -22,12 +23,8 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.record_state import RecordPlace
 
-_MARKERS: Final = {
-    DoFn.KeyParam: "key",
-    DoFn.WindowParam: "window",
-    DoFn.TimestampParam: "timestamp",
-    DoFn.PaneInfoParam: "UNKNOWN",
-}
+# Elements that the loop has all have the same pane.
+_MARKERS: Final = {**ELEMENT, DoFn.PaneInfoParam: "UNKNOWN"}
 _NUMBERS = itertools.count()
 
 # {begin}, {call} and {end} are lines for each cell and timer.

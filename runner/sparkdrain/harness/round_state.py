@@ -27,6 +27,7 @@ from timers_state.timers import Timer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.harness.record_state import RecordPlace
     from sparkdrain.harness.round_cells import PutOff
     from timers_state import KeyScope, Layout, Overlay
     from timers_state.ahead import StoredTimer
@@ -363,18 +364,10 @@ class RoundTimer(userstate.BaseTimer):
 
     def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
         """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
-        time = timestamp.micros if type(timestamp) is Timestamp else micros(timestamp)
-        if not I64_MIN <= time <= I64_MAX:  # Beam's timestamps have no ends
-            time = min(max(time, I64_MIN), I64_MAX)
-        place = self._place
-        pane = self._pane
-        payload = b"" if pane is PANE_INFO_UNKNOWN else encoded_pane(pane)
-        domain = self._domain
-        if place.bound.is_on:
-            generation = place.admits(self._family, domain, time)
-            if generation is None:
-                return
-            payload = marked(generation, payload)
+        time, place, domain = bounded(timestamp), self._place, self._domain
+        payload = payload_of(place, self._family, domain, time, self._pane)
+        if payload is None:
+            return
         place.keep()
         tag = dynamic_timer_tag.encode() if dynamic_timer_tag else b""
         timers = self._timers
@@ -394,12 +387,31 @@ class RoundTimer(userstate.BaseTimer):
             place.scope().timers(Domain.HOLD).clear(self._family, tag, place.section)
 
 
+def bounded(timestamp: Any) -> int:
+    """The microseconds of a timestamp; Beam's have no ends."""
+    time = timestamp.micros if type(timestamp) is Timestamp else micros(timestamp)
+    return min(max(time, I64_MIN), I64_MAX)
+
+
+def payload_of(
+    place: WindowPlace | RecordPlace, family: bytes, domain: Domain, time: int, pane: Any
+) -> bytes | None:
+    """What goes with a timer that is set in a pane; None if a drain refuses it."""
+    payload = _encoded_pane(pane)
+    if not place.bound.is_on:
+        return payload
+    generation = place.admits(family, domain, time)
+    return None if generation is None else marked(generation, payload)
+
+
 def decoded_pane(payload: bytes) -> Any:
-    """The inverse of ``encoded_pane``."""
+    """The pane of a payload, without what ``marked`` has put before it."""
     return _PANES.decode(payload) if payload else PANE_INFO_UNKNOWN
 
 
-def encoded_pane(pane: Any) -> bytes:
+def _encoded_pane(pane: Any) -> bytes:
     """A pane, or nothing for the one that nearly all elements have."""
+    if pane is PANE_INFO_UNKNOWN:
+        return b""
     encoded: bytes = _PANES.encode(pane)
     return b"" if encoded == _UNKNOWN_PANE else encoded

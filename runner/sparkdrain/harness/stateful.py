@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from apache_beam import DoFn
 from apache_beam.transforms.core import CallableWrapperDoFn
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
 from sparkdrain.harness.beam import common, operations
 from sparkdrain.harness.call_writer import ELEMENT, NOT_FOR_TIMERS, TIMER, CallWriter
 from sparkdrain.harness.compiled.gathering import Gathering
+from sparkdrain.harness.compiled.steps import makes_plain_results
 from sparkdrain.harness.record_loop import record_loop
 from sparkdrain.harness.record_state import RecordPlace, layout_for
 from sparkdrain.harness.sampling import size_sampler
@@ -118,11 +118,12 @@ def stateful_calls(
         return None
     if not all(_are_known(method, TIMER, NOT_FOR_TIMERS) for method in timers.values()):
         return None
-    handle_results = _output_handler(operation, handle, process).handle_process_outputs
-    gathering = None
-    if chain is not None:
+    if chain is None:
+        handler = _output_handler(operation, handle, process)
+        handle_results, flush = handler.handle_process_outputs, _no_results
+    else:
         gathering = Gathering(chain)
-        handle_results = gathering.handle_results
+        handle_results, flush = gathering.handle_results, gathering.flush
     event_only = all(TimeDomain.is_event_time(spec.time_domain) for spec in timers)
     feed, fire = _written(context, handle_results, process, timers, None)
     place = _record_place(context, process, timers)
@@ -131,7 +132,7 @@ def stateful_calls(
         fire,
         event_only,
         None,
-        _no_results if gathering is None else gathering.flush,
+        flush,
         operation,
         _firing_state(operation),
         source,
@@ -181,14 +182,10 @@ def _record_place(
 
 def _is_plain(handle: DoFnHandle) -> bool:
     """Whether a DoFn has no side inputs and makes elements, not batches, that nobody checks."""
-    dofn = handle.dofn
     if handle.args or handle.kwargs or handle.side_inputs:
         return False
-    if isinstance(dofn, (AbstractDoFnWrapper, CallableWrapperDoFn)):
-        return False
-    if hasattr(dofn, "_runtime_output_constraints") or dofn._process_batch_defined:  # noqa: SLF001
-        return False
-    return not getattr(dofn.process, "_beam_yields_batches", False)
+    dofn = handle.dofn
+    return not isinstance(dofn, CallableWrapperDoFn) and makes_plain_results(dofn)
 
 
 def _are_known(method: Any, known: dict[Any, str], ignored: tuple[Any, ...]) -> bool:

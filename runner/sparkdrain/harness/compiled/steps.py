@@ -117,7 +117,7 @@ def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
     dofn = handle.dofn
     if handle.args or handle.kwargs or handle.side_inputs or handle.has_state:
         return None
-    if not _makes_plain_results(dofn):
+    if not makes_plain_results(dofn):
         return None
     signature = common.DoFnSignature(dofn)
     if signature.is_stateful_dofn() or any(map(_is_asked_for, signature.process_method.defaults)):
@@ -137,14 +137,14 @@ def results_of(transform_id: str, operation: Any, handle: Any) -> Step | None:
         handle: its ``DoFnHandle``.
     """
     dofn = handle.dofn
-    if not _makes_plain_results(dofn):
+    if not makes_plain_results(dofn):
         return None
     checks = not isinstance(dofn, CallableWrapperDoFn)
     windowfn = handle.windowing.windowfn
     return Step(transform_id, StepKind.RESULTS, None, operation, checks, windowfn)
 
 
-def _makes_plain_results(dofn: Any) -> bool:
+def makes_plain_results(dofn: Any) -> bool:
     """Whether a DoFn makes elements, not batches of them, and nobody checks them."""
     if isinstance(dofn, AbstractDoFnWrapper) or hasattr(dofn, "_runtime_output_constraints"):
         return False
