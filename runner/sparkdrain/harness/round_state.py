@@ -7,7 +7,6 @@ same turn. The overlay ends or undoes rounds.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.coders.coder_impl import PaneInfoCoderImpl
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from timers_state.records import Records
     from timers_state.timers import Timers
 
-_HOLD = struct.Struct(">q")
 _PANES = PaneInfoCoderImpl()
 _UNKNOWN_PANE: Final = _PANES.encode(PANE_INFO_UNKNOWN)
 _EXPIRY: Final = b""

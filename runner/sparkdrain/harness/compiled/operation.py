@@ -49,10 +49,6 @@ class Steps:
             return None
         return step
 
-    def operation(self, transform_id: str) -> Any:
-        """Beam's operation for a transform."""
-        return self._operation(transform_id)
-
 
 def _wants_batches(operation: Any) -> bool:
     return bool(operation.get_batching_preference().supports_batches)
