@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from traceback import walk_tb
 
 import apache_beam as beam
 import pytest
@@ -14,6 +15,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.harness import stateful
 from sparkdrain.shuffle.keyed_chunks import KeyedChunks
+from sparkdrain.stages.failure import failure_of
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted
 from tests.support.scripts import Mark, Pass, pairs_in_rounds
@@ -269,6 +271,32 @@ def test_an_error_behind_a_stateful_dofn_names_its_own_step_and_no_key_that_may_
         emitted(build)
     assert None not in calls
     assert not any("key" in note for note in getattr(raised.value, "__notes__", ()))
+
+
+class FailsAtEight(beam.DoFn):
+    def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+        if element[1] == 8:
+            message = "eight"
+            raise ValueError(message)
+        count.write(1)
+
+
+@pytest.mark.parametrize("times", [[1] * 9, range(9)], ids=["in the loop", "in a call"])
+def test_an_error_names_its_key_and_shows_no_frames_of_generated_code(times, calls) -> None:
+    def build(p):
+        steps = [[(f"k{number}", number, time) for number, time in enumerate(times)]]
+        return pairs_in_rounds(*steps)(p) | beam.ParDo(FailsAtEight())
+
+    with pytest.raises(ValueError, match="eight") as raised:
+        emitted(build, slots=1)
+    assert None not in calls
+    assert "key 'k8'" in raised.value.__notes__[-1]
+    files = [frame.f_code.co_filename for frame, _ in walk_tb(raised.value.__traceback__)]
+    assert any("<compiled loop" in file for file in files)
+    assert any("<compiled calls" in file for file in files) == (times != [1] * 9)
+    trace = failure_of(raised.value, 0, 0, "here").trace
+    assert "in process" in trace
+    assert "<compiled" not in trace
 
 
 class Mislabels(beam.DoFn):

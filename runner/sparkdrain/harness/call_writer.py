@@ -158,6 +158,6 @@ class CallWriter:
 
     def _made(self, lines: list[str], method: Any) -> Any:
         self._names["method"] = method.method_value
-        filename = f"<calls of a stateful DoFn {next(_NUMBERS)}>"
+        filename = f"<compiled calls of a stateful DoFn {next(_NUMBERS)}>"
         exec(compile("\n".join(lines), filename, "exec"), self._names)  # noqa: S102 - our own
         return self._names["call"]

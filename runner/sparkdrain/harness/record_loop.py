@@ -140,7 +140,7 @@ def record_loop(
             name = _MARKERS[default]
         arguments.append(name)
     source = _filled(arguments=[", ".join(arguments)], ready=ready, begin=begin, end=end)
-    filename = f"<loop over records of a stateful DoFn {next(_NUMBERS)}>"
+    filename = f"<compiled loop over records of a stateful DoFn {next(_NUMBERS)}>"
     exec(compile(source, filename, "exec"), names)  # noqa: S102 - our own
     return names["loop"]
 
