@@ -92,3 +92,4 @@ def test_cuts_are_one_behind_the_other_and_near_the_limit(chunks, limit):
     assert [chunk for part in parts for chunk in part] == chunks
     assert all(part for part in parts)
     assert all(sum(map(len, part[:-1])) < limit for part in parts)
+    assert all(sum(map(len, part)) >= limit for part in parts[:-1])
