@@ -70,10 +70,8 @@ class BareKeys(Room):
         self._check_open_round()
         self._complete()
         for bare in self._bare.values():
-            self._free += bare.scope.leased
             self._keep_aside(bare.scope)
-            bare.scope.kill()
-        self._bare = {}
+        self._drop_bare()
         super().flush()
 
     def _take_bare(self, ident: Ident, domain: Domain, timer: StoredTimer) -> bool:
@@ -123,7 +121,7 @@ class BareKeys(Room):
         return scope
 
     def _drop_bare(self) -> None:
-        """The round stays: what was put aside is gone."""
+        """The round stays, or what it has put aside is kept in another way."""
         for bare in self._bare.values():
             self._free += bare.scope.leased
             bare.scope.kill()

@@ -16,15 +16,16 @@ from timers_state.keys import (
     I64_MIN,
     key_group,
     key_of_time_row,
+    owner_of_time_row,
+    owners_in_time,
     time_bound,
     time_domain_end,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from timers_state import ahead
-    from timers_state.ahead import Ahead, Taken
+    from timers_state.ahead import Ahead, StoredTimer, Taken
     from timers_state.keys import Domain
     from timers_state.store import Store
     from timers_state.timers import Timers
@@ -38,8 +39,8 @@ First = tuple[int, Order]
 """The time of the earliest timer of a key, and whose it is."""
 
 
-StoredTimer = tuple[int, int, bytes, bytes, bytes, bytes]
-"""Time, key group, key, window, family, dynamic tag."""
+Place = tuple[int, int, bytes, bytes, bytes, bytes]
+"""Of a timer in the store: time, key group, key, window, family, dynamic tag."""
 
 
 class Memory(Protocol):
@@ -59,6 +60,9 @@ class Memory(Protocol):
 
     def is_all_erased(self, state_id: int) -> bool:
         """Whether none of the store's rows of a state counts anymore."""
+
+    def keys_that_differ(self, state_id: int, domain: Domain) -> Iterable[bytes]:
+        """The keys of which the store has timers that do not count; perhaps others, too."""
 
     def taken_of(self, state_id: int, key: bytes) -> Taken | None:
         """Timers of a key that do not count anymore; None if something of it may be in memory."""
@@ -104,7 +108,7 @@ class DueIndex:
         self._start = time_bound(state_id, domain, I64_MIN)
         self._low: int | None = None
         self._rows: Iterator[bytes] | None = None
-        self._head: StoredTimer | None = None
+        self._head: Place | None = None
         self._ahead: Ahead | None = None
         self._given: dict[bytes, int] = {}
         self._forget_memory()
@@ -184,7 +188,7 @@ class DueIndex:
         self,
         up_to: int,
         most: int,
-        timers_of: Callable[[bytes], list[ahead.StoredTimer] | None],
+        timers_of: Callable[[bytes], list[StoredTimer] | None],
     ) -> list[DueKey]:
         """See ``Overlay``.
 
@@ -230,15 +234,23 @@ class DueIndex:
             self._ahead = self._rows = self._head = None
 
     def count(self) -> int:
-        """How many timers there are; reads each row that the store has of them."""
-        end = time_domain_end(self._state, self._domain)
-        start = time_bound(self._state, self._domain, I64_MIN)
-        rows = map(key_of_time_row, self._memory.reach().iterate_rows(start, end))
+        """How many timers there are; passes over each row that the store has of them."""
         held = (
             self._memory.unwritten_timers(self._state, key, self._domain) for key in self._bounds
         )
-        return sum(not self._is_hidden(row) for row in rows) + sum(
-            timers.held() for timers in held if timers is not None
+        return self._count_stored() + sum(timers.held() for timers in held if timers is not None)
+
+    def _count_stored(self) -> int:
+        memory, state, domain = self._memory, self._state, self._domain
+        if memory.is_all_erased(state):
+            return 0
+        rows = memory.reach().iterate_rows(self._start, time_domain_end(state, domain))
+        differ = set(owners_in_time(memory.keys_that_differ(state, domain), memory.groups))
+        if not differ:
+            return sum(1 for _ in rows)
+        return sum(
+            owner_of_time_row(row) not in differ or not self._is_hidden(key_of_time_row(row))
+            for row in rows
         )
 
     def _list(self, time: int, key: bytes) -> None:
@@ -311,7 +323,7 @@ class DueIndex:
         self._listed -= len(keys) - len(front)
         return front
 
-    def _first_stored(self) -> StoredTimer | None:
+    def _first_stored(self) -> Place | None:
         head = self._head
         if self._memory.is_all_erased(self._state):
             return None
@@ -324,7 +336,7 @@ class DueIndex:
                 return head
             head = None
 
-    def _next_row(self) -> StoredTimer | None:
+    def _next_row(self) -> Place | None:
         rows = self._rows
         if rows is None:
             end = time_domain_end(self._state, self._domain)
@@ -335,7 +347,7 @@ class DueIndex:
         self._start = row
         return key_of_time_row(row)
 
-    def _is_hidden(self, timer: StoredTimer) -> bool:
+    def _is_hidden(self, timer: Place) -> bool:
         _, _, key, window, family, tag = timer
         memory, state = self._memory, self._state
         if memory.is_erased(state, key):

@@ -129,6 +129,16 @@ class Holdings(ABC):
         """See ``due_index.Memory``."""
         return state_id in self._erased_states
 
+    def keys_that_differ(self, state_id: int, domain: Domain) -> list[bytes]:
+        """See ``due_index.Memory``."""
+        differ = [key for id_, key in (*self._erased, *self._taken) if id_ == state_id]
+        for (id_, key), scope in self._scopes.items():
+            if id_ == state_id and scope.stored:
+                timers = scope.held_timers(domain)
+                if timers is not None and timers.differs:
+                    differ.append(key)
+        return differ
+
     def taken_of(self, state_id: int, key: bytes) -> Taken | None:
         """See ``due_index.Memory``."""
         ident = (state_id, key)

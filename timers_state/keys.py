@@ -411,6 +411,11 @@ def tag_row_of(row: bytes, name: int) -> bytes:
     return _TAGS_BYTE + row[1 : _STATE.size] + place + domain + row[name:]
 
 
+def owner_of_time_row(row: bytes) -> bytes:
+    """The ``owner_in_time`` in a row of the time index."""
+    return row[_TIME.size : row.index(_END, _TIME.size + _GROUP.size) + len(_END)]
+
+
 def key_of_time_row(row: bytes) -> tuple[int, int, bytes, bytes, bytes, bytes]:
     """Time, key group, key, window, family and dynamic tag in a row of the time index."""
     return stored_timer(row)[:6]

@@ -53,9 +53,9 @@ class RecordHoldings(Holdings):
     def load(self, records: Records, key: bytes) -> list[Record] | None:
         """See ``records.Lender``."""
         ident = (records.state_id, key)
-        if ident in self._scopes or ident in self._resting or ident in self._taken:
+        if ident in self._scopes or ident in self._resting:
             return None
-        if ident in self._bare:
+        if ident in self._taken or ident in self._bare:
             return None
         if self.is_erased(*ident):
             return None
@@ -70,6 +70,14 @@ class RecordHoldings(Holdings):
         """See ``due_index.Memory``; timers of records are found by those."""
         records = self._records_of(state_id)
         return (records is not None and key in records.heads) or super().is_erased(state_id, key)
+
+    def keys_that_differ(self, state_id: int, domain: Domain) -> list[bytes]:
+        """See ``due_index.Memory``."""
+        differ = super().keys_that_differ(state_id, domain)
+        records = self._records_of(state_id)
+        if records is not None:
+            differ += [record.key for record in records.all() if record.base is not None]
+        return differ
 
     def taken_of(self, state_id: int, key: bytes) -> Taken | None:
         """See ``due_index.Memory``."""

@@ -218,8 +218,8 @@ class RoundScope(KeyScope):
         timers = self._timers.get(domain)
         if timers is None:
             return None
-        for other in self._timers:
-            if other not in (domain, besides) and self._timers[other].differs:
+        for other, held in self._timers.items():
+            if other not in (domain, besides) and held.differs:
                 return None
         entries = timers.in_order()
         count = len(entries)

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timers_state import Domain, MemoryStore, Overlay
+from timers_state.keys import time_bound
 
 STATE = 3
 steps = st.lists(
@@ -53,3 +54,29 @@ def test_timers_are_counted_wherever_they_are(steps, budget):
                 overlay.commit()
         assert overlay.count_timers(STATE, Domain.EVENT) == len(expected)
         assert overlay.count_timers(STATE, Domain.PROCESSING) == 0
+
+
+def test_what_only_the_store_has_is_counted_from_the_first_row_that_is_left(monkeypatch):
+    """No row is taken apart, and none is passed that was removed."""
+    store = MemoryStore()
+    overlay = Overlay(store, 1 << 20, rounds=True)
+    for key in (b"a", b"\x00", b"\x00\x01"):
+        for time in range(4):
+            overlay.scope(STATE, key).timers(Domain.EVENT).set(time, b"%d" % time)
+    overlay.flush()
+    for due in overlay.read_due(STATE, Domain.EVENT, 1, 100):
+        for timer in due.timers:
+            assert overlay.take(STATE, Domain.EVENT, due.key, timer)
+    overlay.read_on(STATE, Domain.EVENT)
+    overlay.prepare()
+    overlay.commit()
+    looked_from, iterate_rows = [], store.iterate_rows
+
+    def look(lower, upper):
+        looked_from.append(lower)
+        return iterate_rows(lower, upper)
+
+    monkeypatch.setattr(store, "iterate_rows", look)
+    monkeypatch.setattr("timers_state.due_index.key_of_time_row", None)
+    assert overlay.count_timers(STATE, Domain.EVENT) == 6
+    assert looked_from == [time_bound(STATE, Domain.EVENT, 2)]

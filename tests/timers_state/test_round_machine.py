@@ -108,6 +108,12 @@ class RoundMachine(OverlayMachine):
             assert overlay.first_time(state_id, domain) == (first and first[0])
             assert overlay.next_due(state_id, domain, up_to) == due
 
+    @rule(state_id=st.sampled_from(STATES), domain=domains)
+    def count_timers_of_all_keys(self, state_id, domain):
+        every = [overlay.count_timers(state_id, domain) for overlay in self.overlays]
+        keys = [model for (state, _), model in self.model.items() if state == state_id]
+        self.agree(every, sum(found == domain for model in keys for found, _ in model.timers))
+
     @rule(
         state_id=st.sampled_from(STATES),
         domain=domains,
