@@ -76,7 +76,7 @@ def test_every_element_arrives_with_its_key_at_its_slot_in_order(elements, keys,
         for encoded, chunks in table.items():
             assert slot_of(encoded, 3) == slot
             for chunk in chunks if type(chunks) is list else [chunks]:
-                for element in KeyedChunks(CODING).decode(chunk):
+                for element in CODING.windowed_values.decode(chunk):
                     found[decode_key(encoded)].append(shown(element.value, element))
     expected = defaultdict(list)
     for context, pairs in elements:
@@ -93,7 +93,7 @@ def test_what_is_known_by_its_beginning_is_decoded_alike(elements):
         for record in records:
             _, _, all_chunks = split_groups(bytes(decode(record).payload))
             for chunk in all_chunks:
-                whole = chunks.decode(chunk)
+                whole = CODING.windowed_values.decode(chunk)
                 assert not chunk.startswith(NO_CHUNK)
                 if chunk.startswith(prefix):
                     (element,) = whole
@@ -111,6 +111,6 @@ def test_a_beginning_is_learned_of_the_second_element_with_the_same_time():
     (record, *_), *_ = sent([(context, pairs)], KEYS["text"], 1 << 20).values()
     _, _, found = split_groups(bytes(decode(record).payload))
     chunks = KeyedChunks(CODING)
-    (first,), (second,) = map(chunks.decode, found[:2])
+    (first,), (second,) = map(CODING.windowed_values.decode, found[:2])
     assert chunks.prefix(found[0], first) == b""
     assert found[1].startswith(chunks.prefix(found[1], second))

@@ -54,7 +54,6 @@ class RoundShard:
         self._make_bundle = make_bundle
         self._finalizers = finalizers
         self._has_drain_hook = has_drain_hook
-        self._awaits_drain: bool | None = None
         self._bundle: StageBundle | None = None
         self._started = False
 
@@ -120,9 +119,7 @@ class RoundShard:
 
         Also before it is set up: after a recovery, nothing may come that would do so.
         """
-        if self._awaits_drain is None:
-            self._awaits_drain = self._has_drain_hook(self.stage)
-        return self._awaits_drain
+        return self._has_drain_hook(self.stage)
 
     def drain(self) -> None:
         """Tell DoFns that they are drained, and end the bundle."""

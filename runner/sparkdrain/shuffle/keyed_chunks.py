@@ -16,18 +16,16 @@ NO_CHUNK: Final = b"\xff\xff\xff\xff"
 
 
 class KeyedChunks:
-    """Decodes chunks; of those with one element, often only the value.
+    """Knows how chunks with one element begin, of which only the value is decoded then.
 
     Chunks that follow one another often have one element each, of the same time, windows and pane.
     They begin with the same bytes then: who knows these needs to decode no more than the rest.
 
     Attributes:
-        decode: ``decode(chunk)``: its elements, windowed values.
         decode_value: ``decode_value(rest)``: the value of a chunk, without the bytes before it.
     """
 
     def __init__(self, coding: ElementCoding) -> None:
-        self.decode = coding.windowed_values.decode
         self.decode_value = coding.value.decode_nested
         self._encode_metadata = coding.metadata.encode
         self._last: Any = None

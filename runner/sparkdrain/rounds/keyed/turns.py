@@ -100,11 +100,12 @@ class CallingFeeder:
                 for encoded, chunks in keys:
                     feed_key(encoded, chunks)
             else:
-                args = keys, self._decode_key, self._chunks, feed_key, tell_key
-                count, *last = records.loop(*args)
+                count, key, element = records.loop(
+                    keys, self._decode_key, self._chunks, feed_key, tell_key
+                )
                 if count:
                     self._count += count
-                    self._last = tuple(last)
+                    self._last = key, element
             calls.flush()
         if self._count:
             calls.fed(self._count, *self._last)
