@@ -37,8 +37,9 @@ _OPTIONS_TAIL = """
 _OF_BEAM = {
     "`--runner`": "`SparkDrainRunner`, or its full name `sparkdrain.SparkDrainRunner`",
     "`--spark_master_url`": (
-        "`local[n]`, `spark://host:port`, `yarn`, `k8s://url`. Not given: the active "
-        "`SparkSession`, else what `spark-submit` or `spark-defaults.conf` says, else `local[*]`"
+        "`local[n]`, `spark://host:port`, `yarn` (with `HADOOP_CONF_DIR` set), `k8s://url`. Not "
+        "given: the active `SparkSession`, else what `spark-submit` or `spark-defaults.conf` says, "
+        "else `local[*]`"
     ),
     "`--job_endpoint`": "a job service that is running already; not given: one in this process",
     "`--job_name`": "what the Job API and Spark's own pages call the job",

@@ -187,12 +187,26 @@ def test_a_java_that_is_too_old_is_named_before_it_is_started(program, tmp_path)
 
 
 @pytest.mark.spark
-def test_a_cluster_that_does_not_answer_is_named_at_once(program):
+@pytest.mark.parametrize(
+    ("master", "said"),
+    [
+        ("spark://127.0.0.1:9", "No Spark master answers at --spark_master_url=spark://127.0.0.1"),
+        ("k8s://https://127.0.0.1:9", "at --spark_master_url=k8s://https://127.0.0.1:9 ("),
+        ("yarn", "--spark_master_url=yarn: where YARN is stands in Hadoop's configuration, but"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_named_at_once(program, tmp_path, master, said):
     process = program(
-        "run(lambda p: p | beam.Create([1]), '--spark_master_url=spark://127.0.0.1:9')"
+        f"run(lambda p: p | beam.Create([1]), '--spark_master_url={master}')",
+        HOME=str(tmp_path),
+        **dict.fromkeys(
+            ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"), ""
+        ),
     )
     _, printed = process.communicate(timeout=60)
-    assert "BadSetup: No Spark master answers at --spark_master_url=spark://127.0.0.1:9" in printed
+    assert process.returncode == 1
+    assert "BadSetup: " in printed
+    assert said in printed
 
 
 @pytest.mark.spark

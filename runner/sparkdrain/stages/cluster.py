@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.setup_check import check_java
 from sparkdrain.stages.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.jvm import Launched, launch, start_jvm
+from sparkdrain.stages.master_check import check_master
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _LOCK = threading.Lock()
-_MASTER_SECONDS = 5.0
 
 # What our own session gets beside what the user says.
 _DEFAULTS = {
@@ -155,11 +154,12 @@ def _forget(context: SparkContext) -> None:
 
 def _start(settings: Settings) -> SparkContext:
     master = settings.spark_master_url
-    ahead, _Session.ahead = _Session.ahead, None
-    if ahead is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if _Session.ahead is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         check_java(os.environ, _printed)
-    if master is not None and master.startswith("spark://"):
-        _check_master(master)
+    if master is not None:
+        given = {name for name, _ in settings.spark_conf} | spark_defaults(os.environ)
+        check_master(master, given, os.environ)
+    ahead, _Session.ahead = _Session.ahead, None
     try:
         start_jvm(list(_jvm_properties(settings.spark_conf, os.environ)), ahead)
         # With a JVM there, this has all that spark-submit and spark-defaults.conf say.
@@ -178,7 +178,8 @@ def _start(settings: Settings) -> SparkContext:
             os.environ["PYSPARK_PYTHON"] = sys.executable
         context = SparkContext(conf=conf)
     except Exception as error:
-        message = f"Spark could not be started for master {master}: {error}"
+        wanted = "" if master is None else f" for --spark_master_url={master}"
+        message = f"Spark could not be started{wanted}: {error}"
         raise BadSetup(message) from error
     context.setLogLevel("ERROR")
     _silence(context)
@@ -210,29 +211,6 @@ def spark_defaults(environ: Mapping[str, str]) -> set[str]:
         return set()
     lines = (line.replace("=", " ").split() for line in text.splitlines())
     return {words[0] for words in lines if words and not words[0].startswith("#")}
-
-
-def _check_master(master: str) -> None:
-    """Look for somebody who listens: Spark itself would try for a minute.
-
-    Raises:
-        BadSetup: nobody does, at any of the addresses.
-    """
-    addresses = master.removeprefix("spark://").split(",")
-    reasons = []
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), _MASTER_SECONDS).close()
-        except (OSError, ValueError) as error:
-            reasons.append(f"{address}: {error}")
-        else:
-            return
-    message = (
-        f"No Spark master answers at --spark_master_url={master} ({'; '.join(reasons)}). "
-        "Start it, or correct the address: spark://host:port, as its own page shows it."
-    )
-    raise BadSetup(message)
 
 
 def _printed(command: Sequence[str]) -> str:
