@@ -12,7 +12,7 @@ from planning_rules import PIPELINES, Numbers, keyed, proto_of
 from written import stages_text
 
 from sparkdrain.graph import urns
-from sparkdrain.graph.beam import KNOWN_COMPOSITES, TransformContext, leaf_transform_stages
+from sparkdrain.graph.optimize import leaves_of
 from sparkdrain.graph.passes import PASSES
 from sparkdrain.graph.translate import translate
 
@@ -76,15 +76,7 @@ def test_every_pass_is_shown():
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_pass_rewrites_the_pipeline(name, golden):
-    pipeline = SHOWN[name]()
-    context = TransformContext(pipeline.components, known_runner_urns=urns.RUNNER)
-    stages = list(
-        leaf_transform_stages(
-            pipeline.root_transform_ids,
-            pipeline.components,
-            known_composites=KNOWN_COMPOSITES | urns.RUNNER,
-        )
-    )
+    context, stages = leaves_of(SHOWN[name]())
     for rewrite in PASSES:
         before = stages_text(stages)
         stages = list(rewrite(stages, context))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import KNOWN_COMPOSITES, TransformContext, leaf_transform_stages
@@ -22,21 +22,24 @@ def optimize(
     pipeline: beam_runner_api_pb2.Pipeline,
 ) -> tuple[beam_runner_api_pb2.Components, list[Transform]]:
     """Run all passes; the leaves that are left, and the components they refer to."""
-    pipeline = copy.deepcopy(pipeline)
-    # Fusion and the passes ask whether two transforms share an environment by its id.
-    context = TransformContext(pipeline.components, known_runner_urns=urns.RUNNER)
-    stages = list(
-        leaf_transform_stages(
-            pipeline.root_transform_ids,
-            pipeline.components,
-            known_composites=KNOWN_COMPOSITES | urns.RUNNER,
-        )
-    )
+    context, stages = leaves_of(copy.deepcopy(pipeline))
     for rewrite in PASSES:
         stages = list(rewrite(stages, context))
     leaves = [transform for stage in stages for transform in stage.transforms]
     ids = _unique_ids(leaf.unique_name for leaf in leaves)
     return context.components, [describe(id_, leaf) for id_, leaf in zip(ids, leaves, strict=True)]
+
+
+def leaves_of(pipeline: beam_runner_api_pb2.Pipeline) -> tuple[Any, list[Any]]:
+    """What passes work on: Beam's context, and a stage for each transform that is a leaf here."""
+    # Fusion and the passes ask whether two transforms share an environment by its id.
+    context = TransformContext(pipeline.components, known_runner_urns=urns.RUNNER)
+    stages = leaf_transform_stages(
+        pipeline.root_transform_ids,
+        pipeline.components,
+        known_composites=KNOWN_COMPOSITES | urns.RUNNER,
+    )
+    return context, list(stages)
 
 
 def _unique_ids(names: Iterable[str]) -> Iterator[TransformId]:
