@@ -97,12 +97,11 @@ class ElementReader:
         """Nothing is kept."""
 
 
-class GroupReader:
-    """Collects all blocks, then feeds ``(key, values)`` pairs."""
+class _Collecting:
+    """Collects all blocks before anything is fed."""
 
-    def __init__(self, merger: GroupMerger, groups: Any) -> None:
+    def __init__(self, merger: GroupMerger) -> None:
         self._merger = merger
-        self._groups = groups
 
     @property
     def spilled(self) -> int:
@@ -113,15 +112,23 @@ class GroupReader:
         """Collect a block."""
         self._merger.add(bytes(payload))
 
+    def close(self) -> None:
+        """Give disk space back."""
+        self._merger.close()
+
+
+class GroupReader(_Collecting):
+    """Feeds ``(key, values)`` pairs."""
+
+    def __init__(self, merger: GroupMerger, groups: WindowGroups) -> None:
+        super().__init__(merger)
+        self._groups = groups
+
     def drain(self, sources: Sequence[Source]) -> None:
         """Feed all groups."""
         for context, pairs in self._groups.batches():
             for source in sources:
                 source.feed(pairs, context)
-
-    def close(self) -> None:
-        """Give disk space back."""
-        self._merger.close()
 
 
 class TriggeredReader:
@@ -162,23 +169,14 @@ class TriggeredReader:
         self._overlay.close()
 
 
-class KeyedReader:
+class KeyedReader(_Collecting):
     """Feeds stateful DoFns: all elements of a key, then its timers, then the next key."""
 
     def __init__(self, edge: Edge, coding: ElementCoding, key: Any, merger: GroupMerger) -> None:
+        super().__init__(merger)
         self._edge = edge
         self._coding = coding
         _, self._decode_key = key_codec(key)
-        self._merger = merger
-
-    @property
-    def spilled(self) -> int:
-        """Bytes that went to disk."""
-        return self._merger.spilled_bytes
-
-    def take(self, payload: memoryview, sources: Sequence[Source]) -> None:
-        """Collect a block."""
-        self._merger.add(bytes(payload))
 
     def drain(self, sources: Sequence[Source]) -> None:
         """Feed all keys."""
@@ -204,7 +202,3 @@ class KeyedReader:
         elements = [element for batch in batches for element in batch]
         elements.sort(key=lambda element: element.timestamp_micros)
         yield elements
-
-    def close(self) -> None:
-        """Give disk space back."""
-        self._merger.close()
