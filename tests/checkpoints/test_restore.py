@@ -73,6 +73,30 @@ def test_tables_are_shared_on_one_disk_and_the_store_leaves_them_as_they_are(
     assert rows_in(tmp_path / "again") == expected
 
 
+def test_what_was_uploaded_is_shared_and_stays_as_it_is_while_the_store_goes_on(
+    storage, paths, tmp_path
+):
+    store = open_store(tmp_path / "live")
+    change(store, range(2000), size=200)
+    store.snapshot(tmp_path / "snapshot")
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
+    uploader.begin(1, tmp_path / "snapshot")
+    shard = ShardState(0, 0, wait_for(uploader).files)
+    before = {path: path.read_bytes() for path in Path(paths.files).iterdir()}
+    tables = list((tmp_path / "live" / "rocks").glob("*.sst"))
+    assert tables
+    assert all(any(table.samefile(path) for path in before) for table in tables)
+    change(store, range(3000), size=200)
+    store.flush()
+    store._db.compact_range(None, None)
+    store.close()
+    uploader.close()
+    open_store(tmp_path / "live").close()
+    assert {path: path.read_bytes() for path in Path(paths.files).iterdir()} == before
+    restore(storage, paths, shard, tmp_path / "back")
+    assert len(rows_in(tmp_path / "back")) == 2001
+
+
 def test_tables_that_cannot_be_shared_are_copied(storage, paths, shard, tmp_path, monkeypatch):
     def refuse(*arguments):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))

@@ -56,6 +56,21 @@ def test_what_was_written_is_there(place):
     assert storage.list(root) == {"folder/file": 3, "folder/empty": 0}
 
 
+@pytest.fixture(params=["one disk", "two disks"])
+def disks(request, monkeypatch):
+    """Where local files are."""
+    if request.param == "two disks":
+        refuse(monkeypatch, "link", errno.EXDEV)
+
+
+def refuse(monkeypatch, call, error):
+    def refusing(*arguments):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, call, refusing)
+
+
+@pytest.mark.usefixtures("disks")
 @pytest.mark.parametrize("content", [b"", b"1", b"1" * CHUNK + b"2"])
 def test_a_local_file_is_written_as_it_is(place, tmp_path, content):
     storage, root = place
@@ -68,20 +83,18 @@ def test_a_local_file_is_written_as_it_is(place, tmp_path, content):
 
 @pytest.mark.parametrize("error", [errno.EXDEV, errno.EINVAL, errno.ENOSYS])
 def test_a_local_file_that_the_system_cannot_copy_is_read(tmp_path, monkeypatch, error):
-    def refuse(*arguments):
-        raise OSError(error, os.strerror(error))
-
-    monkeypatch.setattr(os, "copy_file_range", refuse)
+    refuse(monkeypatch, "link", errno.EXDEV)
+    refuse(monkeypatch, "copy_file_range", error)
     (tmp_path / "source").write_bytes(b"content")
     LocalStorage().write(f"{tmp_path}/file", LocalFile(tmp_path / "source", lambda: None))
     assert (tmp_path / "file").read_bytes() == b"content"
 
 
-def test_a_file_that_is_final_is_shared_on_one_disk(storage, tmp_path):
+def test_a_local_file_is_shared_on_one_disk(storage, tmp_path):
     source = tmp_path / "source"
     source.write_bytes(b"content")
     for _ in range(2):
-        storage.write(f"{tmp_path}/below/file", LocalFile(source, lambda: None, is_final=True))
+        storage.write(f"{tmp_path}/below/file", LocalFile(source, lambda: None))
     assert (tmp_path / "below" / "file").samefile(source)
     source.unlink()
     assert storage.list(f"{tmp_path}/below") == {"file": 7}
@@ -89,18 +102,16 @@ def test_a_file_that_is_final_is_shared_on_one_disk(storage, tmp_path):
 
 
 @pytest.mark.parametrize("error", [errno.EXDEV, errno.EPERM, errno.EMLINK])
-def test_a_final_file_that_cannot_be_shared_is_copied(storage, tmp_path, monkeypatch, error):
-    def refuse(*arguments):
-        raise OSError(error, os.strerror(error))
-
-    monkeypatch.setattr(os, "link", refuse)
+def test_a_local_file_that_cannot_be_shared_is_copied(storage, tmp_path, monkeypatch, error):
+    refuse(monkeypatch, "link", error)
     source = tmp_path / "source"
     source.write_bytes(b"content")
-    storage.write(f"{tmp_path}/file", LocalFile(source, lambda: None, is_final=True))
+    storage.write(f"{tmp_path}/file", LocalFile(source, lambda: None))
     assert read(storage, f"{tmp_path}/file") == b"content"
     assert not (tmp_path / "file").samefile(source)
 
 
+@pytest.mark.usefixtures("disks")
 def test_a_copy_that_nobody_wants_any_more_leaves_nothing(place, tmp_path):
     storage, root = place
     (tmp_path / "source").write_bytes(b"1" * (2 * CHUNK))

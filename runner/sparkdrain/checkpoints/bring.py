@@ -100,8 +100,7 @@ class Bringer:
             return FileEntry(name, size, digest, known.path), False
         stored = self._to.file_name(number, digest)
         # The store never changes a file of a snapshot; a slot only removes them.
-        content = LocalFile(path, moved, is_final=True)
-        self._to.storage.write(self._to.paths.file(stored), content)
+        self._to.storage.write(self._to.paths.file(stored), LocalFile(path, moved))
         return FileEntry(name, size, digest, stored), True
 
 

@@ -60,7 +60,7 @@ class LocalStorage:
         """See ``Storage``."""
         part = _part(path)
         try:
-            if not (isinstance(chunks, LocalFile) and chunks.is_final and _shared(chunks, part)):
+            if not (isinstance(chunks, LocalFile) and _shared(chunks, part)):
                 _write(part, chunks)
             os.replace(part, path)
             _sync_folder(path)

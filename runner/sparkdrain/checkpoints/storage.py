@@ -71,17 +71,15 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """The content of a local file, as chunks.
+    """The content, as chunks, of a local file that nobody will ever change: it may be shared.
 
     Attributes:
         path: of the file.
         moved: called all the time while it is read or copied; what it raises ends that.
-        is_final: whether nobody will ever change the file, so that a storage may share its content.
     """
 
     path: Path
     moved: Callable[[], None]
-    is_final: bool = False
 
     def __iter__(self) -> Iterator[bytes]:
         """Raises OSError if the file cannot be read."""
