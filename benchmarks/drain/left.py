@@ -17,54 +17,26 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.drain.waiting import DAY_SECONDS
+from benchmarks.handwritten.counting import CountUntil
 from benchmarks.handwritten.stream import ROCKSDB
 from benchmarks.jobs.turns import START_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame
 
 _FILES = 20
-_DUE_MS = START_MS + 1000 * DAY_SECONDS
 
 
-class CountUntilDue(StatefulProcessor):
-    """Of one key: the count, sent by its timer."""
+def due(key: Any) -> int:
+    """When the timer of a key fires, in milliseconds."""
+    return START_MS + 1000 * DAY_SECONDS
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
-        self._count = handle.getValueState("count", "count long")
 
-    def handleInputRows(  # noqa: N802 - Spark's
-        self,
-        key: Any,
-        rows: Iterator[Row],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[Row]:
-        more = sum(1 for _ in rows)
-        if self._count.exists():
-            more += self._count.get()[0]
-        else:
-            self._handle.registerTimer(_DUE_MS)
-        self._count.update((more,))
-        return iter(())
-
-    def handleExpiredTimer(  # noqa: N802 - Spark's
-        self,
-        key: Any,
-        timerValues: Any,  # noqa: N803
-        expiredTimerInfo: Any,  # noqa: N803
-    ) -> Iterator[Row]:
-        (count,) = self._count.get()
-        self._count.clear()
-        yield Row(key=key[0], count=count)
-
-    def close(self) -> None:
-        """Nothing to give back."""
+def sent(key: Any, count: int) -> Row:
+    """What is sent then."""
+    return Row(key=key[0], count=count)
 
 
 def main() -> None:
@@ -102,7 +74,7 @@ def counts_of(rows: DataFrame, kind: str) -> DataFrame:
     if kind == "windows":
         return rows.groupBy(f.window("time", f"{DAY_SECONDS} seconds"), "key").count()
     return rows.groupBy("key").transformWithState(
-        CountUntilDue(), "key string, count long", "Append", "EventTime"
+        CountUntil(due, sent), "key string, count long", "Append", "EventTime"
     )
 
 

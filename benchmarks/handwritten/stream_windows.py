@@ -7,52 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
+from benchmarks.handwritten.counting import CountUntil
 from benchmarks.handwritten.stream import read_turns, run_until, stateful_session, up_to
 from benchmarks.jobs import tumbling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark import SparkContext
 
     from benchmarks.jobs.work import Work
 
 
-class WindowCount(StatefulProcessor):
-    """Of one key and window: the count, sent when the window ends."""
+def window_end(key: Any) -> int:
+    """When the window of a key and window ends, in milliseconds."""
+    return int(key[1])
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
-        self._count = handle.getValueState("count", "count long")
 
-    def handleInputRows(  # noqa: N802 - Spark's
-        self,
-        key: Any,
-        rows: Iterator[Row],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[Row]:
-        more = sum(1 for _ in rows)
-        if self._count.exists():
-            more += self._count.get()[0]
-        else:
-            self._handle.registerTimer(key[1])
-        self._count.update((more,))
-        return iter(())
-
-    def handleExpiredTimer(  # noqa: N802 - Spark's
-        self,
-        key: Any,
-        timerValues: Any,  # noqa: N803
-        expiredTimerInfo: Any,  # noqa: N803
-    ) -> Iterator[Row]:
-        count, checksum = tumbling.measure((key[0], key[1], self._count.get()[0]))
-        self._count.clear()
-        yield Row(count=count, checksum=checksum)
-
-    def close(self) -> None:
-        """Nothing to give back."""
+def measured(key: Any, count: int) -> Row:
+    """What is sent of a key and window."""
+    count, checksum = tumbling.measure((key[0], key[1], count))
+    return Row(count=count, checksum=checksum)
 
 
 def run(context: SparkContext, work: Work) -> list[int]:
@@ -72,6 +46,8 @@ def run(context: SparkContext, work: Work) -> list[int]:
         counts = (
             elements.where(up_to(turns))
             .groupBy("name", "end")
-            .transformWithState(WindowCount(), "count long, checksum long", "Update", "EventTime")
+            .transformWithState(
+                CountUntil(window_end, measured), "count long, checksum long", "Update", "EventTime"
+            )
         )
         return run_until(counts, expected)
