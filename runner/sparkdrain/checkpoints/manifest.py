@@ -129,7 +129,8 @@ def decode(data: bytes, path: str) -> Manifest:
     if not body.endswith(b"\n") or hashlib.sha256(body[:-1]).hexdigest().encode() != digest:
         message = (
             f"{path} is damaged: its checksum does not fit what it holds ({len(data)} bytes). "
-            "Restore the file from a copy, or resume from an older checkpoint by its number."
+            "Restore the file from a copy; or remove it and resume from the checkpoint before, if "
+            "what came after that one may happen again."
         )
         raise CheckpointDamaged(message)
     try:
