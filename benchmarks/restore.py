@@ -1,13 +1,15 @@
 """How long it takes to bring state back from a checkpoint, against copying it twice.
 
-Run: ``python -m benchmarks.restore [megabytes] [times] [directory]`` (1024, 5 and a temporary one
-if not told). A store is filled with keys, snapshot and uploaded as a slot does it; then it is
-restored, and its files are copied twice with ``shutil.copytree``, in turns. All is on one disk. The
-exit code is 0 if the median of the ratios is at most 1.
+Run: ``python -m benchmarks.restore [megabytes] [times] [directory] [--copied]`` (1024, 5 and a
+temporary one if not told). A store is filled with keys, snapshot and uploaded as a slot does it;
+then it is restored, and its files are copied twice with ``shutil.copytree``, in turns. All is on
+one disk, so tables are linked; ``--copied`` has them copied, as between two disks. The exit code is
+0 if the median of the ratios is at most 1.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import shutil
@@ -35,17 +37,29 @@ ROUND: Final = 2000
 STATE: Final = 1
 
 
+class Elsewhere(LocalStorage):
+    """On another disk than the state."""
+
+    def link(self, path: str, to: Path) -> bool:
+        return False
+
+
 def main() -> None:
     """Measures and prints."""
-    given = (*sys.argv[1:], *("1024", "5", "")[len(sys.argv) - 1 :])
-    megabytes, times, parent = int(given[0]), int(given[1]), given[2] or None
-    with tempfile.TemporaryDirectory(prefix="restore-", dir=parent) as name:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.restore")
+    parser.add_argument("megabytes", nargs="?", type=int, default=1024)
+    parser.add_argument("times", nargs="?", type=int, default=5)
+    parser.add_argument("directory", nargs="?")
+    parser.add_argument("--copied", action="store_true")
+    options = parser.parse_args()
+    storage = Elsewhere() if options.copied else LocalStorage()
+    with tempfile.TemporaryDirectory(prefix="restore-", dir=options.directory) as name:
         directory = Path(name)
         paths = Paths(str(directory / "checkpoints"), "job")
-        shard, rows = checkpoint(directory, paths, megabytes)
+        shard, rows = checkpoint(directory, paths, options.megabytes)
         size = sum(file.size for file in shard.files)
         print(f"{rows:,} keys, {size >> 20:,} MiB in {len(shard.files)} files")
-        ratios = [measure(directory, paths, shard) for _ in range(times)]
+        ratios = [measure(directory, storage, paths, shard) for _ in range(options.times)]
     ratio = statistics.median(ratios)
     print(f"restoring takes {ratio:.2f} of copying twice (median; at most 1 is promised)")
     sys.exit(ratio > 1)
@@ -76,11 +90,11 @@ def checkpoint(directory: Path, paths: Paths, megabytes: int) -> tuple[ShardStat
     return ShardState(0, 0, uploaded.files), rows
 
 
-def measure(directory: Path, paths: Paths, shard: ShardState) -> float:
+def measure(directory: Path, storage: LocalStorage, paths: Paths, shard: ShardState) -> float:
     """Restores once and copies twice; how the times compare."""
     back = directory / "back"
     copies = [directory / "copy-0", directory / "copy-1"]
-    restored = _seconds(lambda: restore(LocalStorage(), paths, shard, back))
+    restored = _seconds(lambda: restore(storage, paths, shard, back))
     copied = sum(_seconds(lambda to=to: shutil.copytree(paths.files, to)) for to in copies)
     for made in (back, *copies):
         shutil.rmtree(made)
