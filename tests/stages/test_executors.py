@@ -1,10 +1,15 @@
-"""What a streaming job makes of the executors of a session before it is laid out on them."""
+"""What a job makes of the executors of a session before it is laid out on them."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
 from pyspark import SparkConf
 
-from sparkdrain.stages.executors import hazards, patience
+from sparkdrain.hosts.executor import Executor
+from sparkdrain.stages import executors
+from sparkdrain.stages.executors import await_executors, hazards, patience
 
 
 class Session:
@@ -16,6 +21,33 @@ class Session:
 
     def getConf(self) -> SparkConf:
         return self.conf
+
+    _jsc = SimpleNamespace(sc=lambda: SimpleNamespace(startTime=lambda: 0))
+
+
+class Cluster:
+    """Executors that come at some time, to a session that began at 0; time goes on by waiting."""
+
+    def __init__(self, *added: float) -> None:
+        self.added = added
+        self.now = 0.0
+        self.told: list[str] = []
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def is_cancelled(self) -> bool:
+        return False
+
+    def registered(self, context) -> list[tuple[Executor, float]]:
+        return [(Executor("a", f"{at}"), at) for at in self.added if at <= self.now]
+
+    def await_them(self, session: Session, monkeypatch, *, all_of_them: bool) -> float:
+        """How long it was waited for them."""
+        monkeypatch.setattr(executors, "_registered", self.registered)
+        tell, clock = self.told.append, lambda: self.now
+        await_executors(session, self, tell, all_of_them=all_of_them, clock=clock)
+        return self.now
 
 
 def test_without_any_executor_it_gives_up_after_a_while():
@@ -41,6 +73,33 @@ def test_the_wait_is_a_second_at_least_and_a_quarter_of_a_minute_at_most():
 
 def test_in_a_session_that_has_been_there_it_does_not_wait():
     assert patience(500.0, 500.0, 0.0, [4.0, 5.0], None) < 0
+
+
+@pytest.mark.parametrize("all_of_them", [True, False])
+def test_a_cluster_that_gives_no_executor_is_told_of(monkeypatch, all_of_them):
+    cluster = Cluster()
+    waited = cluster.await_them(Session("yarn"), monkeypatch, all_of_them=all_of_them)
+    assert waited == pytest.approx(30)
+    (told,) = cluster.told
+    assert "yarn has given no executor in 30 s" in told
+
+
+def test_a_job_without_homes_waits_for_the_first_executor_only(monkeypatch):
+    two = Session("spark://a:1", executor_instances="2")
+    for all_of_them, waited in ((False, 3), (True, 4)):
+        cluster = Cluster(3, 4)
+        found = cluster.await_them(two, monkeypatch, all_of_them=all_of_them)
+        assert found == pytest.approx(waited, abs=0.2)
+        assert cluster.told == []
+
+
+@pytest.mark.parametrize(
+    "session", [Session("local[2]"), Session("yarn", dynamicAllocation_enabled="true")]
+)
+def test_where_no_executor_has_to_be_there_nobody_waits(monkeypatch, session):
+    cluster = Cluster()
+    assert cluster.await_them(session, monkeypatch, all_of_them=False) == 0
+    assert cluster.told == []
 
 
 def test_settings_that_take_state_away_are_named():

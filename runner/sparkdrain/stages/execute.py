@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_job_api_pb2
@@ -13,6 +14,7 @@ from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
 from sparkdrain.metrics.merge import Metrics
 from sparkdrain.stages.cluster import spark_context
+from sparkdrain.stages.executors import await_executors
 from sparkdrain.stages.levels import LevelRunner
 from sparkdrain.stages.progress import Progress, steps_of
 from sparkdrain.stages.progress_display import shown
@@ -49,6 +51,8 @@ def execute(invocation: Invocation) -> Outcome:
     context, preparation = job_context(
         spark_context(invocation.settings), invocation.pipeline_options, invocation.artifacts
     )
+    warn = partial(invocation.observer.message, _WARNING)
+    await_executors(context, invocation.cancel, warn, all_of_them=False)
     progress = Progress(invocation.job_id, steps_of(plan), time.monotonic)
 
     def start(run_id: str) -> LevelRunner:

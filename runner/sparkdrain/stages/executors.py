@@ -21,6 +21,10 @@ _PORT: Final = re.compile(r":\d+$")
 _NONE_SECONDS: Final = 30.0
 _QUIET_SECONDS: Final = (1.0, 15.0)
 _LOOK_SECONDS: Final = 0.1
+_NONE: Final = (
+    "Spark's master {} has given no executor in {:.0f} s, and nothing runs before there is one. "
+    "Its own pages and logs say why: no worker, no room for an executor of that size, no image."
+)
 _HAZARDS: Final = {
     "spark.dynamicAllocation.enabled": (
         "take executors away that are idle, and with them the state of their slots"
@@ -35,12 +39,18 @@ def executors(context: SparkContext) -> list[Executor]:
 
 
 def await_executors(
-    context: SparkContext, cancel: CancelToken, clock: Callable[[], float] = time.time
+    context: SparkContext,
+    cancel: CancelToken,
+    tell: Callable[[str], object],
+    *,
+    all_of_them: bool,
+    clock: Callable[[], float] = time.time,
 ) -> None:
-    """Return when the session has its executors, as far as that can be known.
+    """Return when the session has an executor, or ``all_of_them`` as far as that can be known.
 
     Executors of a new session come one after the other, and Spark gives all tasks to the first
-    one. How many there will be only some masters say. See ``patience``.
+    one. How many there will be only some masters say. See ``patience``. If none has come, ``tell``
+    takes a warning: Spark itself would be silent, and the job would wait for ever.
     """
     if is_local(context) or context.getConf().get("spark.dynamicAllocation.enabled") == "true":
         return
@@ -49,7 +59,9 @@ def await_executors(
     while not cancel.is_cancelled():
         added = [seconds for _, seconds in _registered(context)]
         left = patience(clock(), asked, started, added, expected)
-        if left <= 0:
+        if left <= 0 and not added:
+            tell(_NONE.format(context.master, _NONE_SECONDS))
+        if left <= 0 or (added and not all_of_them):
             return
         cancel.wait(min(left, _LOOK_SECONDS))
 

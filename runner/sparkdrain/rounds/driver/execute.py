@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.io.filesystems import FileSystems
@@ -77,9 +78,10 @@ def execute(invocation: Invocation) -> Outcome:
     context, preparation = job_context(
         spark_context(settings), invocation.pipeline_options, invocation.artifacts, streaming=True
     )
+    warn = partial(invocation.observer.message, _WARNING)
     for hazard in hazards(context):
-        invocation.observer.message(_WARNING, hazard)
-    await_executors(context, invocation.cancel)
+        warn(hazard)
+    await_executors(context, invocation.cancel, warn, all_of_them=True)
     slots = settings.slots or context.defaultParallelism
     run_id = f"{invocation.job_id}/{next(_RUNS)}"
     durable = None
