@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
 from pathlib import Path
 
 import psutil
@@ -215,11 +216,14 @@ def test_what_workers_print_reaches_the_terminal(program):
         def say(x):
             print("to stdout", x)
             print("to stderr", x, file=sys.stderr)
-        run(lambda p: p | beam.Create([1]) | beam.Map(say))
+        run(lambda p: p | beam.Create(range(200)) | beam.Map(say))
     """)
     out, printed = process.communicate(timeout=120)
     assert process.returncode == 0
-    assert "to stdout 1\n" in out + printed
-    assert "to stderr 1\n" in printed
+    lines = Counter((out + printed).splitlines())
+    for x in range(200):
+        # Both streams come through one pipe, from two workers: each line whole.
+        assert lines[f"to stdout {x}"] == 1
+        assert lines[f"to stderr {x}"] == 1
     assert "incubator" not in printed
     assert "log4j" not in printed

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import logging
 import os
 import signal
@@ -50,8 +51,20 @@ def serve() -> None:
     """Be PySpark's daemon until Spark ends it."""
     import pyspark.daemon  # noqa: PLC0415
 
+    _print_whole_lines()
     pyspark.daemon.worker = _without_complaints(pyspark.daemon.worker)
     pyspark.daemon.manager()
+
+
+def _print_whole_lines() -> None:
+    """Have user code's output come in lines, as in a terminal.
+
+    Spark asks for no buffers at all, by which each part of a ``print`` is a write of its own, and
+    both streams end in one: what several workers print would come in shreds.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, write_through=False)
 
 
 def _without_complaints(serve_task: Callable[[socket.socket, bool], int]) -> Any:
@@ -62,6 +75,11 @@ def _without_complaints(serve_task: Callable[[socket.socket, bool], int]) -> Any
             return serve_task(connection, authenticated)
         except (BrokenPipeError, ConnectionResetError):
             return 1
+        finally:
+            # A line without an end; and the process may leave without any ceremony.
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
 
     return quietly
 
