@@ -480,6 +480,11 @@ _CLUSTER = (
         "a_pipeline_gives_the_same_results_on_a_cluster_as_on_this_machine",
     ),
     _row(
+        "YARN, in batch and streaming mode",
+        "integration/test_yarn: a_pipeline_gives_the_same_results_on_yarn_in_both_modes "
+        "a_stock_example_runs_on_yarn",
+    ),
+    _row(
         "Nexmark's queries on two hosts, in batch and streaming mode",
         "integration/test_nexmark: two_hosts_give_in_batch_mode_what_one_machine_does "
         "two_hosts_give_in_streaming_mode_what_one_machine_does_and_slots_stay_at_home",

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
-from kafka_jars import CACHE, VERSION, broker_classpath, java, kafka_jars
+from kafka_jars import VERSION, broker_classpath, kafka_jars
+from maven_jars import CACHE, java
 from spark_cluster import Service, free_ports
 
 if TYPE_CHECKING:

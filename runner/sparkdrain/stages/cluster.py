@@ -36,7 +36,6 @@ _DEFAULTS = {
     # A task that could not run where its slot's state is goes elsewhere after twice this time: for
     # the executor, and for the machine.
     "spark.locality.wait": "500ms",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "sparkdrain.stages.daemon",
 }
 # spark-submit has set these to something in every case.
@@ -49,9 +48,12 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+# Where the JVM has its temporary files: in a container that name is often too long for a socket.
+_WITHOUT_CONTAINERS = {"spark.python.unix.domain.socket.enabled": "true"}
 _DRIVER_MEMORY = ("spark.driver.memory", "2g")
 # Properties that a JVM must know when it starts; the others are told to each session.
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.files", "spark.archives")
+_WITH_CONTAINERS = ("yarn", "k8s://")
 # They print what the user will be told anyway, with the user's own exception first.
 _SILENT = (
     "org.apache.spark.executor.Executor",
@@ -80,7 +82,7 @@ def launch_ahead(settings: Settings) -> None:
         there = SparkContext._gateway is not None or _Session.ahead is not None  # noqa: SLF001
         if not there and "PYSPARK_GATEWAY_PORT" not in os.environ:
             check_java(os.environ, _printed)
-            _Session.ahead = launch(list(_jvm_properties(settings.spark_conf, os.environ)))
+            _Session.ahead = launch(list(_jvm_properties(settings, os.environ)))
 
 
 def spark_context(settings: Settings) -> SparkContext:
@@ -161,13 +163,14 @@ def _start(settings: Settings) -> SparkContext:
         check_master(master, given, os.environ)
     ahead, _Session.ahead = _Session.ahead, None
     try:
-        start_jvm(list(_jvm_properties(settings.spark_conf, os.environ)), ahead)
+        start_jvm(list(_jvm_properties(settings, os.environ)), ahead)
         # With a JVM there, this has all that spark-submit and spark-defaults.conf say.
         conf = SparkConf()
         if master is not None:
             conf.setMaster(master)
-        local = (conf.get("spark.master", "local") or "").startswith("local")
-        for key, value in (_DEFAULTS | (_LOCAL if local else {})).items():
+        known_master = conf.get("spark.master", "local") or ""
+        local = known_master.startswith("local")
+        for key, value in _defaults(known_master).items():
             conf.setIfMissing(key, value)
         if "PYSPARK_GATEWAY_PORT" not in os.environ:
             known = spark_defaults(os.environ)
@@ -186,16 +189,30 @@ def _start(settings: Settings) -> SparkContext:
     return context
 
 
-def _jvm_properties(
-    given: Sequence[tuple[str, str]], environ: Mapping[str, str]
-) -> Iterable[tuple[str, str]]:
+def _defaults(master: str) -> dict[str, str]:
+    """What a session for ``master`` gets, as far as the user says nothing else."""
+    given = dict(_DEFAULTS)
+    if master.startswith("local"):
+        given |= _LOCAL
+    if not master.startswith(_WITH_CONTAINERS):
+        given |= _WITHOUT_CONTAINERS
+    return given
+
+
+def _jvm_properties(settings: Settings, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    given = settings.spark_conf
+    master = settings.spark_master_url or ""
+    # There spark-submit prepares what containers are given, from all that is said to it.
+    submits = master.startswith(_WITH_CONTAINERS)
+    if submits:
+        yield "spark.master", master
     names = {name for name, _ in given} | spark_defaults(environ)
     if _DRIVER_MEMORY[0] not in names and "SPARK_DRIVER_MEMORY" not in environ:
         yield _DRIVER_MEMORY
     if JAVA_OPTIONS not in names:
         yield JAVA_OPTIONS, using_class_data(environ)
     for name, value in given:
-        if name.startswith(_OF_THE_JVM):
+        if submits or name.startswith(_OF_THE_JVM):
             yield name, value
 
 
