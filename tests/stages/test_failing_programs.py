@@ -194,9 +194,10 @@ def test_a_java_that_is_too_old_is_named_before_it_is_started(program, tmp_path)
         ("spark://127.0.0.1:9", "No Spark master answers at --spark_master_url=spark://127.0.0.1"),
         ("k8s://https://127.0.0.1:9", "at --spark_master_url=k8s://https://127.0.0.1:9 ("),
         ("yarn", "--spark_master_url=yarn: where YARN is stands in Hadoop's configuration, but"),
+        ("nonsense", "Spark could not be started for --spark_master_url=nonsense: "),
     ],
 )
-def test_a_cluster_that_is_not_there_is_named_at_once(program, tmp_path, master, said):
+def test_a_master_that_is_not_there_is_named_at_once(program, tmp_path, master, said):
     process = program(
         f"run(lambda p: p | beam.Create([1]), '--spark_master_url={master}')",
         HOME=str(tmp_path),
@@ -206,8 +207,9 @@ def test_a_cluster_that_is_not_there_is_named_at_once(program, tmp_path, master,
     )
     _, printed = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "BadSetup: " in printed
-    assert said in printed
+    _, _, told = printed.partition("BadSetup: ")
+    assert said in told
+    assert "\tat " not in told
 
 
 @pytest.mark.spark

@@ -19,6 +19,7 @@ from sparkdrain.setup_check import check_java
 from sparkdrain.stages.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.jvm import Launched, launch, start_jvm
 from sparkdrain.stages.master_check import check_master
+from sparkdrain.stages.spark_error import gist
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -182,7 +183,7 @@ def _start(settings: Settings) -> SparkContext:
         context = SparkContext(conf=conf)
     except Exception as error:
         wanted = "" if master is None else f" for --spark_master_url={master}"
-        message = f"Spark could not be started{wanted}: {error}"
+        message = f"Spark could not be started{wanted}: {gist(str(error))}"
         raise BadSetup(message) from error
     context.setLogLevel("ERROR")
     _silence(context)

@@ -101,7 +101,7 @@ def of_text(text: str, python: str) -> SparkDrainError:
     if failure is not None:
         return of_failure(failure)
     if any(sign in text for sign in _LOST_DATA):
-        return TruncatedInput(f"The cluster lost data between two stages: {_gist(text)}")
+        return TruncatedInput(f"The cluster lost data between two stages: {gist(text)}")
     bad_setup = _bad_setup(text, python)
     if bad_setup is not None:
         return bad_setup
@@ -109,11 +109,11 @@ def of_text(text: str, python: str) -> SparkDrainError:
         return WorkerLost(
             "A Python worker ended without an answer: user code or a library called os._exit or "
             "crashed, or the system ended it because memory was short (then lower "
-            f"--shuffle_memory_mb or use more slots).\n\n{_gist(text)}"
+            f"--shuffle_memory_mb or use more slots).\n\n{gist(text)}"
         )
     if "cancelled" in text.lower():
-        return Cancelled(_gist(text))
-    return SparkDrainError(f"Spark failed the job: {_gist(text)}")
+        return Cancelled(gist(text))
+    return SparkDrainError(f"Spark failed the job: {gist(text)}")
 
 
 def of_failure(failure: Failure) -> SparkDrainError:
@@ -136,16 +136,24 @@ def of_failure(failure: Failure) -> SparkDrainError:
     return error(f"{head}\n\n{where}\n\n{failure.trace}")
 
 
+def gist(text: str) -> str:
+    """What Spark says without the JVM's stack traces."""
+    found = _CAUSE.search(text)
+    lines = (found[1] if found else text).splitlines()
+    kept = [line for line in lines if not line.lstrip().startswith(("at ", "... "))]
+    return "\n".join(kept[:_GIST_LINES]).strip()
+
+
 def _bad_setup(text: str, python: str) -> BadSetup | None:
     if _NO_SPACE in text:
-        return BadSetup(f"A disk is full: {_gist(text)}\n\n{_DISK_REMEDY}")
+        return BadSetup(f"A disk is full: {gist(text)}\n\n{_DISK_REMEDY}")
     if "PYTHON_VERSION_MISMATCH" in text:
         return _version_mismatch(text, python)
     daemon, missing = _DAEMON.search(text), _MISSING.search(text)
     if daemon is not None:
         return _no_worker(daemon[1].strip(), python)
     if missing is not None or "Cannot run program" in text:
-        return _no_worker(missing[0] if missing else _gist(text), python)
+        return _no_worker(missing[0] if missing else gist(text), python)
     return None
 
 
@@ -164,11 +172,3 @@ def _no_worker(said: str, python: str) -> BadSetup:
         "apache-beam and rocksdict in the versions of this program; set PYSPARK_PYTHON to its path "
         f"on the executors. It said:\n{said}"
     )
-
-
-def _gist(text: str) -> str:
-    """What Spark says without the JVM's stack traces."""
-    found = _CAUSE.search(text)
-    lines = (found[1] if found else text).splitlines()
-    kept = [line for line in lines if not line.lstrip().startswith(("at ", "... "))]
-    return "\n".join(kept[:_GIST_LINES]).strip()
