@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain import errors
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
-from timers_state.errors import StoreFailed
 
 if TYPE_CHECKING:
     import logging
@@ -25,9 +24,6 @@ _MARK = "sparkdrain-failure:"
 _PATTERN = re.compile(_MARK + r"([A-Za-z0-9+/=]+)")
 # Spark repeats the text several times, and it crosses the network as one exception message.
 _LONGEST = 64 << 10
-# Wherever they are raised: a size, what state was written with, how long something takes, or a
-# disk that is full, is no exception that the code has raised.
-_NOT_OF_CODE = (TooLarge, UnreadableState, DrainLimitExceeded, StoreFailed)
 # Frames that are on the way to every user function; a user learns nothing from them. The
 # user functions of Beam's own tests are among them.
 _RUNNER_FRAMES = re.compile(
@@ -97,11 +93,19 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
         _kind_of(error),
         _shortened(message),
         _shortened(_trace(_cause(error))),
-        not isinstance(error, _NOT_OF_CODE) and bool(tagged or step or _raised_outside(error)),
+        _may_be_of_code(error) and bool(tagged or step or _raised_outside(error)),
         level,
         slot,
         host,
     )
+
+
+def _may_be_of_code(error: BaseException) -> bool:
+    """Not wherever it is raised: a size, what state was written with, a limit, a full disk."""
+    # Brings RocksDB along. A Python that lacks everything is to be told of Beam first.
+    from timers_state.errors import StoreFailed  # noqa: PLC0415
+
+    return not isinstance(error, (TooLarge, UnreadableState, DrainLimitExceeded, StoreFailed))
 
 
 def _kind_of(error: BaseException) -> str:
