@@ -47,7 +47,7 @@ _LOG_TAIL = 2000
 
 
 def run(module: str, *arguments: object) -> dict[str, Any]:
-    """What a program says in its last line, and what its processes took.
+    """What a program says in its last line of JSON, and what its processes took.
 
     That is the most memory, and CPU seconds while it was drained.
     """
@@ -79,11 +79,13 @@ def run(module: str, *arguments: object) -> dict[str, Any]:
             tree.kill()
             process.wait()
         text = (Path(home) / "log").read_text(encoding="utf-8", errors="replace")
-    if process.returncode:
+    # What ends after it may have said something, too.
+    said = next((line for line in reversed(text.splitlines()) if line.startswith("{")), "")
+    if process.returncode or not said:
         message = f"{module} {' '.join(places)} failed; its log ends:\n{text[-_LOG_TAIL:]}"
         raise RuntimeError(message)
     spent = 0.0 if before is None else cpu - before
-    return {**json.loads(text.rstrip().rpartition("\n")[2]), "peak": peak, "cpu": spent}
+    return {**json.loads(said), "peak": peak, "cpu": spent}
 
 
 @cache
