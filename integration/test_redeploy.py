@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
@@ -19,6 +20,7 @@ from kafka_topics import Topics
 
 from sparkdrain.errors import Cancelled, CheckpointRefused
 from sparkdrain.io.kafka.client import Partition
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -101,11 +103,7 @@ class Story:
         return [json.loads(value) for value in self._topics.read(self._target)]
 
 
-def wait_for(condition) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+wait_for = partial(wait_until, seconds=SECONDS, pause=0.1)
 
 
 def has_read(result, count: int) -> None:

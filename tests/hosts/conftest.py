@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,23 +17,14 @@ import pytest
 import sparkdrain
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 _HERE = Path(__file__).parent
 _SOURCES = Path(sparkdrain.__file__).parent.parent
 _MARK = "SPARKDRAIN_TEST_OF_HOSTS"
-_PATIENCE_SECONDS = 30.0
-
-
-def wait_until(holds: Callable[[], Any]) -> Any:
-    """Wait for something that is sure to come; what it is."""
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not (value := holds()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.005)
-    return value
 
 
 class Bench:

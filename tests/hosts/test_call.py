@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import hosted
 import pytest
-from conftest import wait_until
 
 from sparkdrain.errors import BadSetup, HostMissing, WorkerLost
+from tests.support.waiting import wait_until
 
 
 def test_a_host_keeps_its_state_between_tasks_of_different_processes(bench) -> None:

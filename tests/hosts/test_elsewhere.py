@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 
 import pytest
-from conftest import wait_until
 
 from sparkdrain.errors import HostMissing
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import time
 import hosted
 import psutil
 import pytest
-from conftest import wait_until
 
 from sparkdrain.errors import BadSetup, SparkDrainError, WorkerLost
+from tests.support.waiting import wait_until
 
 DRIVER = """
 import sys, time

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
@@ -20,6 +21,7 @@ from pyspark import SparkContext
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import CheckpointRefused
 from tests.support import needy_file_system
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -72,11 +74,7 @@ def count(folder: Path, impulses: int, begin: float, *more: str, name: str = "Co
     return pipeline.run()
 
 
-def wait_for(condition) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+wait_for = partial(wait_until, seconds=SECONDS, pause=0.05)
 
 
 def checkpoints(folder: Path) -> list[str]:

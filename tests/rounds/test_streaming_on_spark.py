@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from functools import partial
 from pathlib import Path
 
 import apache_beam as beam
@@ -18,6 +19,7 @@ from apache_beam.transforms.window import FixedWindows
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import HostMissing, UserCodeError, WorkerLost
 from tests.support.restrictions import Ranges
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -59,11 +61,7 @@ def start(build, *arguments):
     return pipeline.run()
 
 
-def wait_for(condition) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+wait_for = partial(wait_until, seconds=SECONDS, pause=0.05)
 
 
 def seen(result) -> int:
