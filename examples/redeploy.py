@@ -5,8 +5,8 @@ page and browser, and adds up how long visitors stayed: other keys, other values
 
     python integration/kafka_broker.py --topic visits:4 --topic hours    # in a terminal of its own
     python examples/redeploy.py --version=1 --runner=SparkDrainRunner --job_name=visits \
-        --checkpoint_dir=out/checkpoints --metadata_store=file:out/drain
-    sparkdrain drain visits --metadata_store=file:out/drain              # in another terminal
+        --checkpoint_dir=out/checkpoints --metadata_store=file:$PWD/out/drain
+    sparkdrain drain visits --metadata_store=file:$PWD/out/drain              # in another terminal
     python examples/redeploy.py --version=2 ...                          # the same for the rest
 
 The hours that version 1 had open come out when it is drained, with what they had. Version 2 goes on
