@@ -216,16 +216,17 @@ def test_a_master_that_is_not_there_is_named_at_once(program, tmp_path, master, 
 def test_what_workers_print_reaches_the_terminal(program):
     process = program("""
         def say(x):
-            print("to stdout", x)
-            print("to stderr", x, file=sys.stderr)
+            for name in ("stdout", "stderr"):
+                stream = getattr(sys, name)
+                print("to", name, x, stream.line_buffering, stream.write_through, file=stream)
         run(lambda p: p | beam.Create(range(200)) | beam.Map(say))
     """)
     out, printed = process.communicate(timeout=120)
     assert process.returncode == 0
     lines = Counter((out + printed).splitlines())
     for x in range(200):
-        # Both streams come through one pipe, from two workers: each line whole.
-        assert lines[f"to stdout {x}"] == 1
-        assert lines[f"to stderr {x}"] == 1
+        # Both streams come through one pipe, from two workers: each line whole, as one write.
+        assert lines[f"to stdout {x} True False"] == 1
+        assert lines[f"to stderr {x} True False"] == 1
     assert "incubator" not in printed
     assert "log4j" not in printed
