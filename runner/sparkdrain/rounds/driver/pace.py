@@ -3,9 +3,10 @@
 A round lasts as long as its elements take, what slots do however few there are, and what it costs
 to have a round at all. Only the first follows the budget. Where the others are more than the target
 allows, half of the time goes to elements: a budget that shrank with them would end in rounds that
-do nothing. A job that lags behind its sources gives them three quarters of what is left beside the
-slots, whatever the target; one that is drained, and has something due at once, eleven twelfths:
-nobody waits for what comes after a round.
+do nothing. A job that lags behind its sources gives them seven eighths of what is left beside the
+slots, as long as rounds are not more than five times as long as they should be, and else three
+quarters; one that is drained, and has something due at once, eleven twelfths: nobody waits for what
+comes after a round.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _LEAST_SECONDS: Final = 0.005
 # How much of a new measurement is believed, and how far the budget moves at one go.
 _BELIEF: Final = 0.2
 _ROOM: Final = 2
-_ROOM_BEHIND: Final = 4
+_ROOM_BEHIND: Final = 8
+_ROOM_FAR_BEYOND: Final = 4
+_FAR_BEYOND: Final = 5
 _ROOM_DRAINING: Final = 12
 _SHRINK: Final = 0.5
 _GROW: Final = 1.5
@@ -94,8 +97,7 @@ class Pace:
             return
         self._fixed_work.saw(*spent, made_in(reports), work)
         if whole is None:
-            room = _ROOM_DRAINING if draining else _ROOM_BEHIND
-            self._follow(work, room if behind else _ROOM)
+            self._follow(work, self._least_goal(behind=behind, draining=draining))
         self._full += 1
         if self._full % _TRIAL_EVERY == 0:
             self._try()
@@ -108,9 +110,18 @@ class Pace:
             return "seconds", self.seconds
         return None
 
-    def _follow(self, work: float, room: int) -> None:
+    def _least_goal(self, *, behind: bool, draining: bool) -> float:
+        """How long a round should take because of what it costs beside its slots."""
+        if not behind:
+            return _ROOM * self._cost
+        if draining:
+            return _ROOM_DRAINING * self._cost
+        most = max(_FAR_BEYOND * self._target, _ROOM_FAR_BEYOND * self._cost)
+        return min(_ROOM_BEHIND * self._cost, most)
+
+    def _follow(self, work: float, least_goal: float) -> None:
         fixed = self._fixed_work.of(work)
-        goal = max(self._target, room * self._cost, _ROOM * (self._cost + fixed))
+        goal = max(self._target, least_goal, _ROOM * (self._cost + fixed))
         ratio = (goal - self._cost - fixed) / max(work - fixed, 1e-6)
         factor = max(_SHRINK, min(_GROW, ratio))
         self.seconds = max(_LEAST_SECONDS, min(goal - self._cost, self.seconds * factor))
