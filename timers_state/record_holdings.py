@@ -12,7 +12,7 @@ from timers_state.records import Records, retire
 from timers_state.store import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from timers_state.ahead import Taken
     from timers_state.holdings import Ident
@@ -158,15 +158,19 @@ class RecordHoldings(Holdings):
                 self.store.write(batch)
                 self._are_stored(records, added)
 
-    def _collect_records(self, batch: Batch) -> None:
-        """Adds what the round has changed in records, and gives them up."""
+    def _collect_records(self, batch: Batch, erased_states: Container[int]) -> None:
+        """Adds what the round has changed in records, and gives them up.
+
+        Those that are in use are not: somebody changes them. The store has what was committed.
+        """
         for records in self._all_records():
-            placed = records.rows.in_order(records.unwritten())
+            in_use = None if records.state_id in erased_states else records.in_use
+            gone = [record for record in records.all() if record.key != in_use]
+            placed = records.rows.in_order([r for r in records.unwritten() if r.key != in_use])
             self._are_stored(records, records.rows.add(placed, batch, self.store, committed=False))
-            everything = list(records.all())
-            self._tell_index(records, everything)
-            retire(everything)
-            records.drop_all()
+            self._tell_index(records, gone)
+            retire(gone)
+            records.drop_all(in_use)
 
     def _evict_records(self, need: int) -> None:
         """Gives up records that the round did not change, until ``need`` bytes are free."""

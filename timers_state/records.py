@@ -43,15 +43,15 @@ class Records:
     """Keys of one state that are kept as ``Record``s, within rounds.
 
     A key is here, or in a scope, or only in the store. The overlay takes a key away when somebody
-    asks for its scope. Who changes a record calls ``begin`` for its key before, and nothing else of
-    the overlay in between; that record is not taken away then.
+    asks for its scope. Who changes a record calls ``begin`` for its key before; whatever happens
+    to the overlay before the next ``begin``, that record is not taken away then.
 
     Attributes:
         heads: by key: its record, of any of its windows; always this dict.
         is_complete: whether no key of this state is anywhere else.
         is_closed: whether no key may be added.
         rows: what the store has of records, or is to have.
-        in_use: the key whose records somebody has.
+        in_use: the key whose records somebody has, or had last.
         room: bytes that records may take before there has to be more; ``borrow`` if it is negative.
     """
 
@@ -321,7 +321,7 @@ class Records:
             else:
                 record.base = content
         if not self._changed:
-            self._drop_empty()
+            self._drop_empty(self.in_use)
 
     def evict(self, need: int) -> tuple[list[Record], list[Record]]:
         """Lets go of keys that the round has not changed, those not used lately first.
@@ -367,17 +367,23 @@ class Records:
         self.leased -= room
         return room
 
-    def drop_all(self) -> None:
-        """All content is elsewhere."""
+    def drop_all(self, but: bytes | None = None) -> None:
+        """All content is elsewhere, except that of one key perhaps."""
+        kept = [] if but is None else list(_chain(self.heads.get(but)))
         self.heads.clear()
         self._times.clear()
         self._expiries.clear()
-        self._changed = []
+        self._changed = [record for record in kept if record.saved is not None]
         self._emptied = []
         self._aside = 0
-        self.room = 0
         self.leased = 0
+        self.room = -self.aside_bytes - sum(map(self._cost_of, kept))
         self.is_complete = False
+        for record in kept[:1]:
+            self.heads[record.key] = record
+        for record in kept:
+            record.listed = None
+            self._list(record)
 
     def all(self) -> Iterator[Record]:
         """All records."""
@@ -418,12 +424,15 @@ class Records:
         self._emptied += _chain(self.heads.get(self.in_use))  # if the round broke off
         self._drop_empty()
 
-    def _drop_empty(self) -> None:
+    def _drop_empty(self, but: bytes | None = None) -> None:
         """Lets go of records without content of which the store has nothing either."""
+        kept = []
         for record in self._emptied:
-            if record.base is None and record.content() == self.empty:
+            if record.key == but:
+                kept.append(record)
+            elif record.base is None and record.content() == self.empty:
                 self._drop(record)
-        self._emptied = []
+        self._emptied = kept
 
     def _drop(self, record: Record) -> None:
         head = self.heads.get(record.key)

@@ -70,7 +70,7 @@ class WriteBack(RecordHoldings):
         self._free = self._budget - sum(scope.leased for scope in clean.values())
         for state_id in erased_states:
             self._forget_bases(state_id)
-        self._collect_records(batch)
+        self._collect_records(batch, erased_states)
         if self._rounds is not None:
             self._free -= self._rounds.image_bytes
             self._rounds.changed.clear()

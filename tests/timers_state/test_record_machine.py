@@ -32,6 +32,7 @@ changes = st.one_of(
     st.tuples(st.just("bag"), st.just(2), st.none() | added),
     st.tuples(st.just("timer"), st.sampled_from([3, 4]), st.none() | st.tuples(times, payloads)),
 )
+needs = st.sampled_from([Overlay.flush, lambda overlay: overlay._let_go(1 << 20)])
 turns = st.lists(st.tuples(windows, changes), min_size=1, max_size=6)
 
 
@@ -67,7 +68,11 @@ class RecordMachine(RuleBasedStateMachine):
     def have_a_turn(self, key, made, expiry):
         self.turn(key, made, expiry)
 
-    def turn(self, key, made, expiry):
+    @rule(key=keys, made=turns, expiry=times, need=needs)
+    def have_a_turn_while_others_need_room(self, key, made, expiry, need):
+        self.turn(key, made, expiry, need)
+
+    def turn(self, key, made, expiry, need=lambda _: None):
         for window, (what, number, change) in made:
             self.change_model(key, window, what, number, change, expiry)
         for overlay in self.overlays:
@@ -76,7 +81,7 @@ class RecordMachine(RuleBasedStateMachine):
             if head is None and not records.takes(key):
                 self.change_scope(overlay.scope(STATE, key), key, {w for w, _ in made})
             else:
-                self.change_records(records, key, made, expiry)
+                self.change_records(records, key, made, expiry, lambda: need(overlay))  # noqa: B023 - now
 
     def change_model(self, key, window, what, number, change, expiry):
         content = self.model.setdefault((key, window), list(EMPTY))
@@ -88,9 +93,12 @@ class RecordMachine(RuleBasedStateMachine):
         elif content[5] is None:
             content[5] = expiry
 
-    def change_records(self, records, key, made, expiry):
+    def change_records(self, records, key, made, expiry, meanwhile):
+        known = {}
         for window, (what, number, change) in made:
-            record = self.find(records, key, window) or records.add(key, window)
+            record = known.get(window) or self.find(records, key, window)
+            record = known[window] = record or records.add(key, window)
+            meanwhile()
             if what == "value":
                 records.put_value(record, number, change)
             elif what == "bag" and change is None:
@@ -104,6 +112,7 @@ class RecordMachine(RuleBasedStateMachine):
             empty = all(part is None for part in (*record.values, *record.times))
             if record.expiry is None and not empty:
                 records.expire_at(record, expiry)
+            meanwhile()
             records.end(record)
 
     def change_scope(self, scope, key, touched):
