@@ -8,12 +8,11 @@ from traceback import walk_tb
 import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
-from apache_beam.pvalue import AsSingleton, TaggedOutput
+from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.harness import stateful
 from sparkdrain.shuffle.keyed_chunks import KeyedChunks
 from sparkdrain.stages.failure import failure_of
 from tests.support.in_memory_rounds import DEFAULTS
@@ -90,18 +89,6 @@ def made(dofn, windowing, *, compiled):
     return emitted(build, options=replace(DEFAULTS, compiled=compiled))
 
 
-@pytest.fixture
-def calls(monkeypatch):
-    """What was generated, or left to Beam."""
-    found = []
-    generate = stateful.stateful_calls
-    monkeypatch.setattr(
-        "sparkdrain.harness.bundle.stateful_calls",
-        lambda *args: found.append(generate(*args)) or found[-1],
-    )
-    return found
-
-
 @pytest.mark.parametrize("windowing", sorted(WINDOWS))
 def test_they_make_what_beam_makes(windowing, calls) -> None:
     found = made(AllParameters(), windowing, compiled=True)
@@ -166,21 +153,6 @@ class WholeElement(beam.DoFn):
 def test_what_is_not_known_is_left_to_beam(calls) -> None:
     assert made(WholeElement(), "global", compiled=True)
     assert set(calls) == {None}
-
-
-class WithSide(beam.DoFn):
-    def process(self, element, side, count=beam.DoFn.StateParam(COUNT)):
-        yield element, side
-
-
-def test_side_inputs_are_left_to_beam(calls) -> None:
-    def build(p):
-        # Beam may take the side input for the input, whose type it looks at: both are pairs.
-        side = AsSingleton(p | beam.Create([("five", 5)]))
-        return pairs_in_rounds([("a", 1, 1)])(p) | beam.ParDo(WithSide(), side)
-
-    assert emitted(build) == [(("a", 1), ("five", 5))]
-    assert set(calls) <= {None}
 
 
 OVER = userstate.TimerSpec("over", TimeDomain.WATERMARK)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam import DoFn
 from apache_beam.transforms.window import WindowedValue
 
+from sparkdrain.harness.arguments import Given, Side
 from sparkdrain.harness.record_cells import ProcessingTimer, timer_of
 from sparkdrain.harness.round_state import RoundTimer
 from timers_state import Domain
@@ -19,11 +20,13 @@ from timers_state import Domain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.harness.arguments import Argument
     from sparkdrain.harness.record_state import RecordPlace
     from sparkdrain.harness.round_state import RoundKeyedState
 
 # What is passed for a marker, as source text.
 ELEMENT = {
+    DoFn.ElementParam: "(key, element.value)",
     DoFn.KeyParam: "key",
     DoFn.WindowParam: "window",
     DoFn.TimestampParam: "timestamp",
@@ -68,11 +71,10 @@ class CallWriter:
         }
         self._on_enter: list[str] = []
 
-    def feed(self, method: Any) -> Any:
-        """``feed(key, elements)``, which calls ``process``."""
+    def feed(self, method: Any, passed: list[Argument]) -> Any:
+        """``feed(key, elements)``, which calls ``process`` with what is passed to it."""
         at = "timestamp", "element.pane_info"
-        arguments = ["(key, element.value)"]
-        arguments += [self._argument(default, ELEMENT, *at) for default in method.defaults]
+        arguments = [each.written(self._passed(each.what, *at)) for each in passed]
         asked = " ".join(arguments)
         lines = [
             "def call(key, elements):",
@@ -118,6 +120,19 @@ class CallWriter:
             "        handle_results(WindowedValue(None, timestamp, (window,)), results)",
         ]
         return self._made(lines, method)
+
+    def _passed(self, what: Any, timestamp: str, pane: str) -> str:
+        """What is passed to ``process``."""
+        match what:
+            case Given(number, value):
+                self._names[f"given{number}"] = value
+                return f"given{number}"
+            case Side(number, views):
+                # Nothing of it is kept beyond a feed: it may change between rounds.
+                self._names[f"views{number}"] = views
+                self._on_enter.append(f"side{number} = views{number}[window]")
+                return f"side{number}"
+        return self._argument(what, ELEMENT, timestamp, pane)
 
     def _argument(self, default: Any, known: dict[Any, str], timestamp: str, pane: str) -> str:
         """What is passed for a marker."""

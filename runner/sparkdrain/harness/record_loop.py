@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam import DoFn
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
+from sparkdrain.harness.arguments import Given, Side
 from sparkdrain.harness.call_writer import ELEMENT
 from sparkdrain.harness.record_cells import ProcessingTimer, RecordValue, timer_of
 from sparkdrain.harness.round_cells import UNREAD
@@ -21,13 +22,18 @@ from sparkdrain.shuffle.keyed_chunks import NO_CHUNK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.harness.arguments import Argument
     from sparkdrain.harness.record_state import RecordPlace
 
 # Elements that the loop has all have the same pane.
-_MARKERS: Final = {**ELEMENT, DoFn.PaneInfoParam: "UNKNOWN"}
+_MARKERS: Final = {
+    **ELEMENT,
+    DoFn.ElementParam: "(key, value)",
+    DoFn.PaneInfoParam: "UNKNOWN",
+}
 _NUMBERS = itertools.count()
 
-# {begin}, {call} and {end} are lines for each cell and timer.
+# {begin} and {end} are lines for each cell and timer, {learned} is one for each side input.
 _LOOP: Final = """
 def loop(groups, decode_key, chunks, feed_key, tell):
     decode_value = chunks.decode_value
@@ -43,6 +49,7 @@ def loop(groups, decode_key, chunks, feed_key, tell):
             head = head_of(encoded)
             if head is not None or (records.is_complete and not records.is_closed):
                 key = decode_key(encoded)
+                records.in_use = encoded  # what user code reads may need room
                 try:
                     value = decode_value(chunk[skip:])
                     record = head
@@ -62,7 +69,6 @@ def loop(groups, decode_key, chunks, feed_key, tell):
                         reraise(error)
                     {end}
                 except Exception as error:
-                    records.in_use = encoded
                     tell(error, key, window)
                     raise
                 record.recent = True
@@ -80,6 +86,7 @@ def loop(groups, decode_key, chunks, feed_key, tell):
                 prefix, skip, known = learned, len(learned), element
                 (window,) = element.windows
                 section, timestamp = encode_window(window), element.timestamp
+                {learned}
     return count, key, None if known is None else known.with_value(value)
 """
 
@@ -87,6 +94,7 @@ def loop(groups, decode_key, chunks, feed_key, tell):
 def record_loop(
     place: RecordPlace,
     method: Any,
+    passed: list[Argument],
     handle_results: Callable[..., None],
     reraise: Callable[[Exception], Any],
 ) -> Any:
@@ -100,6 +108,7 @@ def record_loop(
     Args:
         place: where records of the DoFn have their turns.
         method: ``process``.
+        passed: to it.
         handle_results: takes what it returns.
         reraise: names the step in an error of user code.
     """
@@ -122,24 +131,32 @@ def record_loop(
         "records": records,
         "reraise": reraise,
     }
-    arguments, ready, begin, end = ["(key, value)"], ["pass"], ["pass"], ["pass"]
-    for number, default in enumerate(method.defaults):
-        name = f"asked{number}"
-        if isinstance(default, DoFn.StateParam):
-            cell = names[name] = place.cells[default.state_spec.name]
+    arguments: list[str] = []
+    ready, begin, end, learned = ["pass"], ["pass"], ["pass"], ["pass"]
+    for number, each in enumerate(passed):
+        name, what = f"asked{number}", each.what
+        if isinstance(what, Given):
+            names[name] = what.value
+        elif isinstance(what, Side):
+            names[f"views{number}"] = what.views
+            learned.append(f"{name} = views{number}[window]")
+        elif isinstance(what, DoFn.StateParam):
+            cell = names[name] = place.cells[what.state_spec.name]
             plain = isinstance(cell, RecordValue)
             begin.append(f"{name}.value = UNREAD" if plain else f"{name}.renew()")
             end += [f"if {name}.is_changed:", f"    {name}.store()"]
-        elif isinstance(default, DoFn.TimerParam):
-            timer = names[name] = timer_of(place, default.timer_spec)
+        elif isinstance(what, DoFn.TimerParam):
+            timer = names[name] = timer_of(place, what.timer_spec)
             if isinstance(timer, ProcessingTimer):
                 begin.append(f"{name}.set_at(timestamp, UNKNOWN)")
             else:
                 ready.append(f"{name}.set_in(UNKNOWN)")
         else:
-            name = _MARKERS[default]
-        arguments.append(name)
-    source = _filled(arguments=[", ".join(arguments)], ready=ready, begin=begin, end=end)
+            name = _MARKERS[what]
+        arguments.append(each.written(name))
+    source = _filled(
+        arguments=[", ".join(arguments)], ready=ready, begin=begin, end=end, learned=learned
+    )
     filename = f"<compiled loop over records of a stateful DoFn {next(_NUMBERS)}>"
     exec(compile(source, filename, "exec"), names)  # noqa: S102 - our own
     return names["loop"]

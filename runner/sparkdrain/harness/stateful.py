@@ -2,7 +2,7 @@
 
 Beam compares each parameter with each kind of marker for every element. What is asked for does not
 change, so here a function is written once that passes just that. DoFns with parameters that are
-not in ``ELEMENT`` and ``TIMER``, or with side inputs, are left to Beam.
+not in ``ELEMENT`` and ``TIMER`` are left to Beam.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from apache_beam import DoFn
 from apache_beam.transforms.core import CallableWrapperDoFn
 from apache_beam.transforms.timeutil import TimeDomain
 
+from sparkdrain.harness.arguments import arguments_of
 from sparkdrain.harness.beam import common, operations
 from sparkdrain.harness.call_writer import ELEMENT, NOT_FOR_TIMERS, TIMER, CallWriter
 from sparkdrain.harness.compiled.gathering import Gathering
@@ -27,6 +28,7 @@ from sparkdrain.harness.step_name import raise_named
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.harness.arguments import Argument
     from sparkdrain.harness.compiled.chain import LazyChain
     from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.operations import SourceOperation
@@ -109,14 +111,12 @@ def stateful_calls(
         context: its state.
         chain: takes its results; None: Beam does.
     """
-    if list(source.targets) != [operation] or not _is_plain(handle):
+    if list(source.targets) != [operation] or not _is_plain(handle.dofn):
         return None
     signature = common.DoFnSignature(handle.dofn)
     process, timers = signature.process_method, signature.timer_methods
-    # Beam passes by position: with an argument that has no default, there is something missing.
-    if len(process.args) != len(process.defaults) + 1 or not _are_known(process, ELEMENT, ()):
-        return None
-    if not all(_are_known(method, TIMER, NOT_FOR_TIMERS) for method in timers.values()):
+    passed = arguments_of(process, handle, ELEMENT)
+    if passed is None or not all(map(_is_known, timers.values())):
         return None
     if chain is None:
         handler = _output_handler(operation, handle, process)
@@ -125,7 +125,7 @@ def stateful_calls(
         gathering = Gathering(chain)
         handle_results, flush = gathering.handle_results, gathering.flush
     event_only = all(TimeDomain.is_event_time(spec.time_domain) for spec in timers)
-    feed, fire = _written(context, handle_results, process, timers, None)
+    feed, fire = _written(context, handle_results, process, passed, timers, None)
     place = _record_place(context, process, timers)
     calls = StatefulCalls(
         feed,
@@ -139,8 +139,8 @@ def stateful_calls(
         size_sampler(source.receivers[0]),
     )
     if place is not None:
-        loop = record_loop(place, process, handle_results, calls.reraise)
-        own = _written(context, handle_results, process, timers, place)
+        loop = record_loop(place, process, passed, handle_results, calls.reraise)
+        own = _written(context, handle_results, process, passed, timers, place)
         calls.records = RecordCalls(place, *own, loop)
     return calls
 
@@ -153,10 +153,11 @@ def _written(
     context: RoundKeyedState,
     handle_results: Callable[..., None],
     process: Any,
+    passed: list[Argument],
     timers: dict[Any, Any],
     place: RecordPlace | None,
 ) -> tuple[Any, Fire]:
-    feed = CallWriter(context, handle_results, place).feed(process)
+    feed = CallWriter(context, handle_results, place).feed(process, passed)
     return feed, {
         spec.name.encode(): CallWriter(context, handle_results, place).fire(method)
         for spec, method in timers.items()
@@ -180,20 +181,18 @@ def _record_place(
     return None if layout is None else RecordPlace(context, specs, layout)
 
 
-def _is_plain(handle: DoFnHandle) -> bool:
-    """Whether a DoFn has no side inputs and makes elements, not batches, that nobody checks."""
-    if handle.args or handle.kwargs or handle.side_inputs:
-        return False
-    dofn = handle.dofn
+def _is_plain(dofn: Any) -> bool:
+    """Whether a DoFn makes elements, not batches, that nobody checks."""
     return not isinstance(dofn, CallableWrapperDoFn) and makes_plain_results(dofn)
 
 
-def _are_known(method: Any, known: dict[Any, str], ignored: tuple[Any, ...]) -> bool:
-    for default in method.defaults:
+def _is_known(timer: Any) -> bool:
+    """Whether the method of a timer asks for nothing but what ``TIMER`` has."""
+    for default in timer.defaults:
         if isinstance(default, (DoFn.StateParam, DoFn.TimerParam)):
             continue
         try:
-            found = default in known or default in ignored
+            found = default in TIMER or default in NOT_FOR_TIMERS
         except TypeError:  # of the user's own, and not hashable
             found = False
         if not found:
