@@ -9,11 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from timers_state.cells.cell import ITEM_BYTES
-
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from timers_state.cells import Bag, Value
 
 RECORD_BYTES: Final = 480
@@ -29,10 +25,10 @@ SAVED_BYTES: Final = 200
 """What it costs to keep aside what was committed, beside the content of values."""
 
 LARGEST_BAG: Final = 16 * 1024
-"""Bytes. A bag that takes more, see ``bag_bytes``, is more than a record can hold."""
+"""Bytes. A bag that takes more, see ``Items``, is more than a record can hold."""
 
 Values = tuple[Any, ...]
-"""Of values their bytes, of bags a tuple of strings of bytes; None if there is nothing."""
+"""Of values their bytes, of bags ``Items``; None if there is nothing."""
 Times = tuple[int | None, ...]
 Payloads = tuple[bytes, ...]
 Content = tuple[Values, Times, Payloads, int | None]
@@ -118,18 +114,13 @@ class Record:
         return min((time for time in times if time is not None), default=None)
 
 
-def bag_bytes(items: Collection[bytes]) -> int:
-    """What the content of a bag costs in memory."""
-    return sum(map(len, items)) + ITEM_BYTES * len(items)
-
-
 def size_of(content: Content) -> int:
     """What values, bags and payloads cost in memory."""
     values, _, payloads, _ = content
     size = 0
     for value in values:
         if value is not None:
-            size += VALUE_BYTES + (len(value) if type(value) is bytes else bag_bytes(value))
+            size += VALUE_BYTES + (len(value) if type(value) is bytes else value[0])
     for payload in payloads:
         if payload:
             size += len(payload)

@@ -22,7 +22,8 @@ from timers_state.keys import (
     timer_of_owned_tag_row,
     window_prefix,
 )
-from timers_state.record import LARGEST_BAG, Record, bag_bytes
+from timers_state.record import LARGEST_BAG, Record
+from timers_state.record_items import with_more
 
 if TYPE_CHECKING:
     from timers_state.record import Content, Layout
@@ -77,8 +78,8 @@ class _Loading:
             return False
         values = self._values.setdefault(cell.window, {})
         if cell.kind is Kind.BAG:
-            items = values[number] = (*values.get(number, ()), *decode_segment(value))
-            return bag_bytes(items) <= LARGEST_BAG
+            items = values[number] = with_more(values.get(number), decode_segment(value))
+            return items[0] <= LARGEST_BAG
         values[number] = value
         return True
 

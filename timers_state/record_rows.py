@@ -20,12 +20,14 @@ from timers_state.keys import (
     time_row,
     timer_name,
 )
+from timers_state.record_items import added_since, all_of
 from timers_state.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from timers_state.record import Content, Layout, Record
+    from timers_state.record_items import Items
     from timers_state.store import Batch, Store
 
 _EXPIRY_NAME = timer_name(b"", b"")
@@ -102,7 +104,7 @@ class RecordRows:
                         continue
                     row = cells + place + cell_name(record.window, tag, kind)
                     if kind is Kind.BAG:
-                        _add_bag(row, before or (), after or (), batch, store)
+                        _add_bag(row, before, after, batch, store)
                     elif after is None:
                         batch.delete(row)
                     else:
@@ -152,14 +154,15 @@ class RecordRows:
 
 def _add_bag(
     prefix: bytes,
-    before: tuple[bytes, ...],
-    after: tuple[bytes, ...],
+    before: Items | None,
+    after: Items | None,
     batch: Batch,
     store: Store,
 ) -> None:
     """Adds what was appended; or all of it, if something else happened."""
-    if after[: len(before)] != before:
+    added = added_since(before, after)
+    if added is None:
         delete_rows(store, batch, prefix, prefix_end(prefix))
-        before = ()
-    for index, segment in enumerate(segments_of(list(after[len(before) :]))):
+        added = all_of(after)
+    for index, segment in enumerate(segments_of(list(added))):
         batch.put(prefix + segment_suffix(batch.sequence, index), encode_segment(segment))

@@ -9,6 +9,7 @@ from timers_state.cells.cell import CELL_BYTES
 from timers_state.image import IMAGE_BYTES, Image
 from timers_state.keys import Domain
 from timers_state.record import size_of
+from timers_state.record_items import added_since, all_of
 from timers_state.round_scope import RoundScope
 from timers_state.scope import SCOPE_BYTES
 from timers_state.timers import TIMER_BYTES, TIMERS_BYTES
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from timers_state.holdings import Holdings
     from timers_state.image import TimersImage, ValueImage
     from timers_state.record import Content, Layout, Record
+    from timers_state.record_items import Items
     from timers_state.timer_rows import Change, Ident
 
 _EXPIRY: Final[Ident] = (b"", b"")
@@ -52,7 +54,7 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
         if old == new:
             continue
         if issubclass(kind, Bag):
-            _change_bag(scope.bag(tag, window), old or (), new or ())
+            _change_bag(scope.bag(tag, window), old, new)
             continue
         cell = scope.value_of(kind, tag, window)
         if new is None:
@@ -74,12 +76,13 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
             scope.timers(Domain.EXPIRY).set(after[3], *_EXPIRY, window)
 
 
-def _change_bag(bag: Bag, old: tuple[bytes, ...], new: tuple[bytes, ...]) -> None:
-    if new[: len(old)] != old:
+def _change_bag(bag: Bag, old: Items | None, new: Items | None) -> None:
+    added = added_since(old, new)
+    if added is None:
         bag.clear()
-        old = ()
-    if len(new) > len(old):
-        bag.extend(list(new[len(old) :]))
+        added = all_of(new)
+    if added:
+        bag.extend(list(added))
 
 
 def _image(records: list[Record], layout: Layout, *, stored: bool) -> Image:

@@ -11,7 +11,6 @@ from timers_state.record import (
     SET_TIMER_BYTES,
     VALUE_BYTES,
     Record,
-    bag_bytes,
     size_of,
 )
 from timers_state.record_rows import RecordRows
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from timers_state.record import Content, Layout
+    from timers_state.record_items import Items
 
 _LEASE: Final = 1 << 16
 _POINTER_BYTES: Final = 8
@@ -135,19 +135,21 @@ class Records:
         else:
             self._replace(record, number, value)
 
-    def append(self, record: Record, number: int, items: list[bytes]) -> None:
-        """Adds strings to a bag, at the end; at least one."""
+    def extend(self, record: Record, number: int, items: Items) -> None:
+        """Replaces a bag by one that has the same and more: see ``with_more``."""
         before = record.values[number]
         saved = record.saved or self._save(record)
-        cost = bag_bytes(items)
         if before is None:
-            cost += VALUE_BYTES
-        elif saved[0][number] is before:
-            aside = VALUE_BYTES + _POINTER_BYTES * len(before)  # they share the strings
-            self._aside += aside
-            cost += aside
+            cost = VALUE_BYTES + items[0]
+        else:
+            cost = items[0] - before[0]
+            if saved[0][number] is before:
+                # They share the strings.
+                aside = VALUE_BYTES + _POINTER_BYTES * (len(before[1]) + len(before[2]))
+                self._aside += aside
+                cost += aside
         self.room -= cost
-        self._replace(record, number, (*(before or ()), *items))
+        self._replace(record, number, items)
 
     def clear_bag(self, record: Record, number: int) -> None:
         """Takes everything from a bag."""
@@ -155,7 +157,7 @@ class Records:
         if before is None:
             return
         saved = record.saved or self._save(record)
-        size = VALUE_BYTES + bag_bytes(before)
+        size = VALUE_BYTES + before[0]
         if saved[0][number] is before:
             self._aside += size
         else:

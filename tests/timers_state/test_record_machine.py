@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
 from timers_state.cells import Bag, Combining, Value
+from timers_state.record_items import all_of, with_more
 from timers_state.scope import SCOPE_BYTES
 
 STATE = 7
@@ -104,7 +105,7 @@ class RecordMachine(RuleBasedStateMachine):
             elif what == "bag" and change is None:
                 records.clear_bag(record, number)
             elif what == "bag":
-                records.append(record, number, change)
+                records.extend(record, number, with_more(record.values[number], change))
             elif change is None:
                 records.clear_timer(record, number - 3)
             else:
@@ -258,7 +259,9 @@ class RecordMachine(RuleBasedStateMachine):
             None if time is None else (time, payload)
             for time, payload in zip(record.times, record.payloads, strict=True)
         ]
-        return [*record.values, *timers, record.expiry]
+        value, accumulator, bag = record.values
+        bag = None if bag is None else all_of(bag)
+        return [value, accumulator, bag, *timers, record.expiry]
 
     def agree_with_scope(self, scope, key, window):
         content = self.model.get((key, window), EMPTY)

@@ -13,11 +13,13 @@ from sparkdrain.harness.cells import micros
 from sparkdrain.harness.round_cells import UNREAD, CombiningCell, CombiningKind, Kind
 from sparkdrain.harness.round_state import bounded, payload_of
 from timers_state import Domain
-from timers_state.record import LARGEST_BAG, bag_bytes
+from timers_state.record import LARGEST_BAG
+from timers_state.record_items import all_of, with_more
 
 if TYPE_CHECKING:
     from sparkdrain.harness.record_state import RecordPlace
     from timers_state import KeyScope
+    from timers_state.record_items import Items
 
 
 class Stored:
@@ -131,13 +133,14 @@ class RecordBag(userstate.BagRuntimeState):
         self._number = number
         self._left = LARGEST_BAG
 
-    def _stored(self) -> tuple[bytes, ...]:
+    def _stored(self) -> Items | None:
         if self._is_cleared:
-            return ()
-        return self._place.record.values[self._number] or ()
+            return None
+        items: Items | None = self._place.record.values[self._number]
+        return items
 
     def read(self) -> list[Any]:
-        items = (*self._stored(), *self._added)
+        items = (*all_of(self._stored()), *self._added)
         return list(self._kind.all_decoded(items, self._place))
 
     def add(self, value: Any) -> None:
@@ -163,8 +166,9 @@ class RecordBag(userstate.BagRuntimeState):
         if self._is_cleared:
             records.clear_bag(record, number)
         if added:
-            if bag_bytes(added) + bag_bytes(self._stored()) <= LARGEST_BAG:
-                records.append(record, number, added)
+            items = with_more(self._stored(), added)
+            if items[0] <= LARGEST_BAG:
+                records.extend(record, number, items)
             else:
                 tag, window = self._kind.tag, record.window
                 place.beyond_record.append(lambda scope: scope.bag(tag, window).extend(added))
