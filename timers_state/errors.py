@@ -31,6 +31,10 @@ class FormatTooNew(StateError):
     """A newer release of this library wrote the store; this one cannot know what its bytes mean."""
 
 
+class FormatTooOld(StateError):
+    """A store of an older format cannot be used as it is: nothing leads from it, or it is only read."""
+
+
 class MalformedRow(StateError):
     """A key or value does not follow the layouts of this library."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT: Final = 1
-"""Raised with every change of what stored bytes mean. Migrations of older ones belong here."""
+"""Raised with every change of what stored bytes mean; ``migrations.py`` leads there from older."""
 
 STORE_FILE: Final = "STORE"
 ROCKS_DIRECTORY: Final = "rocks"
@@ -31,18 +31,19 @@ class Seal:
     """What a store promised when it was last flushed or closed.
 
     ``manifest`` is the name of RocksDB's list of files and ``manifest_bytes`` its length then; the
-    name is empty if there was no list yet.
+    name is empty if there was no list yet. ``format`` says what the stored bytes mean.
     """
 
     sequence: int = 0
     manifest: str = ""
     manifest_bytes: int = 0
+    format: int = FORMAT
 
 
 def write_seal(directory: Path, seal: Seal) -> None:
     """Replaces the file ``STORE`` durably."""
     body = (
-        f"{_TITLE}\nformat {FORMAT}\nsequence {seal.sequence}\n"
+        f"{_TITLE}\nformat {seal.format}\nsequence {seal.sequence}\n"
         f"manifest {seal.manifest or '-'} {seal.manifest_bytes}\n"
     )
     text = f"{body}crc {crc32(body.encode()):08x}\n"
@@ -80,13 +81,14 @@ def read_seal(directory: Path) -> Seal | None:
     if lines[0] != _TITLE:
         message = f"{path} is damaged: it does not begin with {_TITLE!r}"
         raise StoreCorrupt(message)
-    _check_format(path, lines)
+    number = _format(path, lines)
     body, _, crc = text.rpartition("crc ")
     if crc != f"{crc32(body.encode('ascii', 'replace')):08x}\n":
         message = f"{path} is damaged: its checksum does not fit. Restore the store from a copy."
         raise StoreCorrupt(message)
     manifest, length = lines[3].split(" ")[1:]
-    return Seal(int(lines[2].split(" ")[1]), "" if manifest == "-" else manifest, int(length))
+    sequence = int(lines[2].split(" ")[1])
+    return Seal(sequence, "" if manifest == "-" else manifest, int(length), number)
 
 
 def check_files(directory: Path, seal: Seal) -> None:
@@ -116,18 +118,18 @@ def check_files(directory: Path, seal: Seal) -> None:
         raise StoreCorrupt(message)
 
 
-def seal_of(directory: Path, sequence: int) -> Seal:
-    """The seal that describes the files as they are now."""
+def seal_of(directory: Path, sequence: int, number: int = FORMAT) -> Seal:
+    """The seal that describes the files as they are now, in format ``number``."""
     rocks = directory / ROCKS_DIRECTORY
     try:
         name = (rocks / "CURRENT").read_text(encoding="ascii").strip()
-        return Seal(sequence, name, (rocks / name).stat().st_size)
+        return Seal(sequence, name, (rocks / name).stat().st_size, number)
     except OSError as error:
         message = f"the list of files in {rocks} cannot be read: {error}"
         raise StoreFailed(message) from error
 
 
-def _check_format(path: Path, lines: list[str]) -> None:
+def _format(path: Path, lines: list[str]) -> int:
     word, _, number = (lines[1] if len(lines) > 1 else "").partition(" ")
     if word != "format" or not number.isdigit():
         message = f"{path} is damaged: its second line does not name a format"
@@ -138,6 +140,7 @@ def _check_format(path: Path, lines: list[str]) -> None:
             "Open it with the release that wrote it, or a later one."
         )
         raise FormatTooNew(message)
+    return int(number)
 
 
 def _refuse_other_content(directory: Path) -> None:

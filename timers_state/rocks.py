@@ -30,9 +30,17 @@ from rocksdict import (
 )
 
 from timers_state.cursor import Cursor, Items, Rows
-from timers_state.errors import NotAStore, StateError, StoreClosed, StoreCorrupt, StoreFailed
+from timers_state.errors import (
+    FormatTooOld,
+    NotAStore,
+    StateError,
+    StoreClosed,
+    StoreCorrupt,
+    StoreFailed,
+)
 from timers_state.failure import failure
 from timers_state.formats import (
+    FORMAT,
     ROCKS_DIRECTORY,
     Seal,
     check_files,
@@ -41,13 +49,16 @@ from timers_state.formats import (
     write_seal,
 )
 from timers_state.keys import SEQUENCE_ROW, decode_sequence, encode_sequence
+from timers_state.migrations import MIGRATIONS, steps_from
 from timers_state.snapshot import link_store
 from timers_state.store import DELETE, PUT, Batch, check_mark, check_sequence
 from timers_state.undo import drop_undo_point, go_back, make_undo_point
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from timers_state.migrations import Migration
 
 MEBIBYTE: Final = 1 << 20
 # How many sorted runs of tables there may be before some are merged: every read asks all of them.
@@ -145,6 +156,7 @@ class RocksStore:
         self._no_log.disable_wal = True
         self._cursors: WeakSet[Cursor] = WeakSet()
         self._marked = False
+        self._format = seal.format
         stored = self.get(SEQUENCE_ROW)
         self._sequence = decode_sequence(stored) if stored is not None else 0
         if self._sequence < seal.sequence:
@@ -236,7 +248,7 @@ class RocksStore:
         self._check_writable()
         check_mark(self._marked, expected=False)
         try:
-            make_undo_point(self._db, self._directory, self._sequence)
+            make_undo_point(self._db, self._directory, self._sequence, self._format)
         except Exception as error:
             raise self._failure(error, "marked") from error
         self._marked = True
@@ -262,6 +274,33 @@ class RocksStore:
         stored = self.get(SEQUENCE_ROW)
         self._sequence = decode_sequence(stored) if stored is not None else 0
 
+    def migrate(self, migrations: Mapping[int, Migration]) -> None:
+        """Brings the store to this release's format. If it raises, it is closed, and as it was.
+
+        Raises:
+            FormatTooOld: ``migrations`` lacks a step.
+        """
+        try:
+            steps = steps_from(self._format, migrations, self._directory)
+            if not steps:
+                return
+            self.mark()
+            self._format = self._migrated(steps)
+            self.flush()
+            self.unmark()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _migrated(self, steps: Sequence[Migration]) -> int:
+        try:
+            for step in steps:
+                step(self)
+        except BaseException:
+            self.undo()
+            raise
+        return FORMAT
+
     def snapshot(self, directory: Path) -> None:
         """See ``Store``. Links files, after writing out what is in memory: some 20 ms."""
         check_mark(self._marked, expected=False)
@@ -279,7 +318,7 @@ class RocksStore:
             self._db.flush(True)
         except Exception as error:
             raise self._failure(error, "flushed") from error
-        write_seal(self._directory, seal_of(self._directory, self._sequence))
+        write_seal(self._directory, seal_of(self._directory, self._sequence, self._format))
 
     def close(self) -> None:
         """See ``Store``. Iterators that are still open raise ``StoreClosed`` from now on."""
@@ -329,12 +368,18 @@ class RocksStore:
             raise self._failure(error, "read") from error
 
 
-def open_store(directory: Path, memory: RocksMemory | None = None) -> RocksStore:
+def open_store(
+    directory: Path,
+    memory: RocksMemory | None = None,
+    migrations: Mapping[int, Migration] = MIGRATIONS,
+) -> RocksStore:
     """Opens the store in ``directory`` for reading and writing, or makes one if it is empty.
 
-    If a process ended between ``mark`` and ``unmark``, the store is as it was marked.
+    If a process ended between ``mark`` and ``unmark``, the store is as it was marked. One of an
+    older format is brought to this release's first: as a whole, or not at all.
 
     Raises:
+        FormatTooOld: no migration leads from its format.
         StoreLocked: it is open elsewhere.
         StoreCorrupt: files are missing, truncated or damaged.
         FormatTooNew: a newer release wrote it.
@@ -357,7 +402,9 @@ def open_store(directory: Path, memory: RocksMemory | None = None) -> RocksStore
     options = memory.options()
     options.create_if_missing(not (rocks / "CURRENT").exists())
     db = _rdict(directory, options, AccessType.read_write())
-    return _opened(directory, db, seal, memory, writable=True)
+    store = _opened(directory, db, seal, memory, writable=True)
+    store.migrate(migrations)
+    return store
 
 
 def open_read_only(directory: Path, memory: RocksMemory | None = None) -> RocksStore:
@@ -365,12 +412,19 @@ def open_read_only(directory: Path, memory: RocksMemory | None = None) -> RocksS
 
     Raises:
         NotAStore: there is no store.
-        StoreError: as ``open_store``, but for the lock.
+        FormatTooOld: it has an older format, so it would have to be changed.
+        StateError: as ``open_store``, but for the lock.
     """
     seal = read_seal(directory)
     if seal is None:
         message = f"there is no store in {directory}"
         raise NotAStore(message)
+    if seal.format < FORMAT:
+        message = (
+            f"{directory} has format {seal.format}, and is only to be read; this release has "
+            f"format {FORMAT}. Open it, or a copy of it, for writing first."
+        )
+        raise FormatTooOld(message)
     check_files(directory, seal)
     memory = memory or process_memory()
     db = _rdict(directory, memory.options(), AccessType.read_only(False))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rocksdict import Checkpoint
 
 from timers_state.errors import NotAStore, StoreFailed
-from timers_state.formats import ROCKS_DIRECTORY, Seal, seal_of, write_seal
+from timers_state.formats import FORMAT, ROCKS_DIRECTORY, Seal, seal_of, write_seal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rocksdict import Rdict
 
 
-def link_store(db: Rdict, directory: Path, sequence: int) -> None:
-    """Makes the store ``directory``: what ``db`` holds after batch ``sequence``.
+def link_store(db: Rdict, directory: Path, sequence: int, number: int = FORMAT) -> None:
+    """Makes the store ``directory``: what ``db``, of format ``number``, holds after ``sequence``.
 
     What is in memory is written out first: there is no log that could bring it back. Tables are
     linked, never copied, if ``directory`` is on the file system of ``db``. The seal comes last, so
@@ -26,7 +26,7 @@ def link_store(db: Rdict, directory: Path, sequence: int) -> None:
     _make(directory)
     try:
         Checkpoint(db).create_checkpoint(str(directory / ROCKS_DIRECTORY))
-        write_seal(directory, seal_of(directory, sequence))
+        write_seal(directory, seal_of(directory, sequence, number))
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 UNDO_DIRECTORY: Final = "undo"
 
 
-def make_undo_point(db: Rdict, directory: Path, sequence: int) -> None:
-    """Keeps what ``db``, the store in ``directory``, holds after batch ``sequence``."""
+def make_undo_point(db: Rdict, directory: Path, sequence: int, number: int) -> None:
+    """Keeps what ``db``, the store in ``directory``, holds after ``sequence``, in its format."""
     drop_undo_point(directory)
-    link_store(db, directory / UNDO_DIRECTORY, sequence)
+    link_store(db, directory / UNDO_DIRECTORY, sequence, number)
 
 
 def drop_undo_point(directory: Path) -> None:
