@@ -32,7 +32,7 @@ class FormatTooNew(StateError):
 
 
 class FormatTooOld(StateError):
-    """A store of an older format cannot be used as it is: nothing leads from it, or it is only read."""
+    """A store of an older format can neither be read as it is nor be brought to this one."""
 
 
 class MalformedRow(StateError):
