@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 Ident = tuple[int, bytes]
 """State id and key."""
 
+ABSENT_BYTES: Final = 128
+"""What it costs in memory to know of a key that the store has nothing of it."""
+
 _NOTHING_TAKEN: Final[Taken] = {}
 
 
@@ -36,14 +39,17 @@ class Holdings(ABC):
     ``_erased``, all rows of ``_erased_states``, and timers in ``_taken``, whose keys have nothing
     in memory. Scopes in ``_bare`` are gone when the running round is committed; of the one in
     ``_partly`` there are timers left. ``_residents`` are keys that the store has rows of; None: it
-    may have any.
+    may have any. It has none of the keys in ``_absent``, by state;
+    a key that is brought into memory is taken to cost ``_fetched_bytes``.
     """
 
     __slots__ = (
+        "_absent",
         "_bare",
         "_budget",
         "_erased",
         "_erased_states",
+        "_fetched_bytes",
         "_free",
         "_kind",
         "_lost",
@@ -87,6 +93,8 @@ class Holdings(ABC):
         self._bare: dict[Ident, BareKey] = {}
         self._partly: Ident | None = None
         self._residents = Residents() if store.sequence == 0 else None
+        self._absent: dict[int, set[bytes]] = {}
+        self._fetched_bytes = 1024
 
     @abstractmethod
     def lease(self, scope: KeyScope) -> None:
@@ -169,10 +177,18 @@ class Holdings(ABC):
             scope.unwritten = False
 
     def _may_be_stored(self, ident: Ident) -> bool:
+        if self._absent and ident[1] in self._absent.get(ident[0], ()):
+            return False
         residents = self._residents
         if residents is not None and ident not in residents:
             return False
         return ident not in self._erased and ident[0] not in self._erased_states
+
+    def _forget_absent(self) -> None:
+        """The store is about to change in what the round has done."""
+        if self._absent:
+            self._free += ABSENT_BYTES * sum(map(len, self._absent.values()))
+            self._absent = {}
 
     def _written(self, *, whole: bool) -> None:
         """Something in memory is about to be in the store; everything if ``whole``."""
@@ -203,6 +219,7 @@ class Holdings(ABC):
         for bare in self._bare.values():
             bare.scope.kill()
         self._scopes = {}
+        self._absent = {}
         self._bare = {}
         self._partly = None
         self._resting = WeakValueDictionary()

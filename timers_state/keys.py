@@ -242,6 +242,20 @@ def cell_prefix(owner: bytes, window: bytes, tag: bytes, kind: Kind) -> bytes:
     return owner + cell_name(window, tag, kind)
 
 
+def cell_of_row(row: bytes, owner_length: int) -> tuple[bytes, bytes, Kind, bytes]:
+    """Window, tag and kind of the cell that a row belongs to, and the suffix.
+
+    ``owner_length`` is the length of the row's ``owner_prefix``.
+    """
+    try:
+        window, at = unescape(row, owner_length)
+        tag, at = unescape(row, at)
+        return window, tag, Kind(row[at]), row[at + 1 :]
+    except (IndexError, ValueError) as error:
+        message = f"row {row.hex()} follows no layout of this format"
+        raise MalformedRow(message) from error
+
+
 @lru_cache(maxsize=512)  # many keys have cells of the same few windows and tags
 def cell_name(window: bytes, tag: bytes, kind: Kind) -> bytes:
     """What follows the ``owner_prefix`` in what all rows of one cell start with."""

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, TypeVar
 
 from timers_state.errors import StoreClosed, StoreFailed
-from timers_state.keys import SEQUENCE_ROW, encode_sequence
+from timers_state.keys import SEQUENCE_ROW, encode_sequence, prefix_end
 from timers_state.store import (
     DELETE,
     DELETE_RANGE,
@@ -14,11 +14,14 @@ from timers_state.store import (
     Batch,
     check_mark,
     check_sequence,
+    rows_within,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from timers_state.prefixes import RowsOf
 
 T = TypeVar("T")
 
@@ -56,6 +59,13 @@ class MemoryStore:
     def iterate_rows(self, lower: bytes, upper: bytes) -> Iterator[bytes]:
         """See ``Store``."""
         return self._checked(self._range(lower, upper))
+
+    def read_prefixes(self, prefixes: Sequence[bytes], most: int, most_bytes: int) -> list[RowsOf]:
+        """See ``Store``."""
+        return [
+            rows_within(self.iterate(prefix, prefix_end(prefix)), most, most_bytes)
+            for prefix in prefixes
+        ]
 
     def write(self, batch: Batch) -> None:
         """See ``Store``."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timers_state.ahead import TAKEN_BYTES
-from timers_state.bare_keys import BareKeys
 from timers_state.keys import (
     Family,
     decode_i64,
@@ -14,6 +13,7 @@ from timers_state.keys import (
     tag_prefix,
     timer_name,
 )
+from timers_state.prefetch import Prefetch
 from timers_state.residents import Residents
 from timers_state.scope import SCOPE_BYTES
 from timers_state.sealed import SEALED
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from timers_state.timer_rows import Ident as TimerIdent
 
 
-class Overlay(BareKeys):
+class Overlay(Prefetch):
     """Scopes by (state id, key), over one store that nothing else writes.
 
     Reads see the scopes' content first, then the store. Writes stay in memory until ``flush``, or
@@ -146,6 +146,8 @@ class Overlay(BareKeys):
             return self._take_bare(ident, domain, timer)
         taken = self._taken.get(ident)
         if taken is None:
+            if self.taken_of(state_id, key) is None:
+                return False
             taken = self._taken[ident] = {}
         taken[domain, window, family, tag] = (time, row, name)
         self._free -= TAKEN_BYTES

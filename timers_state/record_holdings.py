@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final
 
 from timers_state.holdings import Holdings
-from timers_state.keys import Domain
-from timers_state.record_loading import load_records
+from timers_state.keys import Domain, key_group, owner_in_time
+from timers_state.record_loading import MOST_ROWS
 from timers_state.record_scope import change_scope, scope_of
 from timers_state.records import Records, retire
 from timers_state.store import Batch
@@ -63,8 +64,9 @@ class RecordHoldings(Holdings):
             return []
         if self._in_round().marked:  # what is there may have to be undone
             return None
-        state_id, layout = records.state_id, records.layout
-        return load_records(self.store, state_id, key, self.groups, layout, records.empty)
+        loading, placed = records.loading, [(owner_in_time(key_group(key, self.groups), key), key)]
+        rows = loading.reader.read(self.store, placed, MOST_ROWS, sys.maxsize)
+        return loading.load(self.store, placed, rows)[0]
 
     def is_erased(self, state_id: int, key: bytes) -> bool:
         """See ``due_index.Memory``; timers of records are found by those."""

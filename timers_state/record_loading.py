@@ -1,123 +1,244 @@
-"""Records of a key that the store has rows of."""
+"""Records of keys that the store has rows of."""
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from timers_state.cells.segment import decode_segment
 from timers_state.keys import (
-    CellRow,
     Domain,
     Family,
     Kind,
+    cell_of_row,
     decode_i64,
-    decode_row,
-    key_group,
-    owner_in_time,
-    owner_prefix,
-    prefix_end,
+    escape_again,
+    state_prefix,
     time_row,
     timer_name,
     timer_of_owned_tag_row,
-    window_prefix,
 )
 from timers_state.record import LARGEST_BAG, Record
 from timers_state.record_items import with_more
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from timers_state.prefixes import RowsOf
     from timers_state.record import Content, Layout
     from timers_state.store import Store
 
-_MOST_ROWS: Final = 64
+MOST_ROWS: Final = 64
 """A key with more rows than this is not looked at any further."""
 
+_MOST_NAMES: Final = 1024
+_EXPIRY: Final = -1
 
-def load_records(
-    store: Store, state_id: int, key: bytes, groups: int, layout: Layout, empty: Content
-) -> list[Record] | None:
-    """The records of a key, one for each window; None if it has what records cannot hold.
+Placed = tuple[bytes, bytes]
+"""A key's ``owner_in_time``, which is its place in the store, and the key."""
 
-    ``empty`` is what a record without content has; what is missing is just these objects.
+
+class KeyRows(NamedTuple):
+    """What the store has of a key: its rows, or None if they were not read or are too many."""
+
+    cells: RowsOf
+    tags: RowsOf
+
+
+class _Draft:
+    """What was found of a window."""
+
+    __slots__ = ("expiry", "times", "values")
+
+    def __init__(self, values: int, families: int) -> None:
+        self.values: list[Any] = [None] * values
+        self.times: list[int | None] = [None] * families
+        self.expiry: int | None = None
+
+
+class RecordLoading:
+    """Makes records of rows, for one state.
+
+    What follows the place of a key in its rows says which window and value, or timer, it is. These
+    are few for many keys, so they are taken apart once.
     """
-    loading = _Loading(key, layout, empty)
-    group = key_group(key, groups)
-    prefix = owner_prefix(Family.CELLS, state_id, group, key)
-    cells = list(islice(store.iterate(prefix, prefix_end(prefix)), _MOST_ROWS + 1))
-    prefix = owner_prefix(Family.TAGS, state_id, group, key)
-    tags: list[tuple[bytes, bytes]] = []
-    if layout.families or layout.expires:
-        tags += islice(store.iterate(prefix, prefix_end(prefix)), _MOST_ROWS + 1)
-    if len(cells) > _MOST_ROWS or len(tags) > _MOST_ROWS:
-        return None
-    if not all(loading.take_cell(row, value) for row, value in cells):
-        return None
-    if not all(loading.take_timer(row, time, len(prefix)) for row, time in tags):
-        return None
-    return loading.records(store, state_id, owner_in_time(group, key))
 
+    __slots__ = (
+        "_cells",
+        "_empty",
+        "_families",
+        "_names",
+        "_state",
+        "_timers",
+        "_values",
+        "reader",
+    )
 
-class _Loading:
-    """What was found of a key, by window."""
-
-    def __init__(self, key: bytes, layout: Layout, empty: Content) -> None:
-        self._key = key
+    def __init__(self, state_id: int, layout: Layout, empty: Content) -> None:
+        self.reader = KeyReader(
+            state_id, cells=True, timers=bool(layout.families or layout.expires)
+        )
+        self._state = state_id
         self._empty = empty
+        self._values = {(kind.KIND, tag): n for n, (kind, tag) in enumerate(layout.values)}
         self._families = {family: number for number, family in enumerate(layout.families)}
-        self._tags = {(kind.KIND, tag): n for n, (kind, tag) in enumerate(layout.values)}
-        self._values: dict[bytes, dict[int, Any]] = {}
-        self._times: dict[bytes, dict[int, int]] = {}
-        self._expiries: dict[bytes, int] = {}
+        self._cells: dict[bytes, tuple[bytes, int]] = {}
+        self._timers: dict[bytes, tuple[bytes, int]] = {}
+        self._names = [timer_name(family, b"") for family in layout.families]
 
-    def take_cell(self, row: bytes, value: bytes) -> bool:
+    def load(
+        self, store: Store, placed: Sequence[Placed], rows: Sequence[KeyRows]
+    ) -> list[list[Record] | None]:
+        """The records of keys, one for each window; None for keys that cannot be records.
+
+        What is missing in them is just what ``empty`` has.
+        """
+        drafts = [
+            self._drafts(each, len(place)) for (place, _), each in zip(placed, rows, strict=True)
+        ]
+        payloads = self._payloads(store, placed, drafts)
+        return [
+            None
+            if found is None
+            else [
+                self._record(key, place, window, found[window], payloads)
+                for window in (sorted(found) if len(found) > 1 else found)
+            ]
+            for (place, key), found in zip(placed, drafts, strict=True)
+        ]
+
+    def _drafts(self, rows: KeyRows, place_length: int) -> dict[bytes, _Draft] | None:
+        """What rows have, by window; None if records cannot hold it."""
+        if rows.cells is None or rows.tags is None:
+            return None
+        cut = self.reader.head_length + place_length
+        found: dict[bytes, _Draft] = {}
+        for row, value in rows.cells:
+            if not self._take_cell(found, row, cut, value):
+                return None
+        for row, time in rows.tags:
+            if not self._take_timer(found, row, cut, time):
+                return None
+        return found
+
+    def _take_cell(self, found: dict[bytes, _Draft], row: bytes, cut: int, value: bytes) -> bool:
         """Whether a record can hold the cell of a row."""
-        cell = decode_row(row)
-        assert isinstance(cell, CellRow)
-        number = self._tags.get((cell.kind, cell.tag))
+        place = self._cells.get(row[cut:])
+        if place is not None:
+            self._draft(found, place[0]).values[place[1]] = value
+            return True
+        window, tag, kind, _ = cell_of_row(row, cut)
+        number = self._values.get((kind, tag))
         if number is None:
             return False
-        values = self._values.setdefault(cell.window, {})
-        if cell.kind is Kind.BAG:
-            items = values[number] = with_more(values.get(number), decode_segment(value))
+        values = self._draft(found, window).values
+        if kind is Kind.BAG:
+            items = values[number] = with_more(values[number], decode_segment(value))
             return items[0] <= LARGEST_BAG
+        _note(self._cells, row[cut:], window, number)
         values[number] = value
         return True
 
-    def take_timer(self, row: bytes, time: bytes, owner_length: int) -> bool:
+    def _take_timer(self, found: dict[bytes, _Draft], row: bytes, cut: int, time: bytes) -> bool:
         """Whether a record can hold the timer of a tag row."""
-        window, domain, family, tag = timer_of_owned_tag_row(row, owner_length)
-        if tag:
-            return False
-        if domain is Domain.EXPIRY and not family:
-            self._expiries[window] = decode_i64(time)
-            return True
-        number = self._families.get(family)
-        if number is None or domain is not Domain.EVENT:
-            return False
-        self._times.setdefault(window, {})[number] = decode_i64(time)
+        place = self._timers.get(row[cut:])
+        if place is None:
+            window, domain, family, tag = timer_of_owned_tag_row(row, cut)
+            number = self._families.get(family) if domain is Domain.EVENT else None
+            if domain is Domain.EXPIRY and not family:
+                number = _EXPIRY
+            if tag or number is None:
+                return False
+            place = _note(self._timers, row[cut:], window, number)
+        draft = self._draft(found, place[0])
+        if place[1] == _EXPIRY:
+            draft.expiry = decode_i64(time)
+        else:
+            draft.times[place[1]] = decode_i64(time)
         return True
 
-    def records(self, store: Store, state_id: int, owner: bytes) -> list[Record]:
-        """What was found, with the payloads of timers."""
-        windows = sorted({*self._values, *self._times, *self._expiries})
-        return [self._record(store, state_id, owner, window) for window in windows]
+    def _draft(self, found: dict[bytes, _Draft], window: bytes) -> _Draft:
+        draft = found.get(window)
+        if draft is None:
+            draft = found[window] = _Draft(len(self._empty[0]), len(self._empty[1]))
+        return draft
 
-    def _record(self, store: Store, state_id: int, owner: bytes, window: bytes) -> Record:
-        values, times = self._values.get(window, {}), self._times.get(window, {})
-        payloads = {}
-        for number, time in times.items():
-            family = next(f for f, n in self._families.items() if n == number)
-            place = window_prefix(owner, window) + timer_name(family, b"")
-            payloads[number] = store.get(time_row(state_id, Domain.EVENT, time, place)) or b""
+    def _payloads(
+        self, store: Store, placed: Sequence[Placed], drafts: Sequence[dict[bytes, _Draft] | None]
+    ) -> dict[bytes, bytes]:
+        """The payloads that are not empty, by their rows."""
+        rows = [
+            self._time_row(place, window, number, time)
+            for (place, _), found in zip(placed, drafts, strict=True)
+            for window, draft in (found or {}).items()
+            for number, time in enumerate(draft.times)
+            if time is not None
+        ]
+        if not rows:
+            return {}
+        rows.sort()
+        payloads = store.multi_get(rows)
+        return {row: payload for row, payload in zip(rows, payloads, strict=True) if payload}
+
+    def _time_row(self, place: bytes, window: bytes, number: int, time: int) -> bytes:
+        place_and_name = place + escape_again(window) + self._names[number]
+        return time_row(self._state, Domain.EVENT, time, place_and_name)
+
+    def _record(
+        self, key: bytes, place: bytes, window: bytes, draft: _Draft, payloads: dict[bytes, bytes]
+    ) -> Record:
         no_values, no_times, no_payloads, _ = self._empty
+        values, times = tuple(draft.values), tuple(draft.times)
+        of_timers = no_payloads
+        if payloads:
+            of_timers = tuple(
+                b""
+                if time is None
+                else payloads.get(self._time_row(place, window, number, time), b"")
+                for number, time in enumerate(times)
+            )
         content = (
-            tuple(map(values.get, range(len(no_values)))) if values else no_values,
-            tuple(map(times.get, range(len(no_times)))) if times else no_times,
-            tuple(payloads.get(n, b"") for n in range(len(no_times)))
-            if any(payloads.values())
-            else no_payloads,
-            self._expiries.get(window),
+            no_values if values == no_values else values,
+            no_times if times == no_times else times,
+            no_payloads if of_timers == no_payloads else of_timers,
+            draft.expiry,
         )
-        record = Record(self._key, window, content)
+        record = Record(key, window, content)
         record.base = content
         return record
+
+
+def _note(
+    names: dict[bytes, tuple[bytes, int]], name: bytes, window: bytes, number: int
+) -> tuple[bytes, int]:
+    if len(names) >= _MOST_NAMES:
+        names.clear()
+    place = names[name] = window, number
+    return place
+
+
+class KeyReader:
+    """Reads what the store has of keys of one state, in one pass."""
+
+    __slots__ = ("_heads", "cells", "head_length", "timers")
+
+    def __init__(self, state_id: int, *, cells: bool, timers: bool) -> None:
+        self.cells = cells
+        self.timers = timers
+        families = (Family.CELLS,) * cells + (Family.TAGS,) * timers
+        self._heads = [state_prefix(family, state_id) for family in families]
+        self.head_length = len(state_prefix(Family.CELLS, state_id))
+
+    def read(
+        self, store: Store, placed: Sequence[Placed], most: int, most_bytes: int
+    ) -> list[KeyRows]:
+        """The rows of keys, which come in the order of their places.
+
+        Rows that are not read are none.
+        """
+        prefixes = [head + place for head in self._heads for place, _ in placed]
+        found = iter(store.read_prefixes(prefixes, most, most_bytes))
+        nothing: repeat[RowsOf] = repeat((), len(placed))
+        cells = [next(found) for _ in placed] if self.cells else nothing
+        tags = [next(found) for _ in placed] if self.timers else nothing
+        return list(map(KeyRows, cells, tags))

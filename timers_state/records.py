@@ -13,6 +13,7 @@ from timers_state.record import (
     Record,
     size_of,
 )
+from timers_state.record_loading import RecordLoading
 from timers_state.record_rows import RecordRows
 from timers_state.record_times import RecordExpiries, RecordTimes
 
@@ -51,6 +52,7 @@ class Records:
         is_complete: whether no key of this state is anywhere else.
         is_closed: whether no key may be added.
         rows: what the store has of records, or is to have.
+        loading: makes records of what the store has.
         in_use: the key whose records somebody has, or had last.
         room: bytes that records may take before there has to be more; ``borrow`` if it is negative.
     """
@@ -68,6 +70,7 @@ class Records:
         self._cost = RECORD_BYTES + SET_TIMER_BYTES * len(layout.families)
         self._lender = lender
         self.rows = RecordRows(state_id, lender.groups, layout)
+        self.loading = RecordLoading(state_id, layout, self.empty)
         self._times = RecordTimes()
         self._expiries = RecordExpiries()
         self._changed: list[Record] = []
@@ -97,12 +100,19 @@ class Records:
         loaded = self._lender.load(self, key)
         if loaded is None:
             return False
-        for record in loaded:
-            self.room -= self._cost_of(record)
-            record.more = self.heads.get(key)
-            self.heads[key] = record
-            self._list(record)
+        self.take_in(loaded)
         return True
+
+    def take_in(self, loaded: list[Record]) -> int:
+        """Has the records of a key from now on, as the store has them; returns what they cost."""
+        cost = 0
+        for record in loaded:
+            cost += self._cost_of(record)
+            record.more = self.heads.get(record.key)
+            self.heads[record.key] = record
+            self._list(record)
+        self.room -= cost
+        return cost
 
     def add(self, key: bytes, window: bytes) -> Record:
         """A record without content."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, TypeVar
 from weakref import ref
 
 from timers_state.cells import RoundBag
@@ -24,6 +24,7 @@ from timers_state.keys import (
     timer_of_owned_tag_row,
     window_prefix,
 )
+from timers_state.known_cells import KnownCells
 from timers_state.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
 from timers_state.round_timers import RoundTimers
 from timers_state.scope import SCOPE_BYTES, KeyScope
@@ -31,15 +32,21 @@ from timers_state.store import Batch, delete_rows
 from timers_state.timers import TIMERS_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from timers_state.ahead import StoredTimer
     from timers_state.cells import Bag, Value
+    from timers_state.cells.cell import Cell
     from timers_state.due_index import DueIndex
     from timers_state.holdings import Holdings
     from timers_state.image import TimersImage, ValueImage
     from timers_state.known_timers import Known
+    from timers_state.prefixes import RowsOf
     from timers_state.store import Store
     from timers_state.timer_rows import Ident
     from timers_state.timers import Timers
+
+C = TypeVar("C", bound="Cell")
 
 
 class RoundScope(KeyScope):
@@ -47,16 +54,18 @@ class RoundScope(KeyScope):
 
     What a clean one has is also in the store; ``unwritten`` says that what was committed is not.
     An image is kept aside of an unwritten scope before anything of it changes.
-    ``_loaded`` has the timers of the key that were read and not asked for yet, by domain.
+    ``_loaded`` has the timers of the key that were read and not asked for yet, by domain;
+    ``_known`` the same of its cells.
     """
 
-    __slots__ = ("_changed", "_loaded", "_many")
+    __slots__ = ("_changed", "_known", "_loaded", "_many")
 
     def __init__(self, overlay: Holdings, state_id: int, key: bytes, stored: bool) -> None:
         super().__init__(overlay, state_id, key, stored)
         self._changed = overlay.changed_scopes()
         self._loaded: dict[Domain, dict[bytes, dict[Ident, Known]]] | None
         self._loaded = None if stored else {}
+        self._known: KnownCells | None = None
         self._many = False
 
     def bag(self, tag: bytes, window: bytes = b"") -> Bag:
@@ -78,6 +87,32 @@ class RoundScope(KeyScope):
                 timers = self._timers[domain] = RoundTimers(self, domain, self.stored)
                 self.room -= TIMERS_BYTES
         return timers
+
+    def hold(self, cells: RowsOf, tags: RowsOf) -> int:
+        """Has what the store has of the key; for a new scope, that rests then.
+
+        Args:
+            cells: all rows of its cells; None if they were not read.
+            tags: the same of its tag rows.
+
+        Returns:
+            What it costs in memory.
+        """
+        cost = SCOPE_BYTES
+        cut = len(self.owner())
+        if cells is not None:
+            self._known = KnownCells(cells, cut)
+            cost += self._known.size
+        if tags is not None:
+            self._take_loaded(tags, cut)
+            cost += KNOWN_BYTES * len(tags)
+        return cost
+
+    def forget_window(self, window: bytes) -> None:
+        """See ``KeyScope``."""
+        super().forget_window(window)
+        if self._known is not None:
+            self.room += self._known.forget_window(window)
 
     def wake(self) -> None:
         """See ``KeyScope``."""
@@ -187,6 +222,7 @@ class RoundScope(KeyScope):
         if empty is not None:
             self._let_rest(empty)
         self.stored = stored or len(batch) > count
+        self._known = None
         self.active = False
         self.unwritten = False
         self.room = REST_ROOM
@@ -195,6 +231,7 @@ class RoundScope(KeyScope):
     def spill(self, batch: Batch, store: Store) -> None:
         """See ``KeyScope``."""
         resting = self._resting
+        self._known = None
         super().spill(batch, store)
         if resting and self._resting is not None:
             self._resting += [found for found in resting if found() is not None]
@@ -253,17 +290,23 @@ class RoundScope(KeyScope):
 
     def _load(self) -> None:
         prefix = self.tag_owner()
-        rows = list(islice(self.reach().iterate(prefix, prefix_end(prefix)), MOST_KNOWN + 1))
-        self._many = len(rows) > MOST_KNOWN
+        (rows,) = self.reach().read_prefixes([prefix], MOST_KNOWN, sys.maxsize)
+        self._many = rows is None
+        self._take_loaded(rows or (), len(prefix))
+        self.room -= KNOWN_BYTES * len(rows or ())
+
+    def _take_loaded(self, rows: Sequence[tuple[bytes, bytes]], cut: int) -> None:
         loaded: dict[Domain, dict[bytes, dict[Ident, Known]]] = {}
         self._loaded = loaded
-        if self._many:
-            return
         for row, time in rows:
-            window, domain, family, tag = timer_of_owned_tag_row(row, len(prefix))
+            window, domain, family, tag = timer_of_owned_tag_row(row, cut)
             entry = (decode_i64(time), window, family, tag, None)
             loaded.setdefault(domain, {}).setdefault(window, {})[family, tag] = entry
-        self.room -= KNOWN_BYTES * len(rows)
+
+    def _make(self, kind: type[C], tag: bytes, window: bytes) -> C:
+        if self._known is None:
+            return super()._make(kind, tag, window)
+        return self._known.make(self, kind, tag, window)
 
     def _domains(self, window: bytes) -> list[Domain]:
         if self.stored and self._loaded is None and not self._many:

@@ -286,11 +286,14 @@ class KeyScope:
                     found = resting()
                     if type(found) is kind and (found.window, found.tag) == (window, tag):
                         return found
-        stored = self.stored and (self._erased is None or window not in self._erased)
-        cell = kind(self, tag, window, stored)
+        cell = self._make(kind, tag, window)
         cells = self._windows.get(window)
         if cells is None:
             self._windows[window] = {tag: cell}
         else:
             cells[tag] = cell
         return cell
+
+    def _make(self, kind: type[C], tag: bytes, window: bytes) -> C:
+        stored = self.stored and (self._erased is None or window not in self._erased)
+        return kind(self, tag, window, stored)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from timers_state.prefixes import RowsOf
     from timers_state.rocks import RocksMemory
     from timers_state.store import Batch
 
@@ -61,6 +62,13 @@ class ScratchStore:
         """See ``Store``."""
         store = self._written()
         return store.iterate_rows(lower, upper) if store is not None else iter(())
+
+    def read_prefixes(self, prefixes: Sequence[bytes], most: int, most_bytes: int) -> list[RowsOf]:
+        """See ``Store``."""
+        store = self._written()
+        if store is None:
+            return [[] for _ in prefixes]
+        return store.read_prefixes(prefixes, most, most_bytes)
 
     def write(self, batch: Batch) -> None:
         """See ``Store``."""

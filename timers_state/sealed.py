@@ -50,6 +50,11 @@ class SealedStore:
         del lower, upper
         refuse()
 
+    def read_prefixes(self, prefixes: Sequence[bytes], most: int, most_bytes: int) -> NoReturn:
+        """Raises."""
+        del prefixes, most, most_bytes
+        refuse()
+
     def write(self, batch: Batch) -> NoReturn:
         """Raises."""
         del batch

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from timers_state.prefixes import RowsOf
+
 PUT: Final = 0
 DELETE: Final = 1
 DELETE_RANGE: Final = 2
@@ -113,6 +115,13 @@ class Store(Protocol):
     def iterate_rows(self, lower: bytes, upper: bytes) -> Iterator[bytes]:
         """As ``iterate``, without the values."""
 
+    def read_prefixes(self, prefixes: Sequence[bytes], most: int, most_bytes: int) -> list[RowsOf]:
+        """The rows and values of each prefix, in one pass.
+
+        Prefixes come in the order of bytes, none starts with another, and FF is no first byte. Of
+        those with more than ``most`` rows, or more than ``most_bytes`` in their values: None.
+        """
+
     def write(self, batch: Batch) -> None:
         """Makes the changes of a batch whose sequence is the next one, else ValueError."""
 
@@ -160,6 +169,17 @@ def check_mark(marked: bool, expected: bool) -> None:
             else "there is an undo point already: go back to it, or let go of it"
         )
         raise ValueError(message)
+
+
+def rows_within(rows: Iterator[tuple[bytes, bytes]], most: int, most_bytes: int) -> RowsOf:
+    """All of these rows; None if there are more than ``most``, or their values are larger."""
+    found: list[tuple[bytes, bytes]] = []
+    for row, value in rows:
+        most_bytes -= len(value)
+        if len(found) == most or most_bytes < 0:
+            return None
+        found.append((row, value))
+    return found
 
 
 def delete_rows(store: Store, batch: Batch, lower: bytes, upper: bytes) -> None:

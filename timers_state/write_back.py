@@ -34,6 +34,7 @@ class WriteBack(RecordHoldings):
         If it raises, nothing can be used anymore: what was in memory is lost.
         """
         self._check_open_round()
+        self._forget_absent()
         self._spilling = True
         try:
             self._write_records()
@@ -82,6 +83,7 @@ class WriteBack(RecordHoldings):
         Returns:
             The batch, and how many bytes stay unwritten.
         """
+        self._forget_absent()
         batch = Batch(self.store.sequence + 1)
         rounds.erased_states = self._erased_states
         self._removals(batch)

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
 from timers_state.cells import Bag, Combining, Value
+from timers_state.holdings import ABSENT_BYTES
 from timers_state.record_items import all_of, with_more
 from timers_state.scope import SCOPE_BYTES
 
@@ -186,6 +187,11 @@ class RecordMachine(RuleBasedStateMachine):
         for overlay in self.overlays:
             overlay.forget(STATE, key)
 
+    @rule(asked=st.lists(keys, max_size=4))
+    def prefetch(self, asked):
+        for overlay in self.overlays:
+            assert 0 <= overlay.prefetch(STATE, asked) <= len(asked)
+
     # --- rounds -------------------------------------------------------------------------------
 
     @rule(commits=st.booleans())
@@ -236,7 +242,9 @@ class RecordMachine(RuleBasedStateMachine):
         for key, changed in made:
             self.turn(key, changed, expiry)
         self.end_a_round(commits=True)
-        self.let_go_of_what_rests()
+        for overlay in self.overlays:
+            overlay._let_go(1 << 40)
+        self.prefetch([key for key, _ in made])
         for key, _ in made:
             self.turn(key, [], expiry)
 
@@ -306,6 +314,7 @@ class RecordMachine(RuleBasedStateMachine):
             leased = sum(scope.leased for scope in overlay._scopes.values()) + records.leased
             erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._erased)
             images = overlay._rounds.image_bytes
+            images += ABSENT_BYTES * sum(map(len, overlay._absent.values()))
             assert overlay._free + leased + erased + images == overlay._budget
             cost = sum(records._cost_of(record) for record in records.all())
             assert records.leased == records.room + cost + records.aside_bytes

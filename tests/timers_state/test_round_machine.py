@@ -14,6 +14,7 @@ from test_overlay_machine import KEYS, STATES, OverlayMachine, domains, numbers,
 from timers_state import Domain, MemoryStore, Overlay, RoundStore, key_group, open_store
 from timers_state.ahead import TAKEN_BYTES
 from timers_state.errors import RoundPrepared, StaleScope
+from timers_state.holdings import ABSENT_BYTES
 from timers_state.scope import SCOPE_BYTES
 
 MANY_TIMERS = st.lists(
@@ -218,6 +219,24 @@ class RoundMachine(OverlayMachine):
         for overlay in self.overlays:
             assert overlay.time_of(state_id, domain, key, b"no", (b"such", b"timer")) is None
 
+    @rule(
+        state_id=st.sampled_from(STATES),
+        asked=st.lists(st.sampled_from(KEYS), max_size=5),
+        cells=st.booleans(),
+        timers=st.booleans(),
+    )
+    def prefetch(self, state_id, asked, cells, timers):
+        for overlay in self.overlays:
+            found = overlay.prefetch(state_id, asked, cells=cells, timers=timers)
+            assert 0 <= found <= len(asked)
+
+    @rule(state_id=st.sampled_from(STATES), asked=st.lists(st.sampled_from(KEYS), max_size=4))
+    def go_to_the_store_and_come_back(self, state_id, asked):
+        self.end_a_round(True)
+        for overlay in self.overlays:
+            overlay._let_go(1 << 40)
+        self.prefetch(state_id, asked, True, True)
+
     @invariant()
     def the_budget_is_accounted_for(self):
         for overlay in self.overlays:
@@ -226,6 +245,7 @@ class RoundMachine(OverlayMachine):
             images = overlay._rounds.image_bytes
             taken = TAKEN_BYTES * sum(map(len, overlay._taken.values()))
             bare = sum(bare.scope.leased for bare in overlay._bare.values())
+            bare += ABSENT_BYTES * sum(map(len, overlay._absent.values()))
             assert overlay._free + leased + erased + images + taken + bare == overlay._budget
 
     @invariant()

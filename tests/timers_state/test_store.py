@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule
 
-from timers_state import MemoryStore, RocksMemory, ScratchStore, open_store
+from timers_state import MemoryStore, RocksMemory, RocksStore, ScratchStore, open_store
 from timers_state.errors import StoreClosed
 from timers_state.store import Batch, delete_rows
 
@@ -88,6 +89,23 @@ class StoreMachine(RuleBasedStateMachine):
             assert list(store.iterate(lower, upper)) == expected
             assert list(store.iterate_rows(lower, upper)) == [row for row, _ in expected]
 
+    @rule(
+        prefixes=st.sets(st.binary(min_size=1, max_size=2), max_size=6),
+        most=st.integers(0, 3),
+        most_bytes=st.sampled_from([0, 3, 2000, 1 << 20]),
+    )
+    def read_prefixes(self, prefixes, most, most_bytes):
+        asked = [b"\x01" + prefix for prefix in sorted(prefixes)]
+        apart = [p for p in asked if not any(p != q and p.startswith(q) for q in asked)]
+        expected = []
+        for prefix in apart:
+            found = [item for item in sorted(self.model.items()) if item[0].startswith(prefix)]
+            much = len(found) > most or sum(len(value) for _, value in found) > most_bytes
+            expected.append(None if much else found)
+        for store in self.stores:
+            found = store.read_prefixes(apart, most, most_bytes)
+            assert [None if rows is None else list(rows) for rows in found] == expected
+
     @rule(lower=rows, upper=rows)
     def delete_what_is_there(self, lower, upper):
         for store in self.stores:
@@ -131,6 +149,30 @@ TestStore = StoreMachine.TestCase
 TestStore.settings = settings(
     max_examples=12, stateful_step_count=40, deadline=None, report_multiple_bugs=False
 )
+
+
+def test_removed_rows_beside_a_prefix_are_not_passed_over_one_by_one(tmp_path, monkeypatch):
+    bounded = []
+    monkeypatch.setattr(
+        RocksStore,
+        "iterate",
+        lambda store, lower, upper, there=RocksStore.iterate: (
+            bounded.append(lower) or there(store, lower, upper)
+        ),
+    )
+    with closing(open_store(tmp_path / "store", SMALL)) as store:
+        batch = Batch(1)
+        for number in range(1000):
+            batch.put(b"\x01%04d" % number, b"gone")
+        batch.put(b"\x01a", b"there")
+        store.write(batch)
+        batch = Batch(2)
+        for number in range(1000):
+            batch.delete(b"\x01%04d" % number)
+        store.write(batch)
+        prefixes = [b"\x010000", b"\x010990", b"\x01a", b"\x01b"]
+        assert store.read_prefixes(prefixes, 9, 99) == [[], [], [(b"\x01a", b"there")], []]
+    assert bounded == [b"\x010000"]
 
 
 @pytest.fixture(params=["memory", "scratch", "rocks"])

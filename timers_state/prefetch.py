@@ -1,0 +1,184 @@
+"""Bringing keys into memory before they are used: many of them in one pass over the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from timers_state.bare_keys import BareKeys
+from timers_state.holdings import ABSENT_BYTES
+from timers_state.keys import owners_in_time
+from timers_state.record_loading import MOST_ROWS, KeyReader
+from timers_state.round_scope import RoundScope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from timers_state.holdings import Ident
+    from timers_state.record_loading import KeyRows, Placed
+    from timers_state.records import Records
+
+_SHARE: Final = 8
+"""At most this part of the budget is for keys that were brought into memory and not used yet."""
+
+_MOST_BYTES: Final = 16 * 1024
+"""A key with more of it in its cells is read when it is used."""
+
+_AT_ONCE: Final = 128
+"""How many keys are read before they are made records or scopes."""
+
+
+class Prefetch(BareKeys):
+    """Holdings that are told which keys will be used."""
+
+    __slots__ = ()
+
+    def is_in_memory(self, state_id: int) -> bool:
+        """Whether no key of a state is in the store only, so that ``prefetch`` has nothing to do.
+
+        False does not say that there is one.
+        """
+        records = self._in_round().records.get(state_id)
+        return (records is not None and records.is_complete) or self.store.sequence == 0
+
+    def prefetch(
+        self, state_id: int, keys: Sequence[bytes], *, cells: bool = True, timers: bool = True
+    ) -> int:
+        """Reads what the store has of keys that are about to be used.
+
+        Apart from time, that does not show: what was read is as if it had stayed in memory after a
+        round, and goes when there is no room. A key that the store has not got is not looked for
+        again in this round. Keys with much in them, or that are in use, are left as they are.
+
+        Only with rounds; not amid the turn of a key that has records.
+
+        Args:
+            state_id: of the keys.
+            keys: in the order in which they will be used; some thousands are best.
+            cells: whether values, accumulators or bags will be read; of what is no record.
+            timers: whether timers will be read, set or cleared; of what is no record.
+
+        Returns:
+            How many of them, from the first, there was room for. Ask for the others when these were
+            used; 0 if there is no room for any.
+
+        Raises:
+            StateError: the store is damaged, or cannot be read.
+        """
+        rounds = self._in_round()
+        self._complete()
+        records = self._records_of(state_id)
+        if records is not None and (records.is_closed or rounds.marked):
+            records = None
+        if self.is_in_memory(state_id) or (records is None and not (cells or timers)):
+            return len(keys)
+        self._free += ABSENT_BYTES * len(self._absent.pop(state_id, ()))
+        wanted = self._wanted(state_id, keys)
+        if not wanted:
+            return len(keys)
+        room = self._room_for(len(wanted))
+        most = room // self._fetched_bytes
+        count = len(keys) if most >= len(wanted) else wanted[most][0]
+        chosen = [key for _, key in wanted[:most]]
+        placed = sorted(zip(owners_in_time(chosen, self.groups), chosen, strict=True))
+        if records is not None:
+            reader = records.loading.reader
+        else:
+            reader = KeyReader(state_id, cells=cells, timers=timers)
+        self._fetch(state_id, records, reader, placed, room)
+        return count
+
+    def _wanted(self, state_id: int, keys: Sequence[bytes]) -> list[tuple[int, bytes]]:
+        """Keys that only the store may have, and where they are among all."""
+        records = self._records_of(state_id)
+        heads = {} if records is None else records.heads
+        wanted: dict[bytes, int] = {}
+        for number, key in enumerate(keys):
+            record = heads.get(key)
+            if record is not None:
+                record.recent = True  # so that it is not what makes room for the others
+                continue
+            ident = (state_id, key)
+            scope = self._scopes.get(ident)
+            if scope is not None:
+                scope.recent = True
+            elif key not in wanted and self._is_fetched(ident):
+                wanted[key] = number
+        return [(number, key) for key, number in wanted.items()]
+
+    def _is_fetched(self, ident: Ident) -> bool:
+        """Whether a key without scope is in the store, and nothing of it was in use."""
+        if ident in self._taken or ident in self._bare:
+            return False
+        if self._rested and ident in self._resting:
+            return False
+        return self._may_be_stored(ident)
+
+    def _room_for(self, count: int) -> int:
+        """Bytes for so many keys, if there is that much without writing what the round changed."""
+        rounds = self._in_round()
+        share = min(self._budget // _SHARE, count * self._fetched_bytes)
+        if self._free < 2 * share:
+            has_records = any(records.heads for records in self._all_records())
+            if has_records or len(rounds.changed) < len(self._scopes):
+                self._let_go(2 * share)
+        return max(0, min(share, self._free // 2))
+
+    def _fetch(
+        self,
+        state_id: int,
+        records: Records | None,
+        reader: KeyReader,
+        placed: list[Placed],
+        room: int,
+    ) -> None:
+        """Brings keys into memory until there is no more room."""
+        start, left = 0, room + room // 4  # they may cost more than those before
+        most_bytes = min(_MOST_BYTES, max(self._fetched_bytes, room // _AT_ONCE))
+        while start < len(placed) and left > 0:
+            some = placed[start : start + _AT_ONCE]
+            start += len(some)
+            rows = reader.read(self.store, some, MOST_ROWS, most_bytes)
+            if records is not None:
+                left -= self._fetch_records(records, some, rows)
+            else:
+                for (_, key), each in zip(some, rows, strict=True):
+                    left -= self._fetch_scope(state_id, key, each, reader)
+        if start:
+            spent = room + room // 4 - left
+            self._fetched_bytes = max(ABSENT_BYTES, spent // start)
+
+    def _fetch_records(self, records: Records, placed: list[Placed], rows: list[KeyRows]) -> int:
+        """Has keys as records, or as scopes if they cannot be; returns what they cost."""
+        spent = taken = 0
+        found = records.loading.load(self.store, placed, rows)
+        for (_, key), loaded, each in zip(placed, found, rows, strict=True):
+            if loaded:
+                taken += records.take_in(loaded)
+            elif loaded is None:
+                spent += self._fetch_scope(records.state_id, key, each, records.loading.reader)
+            else:
+                spent += self._note_absent(records.state_id, key)
+        self._free -= taken
+        records.leased += taken
+        records.room += taken
+        return spent + taken
+
+    def _fetch_scope(self, state_id: int, key: bytes, rows: KeyRows, reader: KeyReader) -> int:
+        """Has a key as a clean scope, if it is not too large; returns what it costs."""
+        if rows.cells is None or rows.tags is None:
+            return 0
+        if not rows.cells and not rows.tags and reader.cells and reader.timers:
+            return self._note_absent(state_id, key)
+        scope = RoundScope(self, state_id, key, stored=True)
+        cost = scope.leased = scope.hold(
+            rows.cells if reader.cells else None, rows.tags if reader.timers else None
+        )
+        self._free -= cost
+        self._scopes[state_id, key] = scope
+        return cost
+
+    def _note_absent(self, state_id: int, key: bytes) -> int:
+        """The store has nothing of a key; returns what it costs to know that."""
+        self._absent.setdefault(state_id, set()).add(key)
+        self._free -= ABSENT_BYTES
+        return ABSENT_BYTES
