@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import apache_beam as beam
 import pytest
+from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pvalue import AsList
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.window import FixedWindows
+from apache_beam.transforms.window import (
+    FixedWindows,
+    IntervalWindow,
+    NonMergingWindowFn,
+    WindowFn,
+)
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import UnreadableState, UserCodeError
 from sparkdrain.rounds import clock
+from sparkdrain.rounds.messages import RoundHeader
+from sparkdrain.rounds.slots.service import SlotService
+from sparkdrain.shuffle.outbox import Layout
+from sparkdrain.stages.failure import TaskFailed, failure_in, failure_of
 from sparkdrain.types import CancelToken
+from tests.support.in_memory import run_in_memory
+from tests.support.in_memory_rounds import DEFAULTS, run_in_rounds
 from tests.support.rounds_engine import RoundsEngine
 from tests.support.scripts import Pass, pairs_in_rounds
 
@@ -172,3 +187,69 @@ def test_timers_that_a_jump_of_the_clock_passes_fire_once_each_and_in_order(run)
     RUNG.clear()
     run(Rings(), [("k7", 1, 3)], Pass(100_000), [("k8", 1, 4)], Pass(1))
     assert RUNG == ["10", "20", "30"] * 2
+
+
+class Torn(WindowFn):
+    """Windows of one second that cannot be merged, nor found for a window of another input."""
+
+    def assign(self, context):
+        if context.element is None:
+            message = "no window fits"
+            raise LookupError(message)
+        return [IntervalWindow(context.timestamp, context.timestamp + 1)]
+
+    def merge(self, merge_context):
+        message = "torn"
+        raise ArithmeticError(message)
+
+    def get_window_coder(self):
+        return IntervalWindowCoder()
+
+
+class TornBeside(Torn, NonMergingWindowFn):
+    def merge(self, merge_context):
+        pass
+
+
+def merging(pipeline):
+    pairs = pipeline | beam.Create([("k7", 1)]) | beam.WindowInto(Torn())
+    _ = pairs | "Group" >> beam.GroupByKey() | "Show" >> beam.Map(str)
+
+
+def mapping(pipeline):
+    beside = pipeline | "Other" >> beam.Create([1]) | "Torn" >> beam.WindowInto(TornBeside())
+    main = pipeline | beam.Create([2]) | beam.WindowInto(FixedWindows(10))
+    _ = main | "Join" >> beam.Map(lambda x, _: x, AsList(beside))
+
+
+@pytest.mark.parametrize("run_it", [run_in_rounds, run_in_memory])
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (merging, "ArithmeticError: torn [while running 'Group']"),
+        (mapping, "LookupError: no window fits [while running 'Join']"),
+    ],
+)
+def test_a_window_function_that_raises_between_steps_is_told_of_with_the_step_that_reads(
+    run_it, build, told
+):
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    build(pipeline)
+    with pytest.raises((ArithmeticError, LookupError)) as raised:
+        run_it(pipeline)
+    failure = failure_of(raised.value, 0, 0, "this machine")
+    assert failure.message == told
+    assert failure.by_user
+
+
+@pytest.mark.parametrize("ends", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_whatever_user_code_raises_is_told_of_with_its_slot_and_level(monkeypatch, tmp_path, ends):
+    def run(*_):
+        raise ends
+
+    service = SlotService(b"", Layout(1, 3, 1), DEFAULTS, tmp_path)
+    service._slots[2] = SimpleNamespace(run=run)
+    header = RoundHeader(1, 2, 0, 0, None, frozenset(), {}, (), False, 1.0, 10)
+    with pytest.raises(TaskFailed) as failed:
+        service.run(header.encode(), iter(()), lambda _: None)
+    assert failure_in(str(failed.value)).level == 2

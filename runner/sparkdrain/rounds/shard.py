@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.harness.step_name import read_by
 from sparkdrain.metrics.merge import merge
 from sparkdrain.watermarks.frontier import BEGIN, output_frontier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from apache_beam.portability.api import metrics_pb2
 
@@ -48,6 +49,8 @@ class RoundShard:
     ) -> None:
         self.stage = stage
         self.inputs: list[tuple[int | None, Input]] = []
+        self.steps: dict[int | None, str] = {}
+        """By edge, the step that reads it."""
         self.counted = counted
         """The metrics up to the last commit."""
         self._before = self._infos = counted
@@ -107,11 +110,25 @@ class RoundShard:
 
     def run(self, turns: list[Turn]) -> None:
         """Give all inputs their turns, and end the bundle."""
-        for (_, input_), turn in zip(self.inputs, turns, strict=True):
-            input_.process(turn)
-        for (_, input_), turn in zip(self.inputs, turns, strict=True):
-            input_.advance(turn)
+        self.process(turns)
+        self.advance(turns)
         self.finish()
+
+    def process(self, turns: Sequence[Turn]) -> None:
+        """Have all inputs process what came."""
+        for (edge, input_), turn in zip(self.inputs, turns, strict=True):
+            with self._reading(edge):
+                input_.process(turn)
+
+    def advance(self, turns: Sequence[Turn]) -> None:
+        """Have all inputs fire what is due."""
+        for (edge, input_), turn in zip(self.inputs, turns, strict=True):
+            with self._reading(edge):
+                input_.advance(turn)
+
+    def _reading(self, edge: int | None) -> contextlib.AbstractContextManager[None]:
+        step = self.steps.get(edge)
+        return contextlib.nullcontext() if step is None else read_by(step)
 
     @property
     def awaits_drain(self) -> bool:

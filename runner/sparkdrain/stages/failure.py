@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain import errors
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
+from sparkdrain.harness.step_name import reader_of
 
 if TYPE_CHECKING:
     import logging
@@ -87,13 +88,16 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
     message = "".join(traceback.format_exception_only(error)).strip()
     tagged = getattr(error, "_tagged_with_step", False)
     step = None if tagged else _step_of(error)
+    by_user = _may_be_of_code(error) and bool(tagged or step or _raised_outside(error))
+    if by_user and not tagged and step is None:
+        step = reader_of(error)
     if step is not None:
         message += f" [while running '{step}']"
     return Failure(
         _kind_of(error),
         _shortened(message),
         _shortened(_trace(_cause(error))),
-        _may_be_of_code(error) and bool(tagged or step or _raised_outside(error)),
+        by_user,
         level,
         slot,
         host,

@@ -11,6 +11,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
+from sparkdrain.harness.step_name import read_by
 from sparkdrain.harness.user_state import KeyedStateContext
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
@@ -83,6 +84,7 @@ class Slot:
             for edge in plan.edges_into(level)
             if edge.kind is not EdgeKind.SIDE
         }
+        self._steps = {edge.id: edge.step for edge in plan.edges_into(level)}
         self._shards: list[Shard] = []
         self._sources: dict[EdgeId, list[Source]] = {}
 
@@ -126,7 +128,8 @@ class Slot:
         lending = self._lend()
         try:
             for edge, reader in self._readers.items():
-                reader.drain(self._sources[edge])
+                with read_by(self._steps[edge]):
+                    reader.drain(self._sources[edge])
         finally:
             if lending is not None:
                 lending.close()

@@ -172,11 +172,9 @@ class Draining:
             for (edge, _), turn in zip(shard.inputs, turns, strict=True)
         ]
         with self._limited(Kind.ELEMENT, shard):
-            for (_, input_), turn in zip(shard.inputs, firsts, strict=True):
-                input_.process(turn)
+            shard.process(firsts)
         with self._limited(Kind.WATERMARK, shard):
-            for (_, input_), turn in zip(shard.inputs, firsts, strict=True):
-                input_.advance(turn)
+            shard.advance(firsts)
             shard.finish()
         flush()
         with causing():

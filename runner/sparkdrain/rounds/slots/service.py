@@ -54,7 +54,8 @@ class SlotService:
             if slot is None:
                 slot = self._slots[header.level] = self._open(header)
             slot.run(header, records, lambda partition, record: push((partition, record)))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - user code may call sys.exit
+        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001
+            # User code may raise any of them; the host's own way to end a call is another.
             raise task_failure(error, header.level, header.slot) from None
 
     def _open(self, header: RoundHeader) -> RoundSlot:

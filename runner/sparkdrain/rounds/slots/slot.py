@@ -150,6 +150,7 @@ class RoundSlot:
             else:
                 self._inputs[edge] = input_for(self, self._edges[edge], stage, source)
                 shard.inputs.append((edge, self._inputs[edge]))
+                shard.steps[edge] = self._edges[edge].step
         return shard
 
     def _make_bundle(self, stage: Stage) -> StageBundle:
