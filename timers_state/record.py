@@ -1,4 +1,4 @@
-"""A key whose whole state in a window is little, values, bags and timers: an object with tuples.
+"""A key whose state in a window is little, values, bags, sets and timers: an object with tuples.
 
 What changes is replaced, never changed in place. So what was committed is kept aside by keeping
 references, and what the store has is told apart from what it has not by comparing them.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from timers_state.cells import Bag, Value
+    from timers_state.cells import Bag, Set, Value
 
 RECORD_BYTES: Final = 480
 """What a record costs in memory beside its key, window, values and timers."""
@@ -24,11 +24,11 @@ SET_TIMER_BYTES: Final = 64
 SAVED_BYTES: Final = 200
 """What it costs to keep aside what was committed, beside the content of values."""
 
-LARGEST_BAG: Final = 16 * 1024
-"""Bytes. A bag that takes more, see ``Items``, is more than a record can hold."""
+MOST_ITEM_BYTES: Final = 16 * 1024
+"""A bag or set that takes more, see ``Items``, is more than a record can hold."""
 
 Values = tuple[Any, ...]
-"""Of values their bytes, of bags ``Items``; None if there is nothing."""
+"""Of values their bytes, of bags and sets ``Items``; None if there is nothing."""
 Times = tuple[int | None, ...]
 Payloads = tuple[bytes, ...]
 Content = tuple[Values, Times, Payloads, int | None]
@@ -40,12 +40,12 @@ class Layout:
     """What the records of a state have.
 
     Attributes:
-        values: kind of cell and tag of each value and bag.
+        values: kind of cell and tag of each value, bag and set.
         families: of the event timers; none has a dynamic tag.
         expires: whether windows end.
     """
 
-    values: tuple[tuple[type[Value] | type[Bag], bytes], ...]
+    values: tuple[tuple[type[Value] | type[Bag] | type[Set], bytes], ...]
     families: tuple[bytes, ...]
     expires: bool = True
 
@@ -115,7 +115,7 @@ class Record:
 
 
 def size_of(content: Content) -> int:
-    """What values, bags and payloads cost in memory."""
+    """What values, bags, sets and payloads cost in memory."""
     values, _, payloads, _ = content
     size = 0
     for value in values:

@@ -117,8 +117,8 @@ class RecordHoldings(Holdings):
         records = self._records_of(ident[0])
         if records is None:
             return None
-        if ident[1] in records.heads:  # no scope keeps bags unwritten
-            self._write_some(records, records.unwritten_bags_of(ident[1]))
+        if ident[1] in records.heads:  # no scope keeps bags and sets unwritten
+            self._write_some(records, records.unwritten_items_of(ident[1]))
         if ident[1] not in records.heads:
             records.is_complete = False
             return None

@@ -1,4 +1,4 @@
-"""What a record has of a bag: strings, in a tuple that is replaced whenever some are added.
+"""What a record has of a bag or a set: strings, in a tuple that is replaced when some are added.
 
 To add costs what is added: most strings are in a part that stays as it is, the last ones beside it.
 """
@@ -12,22 +12,37 @@ from timers_state.cells.cell import ITEM_BYTES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+_ENTRY_BYTES: Final = ITEM_BYTES + 48
+"""What a string costs in a dict, beside its content."""
+
 # So many, and what one turn adds to them, are copied when the next ones come.
 _FEW: Final = 16
 
-Items = tuple[int, tuple[bytes, ...], tuple[bytes, ...]]
-"""What all strings take in memory, the first ones, and the last ones."""
+Items = tuple[int, tuple[bytes, ...] | dict[bytes, None], tuple[bytes, ...]]
+"""What all strings take in memory; the first ones, of a set in a dict; and the last ones."""
 
-NO_ITEMS: Final[Items] = (0, (), ())
+NO_BAG: Final[Items] = (0, (), ())
+NO_SET: Final[Items] = (0, {}, ())
 
 
-def with_more(items: Items | None, added: Collection[bytes]) -> Items:
-    """The same and what is added, at the end; ``items`` stays as it is."""
-    size, first, last = items or NO_ITEMS
-    size += sum(map(len, added)) + ITEM_BYTES * len(added)
-    if len(last) < _FEW:
-        return size, first, (*last, *added)
-    return size, (*first, *last), tuple(added)
+def with_more(items: Items, added: Collection[bytes]) -> Items:
+    """The same and what is added, at the end; ``items`` stays as it is.
+
+    Args:
+        items: those before.
+        added: to a set, different strings that it has not got.
+    """
+    size, first, last = items
+    if len(last) >= _FEW:
+        first = {**first, **dict.fromkeys(last)} if type(first) is dict else (*first, *last)
+        last = ()
+    each = _ENTRY_BYTES if type(first) is dict else ITEM_BYTES
+    return size + sum(map(len, added)) + each * len(added), first, (*last, *added)
+
+
+def is_among(item: bytes, items: Items) -> bool:
+    """Whether a set has a string."""
+    return item in items[1] or item in items[2]
 
 
 def all_of(items: Items | None) -> tuple[bytes, ...]:

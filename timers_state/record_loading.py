@@ -18,8 +18,8 @@ from timers_state.keys import (
     timer_name,
     timer_of_owned_tag_row,
 )
-from timers_state.record import LARGEST_BAG, Record
-from timers_state.record_items import with_more
+from timers_state.record import MOST_ITEM_BYTES, Record
+from timers_state.record_items import NO_BAG, NO_SET, with_more
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,17 +127,21 @@ class RecordLoading:
         if place is not None:
             self._draft(found, place[0]).values[place[1]] = value
             return True
-        window, tag, kind, _ = cell_of_row(row, cut)
+        window, tag, kind, item = cell_of_row(row, cut)
         number = self._values.get((kind, tag))
         if number is None:
             return False
         values = self._draft(found, window).values
         if kind is Kind.BAG:
-            items = values[number] = with_more(values[number], decode_segment(value))
-            return items[0] <= LARGEST_BAG
-        _note(self._cells, row[cut:], window, number)
-        values[number] = value
-        return True
+            items = with_more(values[number] or NO_BAG, decode_segment(value))
+        elif kind is Kind.SET:
+            items = with_more(values[number] or NO_SET, (item,))
+        else:
+            _note(self._cells, row[cut:], window, number)
+            values[number] = value
+            return True
+        values[number] = items
+        return items[0] <= MOST_ITEM_BYTES
 
     def _take_timer(self, found: dict[bytes, _Draft], row: bytes, cut: int, time: bytes) -> bool:
         """Whether a record can hold the timer of a tag row."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from timers_state.store import Batch, Store
 
 _EXPIRY_NAME = timer_name(b"", b"")
+_MANY = (Kind.BAG, Kind.SET)
 _PLACE = itemgetter(0)
 _DOMAINS = {domain: bytes((domain,)) for domain in Domain}
 
@@ -43,11 +44,11 @@ class RecordRows:
     """
 
     __slots__ = (
-        "_bags",
         "_cells",
         "_empty",
         "_families",
         "_groups",
+        "_many",
         "_state",
         "_tags",
         "_values",
@@ -59,7 +60,7 @@ class RecordRows:
         self._cells = state_prefix(Family.CELLS, state_id)
         self._tags = state_prefix(Family.TAGS, state_id)
         self._values = [(tag, kind.KIND) for kind, tag in layout.values]
-        self._bags = [n for n, (_, kind) in enumerate(self._values) if kind is Kind.BAG]
+        self._many = [n for n, (_, kind) in enumerate(self._values) if kind in _MANY]
         self._families = [timer_name(family, b"") for family in layout.families]
         self._empty = layout.empty
 
@@ -68,10 +69,10 @@ class RecordRows:
         places = owners_in_time([record.key for record in records], self._groups)
         return sorted(zip(places, records, strict=True), key=_PLACE)
 
-    def have_bags_of(self, record: Record) -> bool:
-        """Whether something was committed in bags of a record that the store has not got."""
+    def have_items_of(self, record: Record) -> bool:
+        """Whether the store has not got what was committed of a record's bags and sets."""
         base, content = record.base or self._empty, record.committed()
-        return any(base[0][number] != content[0][number] for number in self._bags)
+        return any(base[0][number] != content[0][number] for number in self._many)
 
     def add(
         self,
@@ -103,8 +104,8 @@ class RecordRows:
                     if before == after:
                         continue
                     row = cells + place + cell_name(record.window, tag, kind)
-                    if kind is Kind.BAG:
-                        _add_bag(row, before, after, batch, store)
+                    if kind in _MANY:
+                        _add_items(row, kind, before, after, batch, store)
                     elif after is None:
                         batch.delete(row)
                     else:
@@ -152,8 +153,9 @@ class RecordRows:
             batch.put_timer(tag_row, encode_i64(after), row, payload)
 
 
-def _add_bag(
+def _add_items(
     prefix: bytes,
+    kind: Kind,
     before: Items | None,
     after: Items | None,
     batch: Batch,
@@ -164,5 +166,9 @@ def _add_bag(
     if added is None:
         delete_rows(store, batch, prefix, prefix_end(prefix))
         added = all_of(after)
+    if kind is Kind.SET:
+        for item in added:
+            batch.put(prefix + item, b"")
+        return
     for index, segment in enumerate(segments_of(list(added))):
         batch.put(prefix + segment_suffix(batch.sequence, index), encode_segment(segment))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from timers_state.cells import Bag, Value
+from timers_state.cells import Bag, Set, Value
 from timers_state.cells.cell import CELL_BYTES
 from timers_state.image import IMAGE_BYTES, Image
 from timers_state.keys import Domain
@@ -27,7 +27,7 @@ _EXPIRY: Final[Ident] = (b"", b"")
 def scope_of(overlay: Holdings, state_id: int, records: list[Record], layout: Layout) -> RoundScope:
     """A scope at rest that has what was committed of a key, and is unwritten if that differs.
 
-    What was committed of bags is in the store.
+    What was committed of bags and sets is in the store.
     """
     stored = any(record.base is not None for record in records)
     scope = RoundScope(overlay, state_id, records[0].key, stored)
@@ -53,14 +53,7 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
     for (kind, tag), old, new in zip(layout.values, before[0], after[0], strict=True):
         if old == new:
             continue
-        if issubclass(kind, Bag):
-            _change_bag(scope.bag(tag, window), old, new)
-            continue
-        cell = scope.value_of(kind, tag, window)
-        if new is None:
-            cell.clear()
-        else:
-            cell.set(new)
+        _change_cell(scope, kind, tag, window, old, new)
     for family, was, time, was_with, payload in zip(
         layout.families, before[1], after[1], before[2], after[2], strict=True
     ):
@@ -76,13 +69,29 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
             scope.timers(Domain.EXPIRY).set(after[3], *_EXPIRY, window)
 
 
-def _change_bag(bag: Bag, old: Items | None, new: Items | None) -> None:
+def _change_cell(
+    scope: RoundScope, kind: type[Value | Bag | Set], tag: bytes, window: bytes, old: Any, new: Any
+) -> None:
+    if issubclass(kind, Bag):
+        _change_items(scope.bag(tag, window), old, new)
+    elif issubclass(kind, Set):
+        _change_items(scope.set(tag, window), old, new)
+    elif new is None:
+        scope.value_of(kind, tag, window).clear()
+    else:
+        scope.value_of(kind, tag, window).set(new)
+
+
+def _change_items(cell: Bag | Set, old: Items | None, new: Items | None) -> None:
     added = added_since(old, new)
     if added is None:
-        bag.clear()
+        cell.clear()
         added = all_of(new)
-    if added:
-        bag.extend(list(added))
+    if isinstance(cell, Bag):
+        cell.extend(list(added))
+    else:
+        for item in added:
+            cell.add(item)
 
 
 def _image(records: list[Record], layout: Layout, *, stored: bool) -> Image:

@@ -146,7 +146,7 @@ class Records:
             self._replace(record, number, value)
 
     def extend(self, record: Record, number: int, items: Items) -> None:
-        """Replaces a bag by one that has the same and more: see ``with_more``."""
+        """Replaces a bag or set by one that has the same and more: see ``with_more``."""
         before = record.values[number]
         saved = record.saved or self._save(record)
         if before is None:
@@ -161,8 +161,8 @@ class Records:
         self.room -= cost
         self._replace(record, number, items)
 
-    def clear_bag(self, record: Record, number: int) -> None:
-        """Takes everything from a bag."""
+    def clear_items(self, record: Record, number: int) -> None:
+        """Takes everything from a bag or set."""
         before = record.values[number]
         if before is None:
             return
@@ -319,9 +319,9 @@ class Records:
         """Records that may differ from the store; each one that does is among them."""
         return [record for record in self.all() if _may_differ(record)]
 
-    def unwritten_bags_of(self, key: bytes) -> list[Record]:
-        """Records of a key of which something was committed in bags that the store has not got."""
-        return [record for record in _chain(self.heads[key]) if self.rows.have_bags_of(record)]
+    def unwritten_items_of(self, key: bytes) -> list[Record]:
+        """Records of a key with something committed in bags or sets that the store has not got."""
+        return [record for record in _chain(self.heads[key]) if self.rows.have_items_of(record)]
 
     def are_written(self, added: Iterable[tuple[Record, Content]]) -> None:
         """The store has what ``rows`` has added to a batch."""

@@ -10,8 +10,10 @@ from dataclasses import replace
 
 import apache_beam as beam
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
+from apache_beam.pvalue import AsIter
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,6 +114,55 @@ class Everything(beam.DoFn):
         yield key, f"later {tag} {total.read() if tag == 'end' else ''}"
 
 
+class Little(beam.DoFn):
+    """Whose keys are records: no lists, no tags, no timers of processing time."""
+
+    FIRST = userstate.ReadModifyWriteStateSpec("first", VarIntCoder())
+    EVERY = userstate.BagStateSpec("every", VarIntCoder())
+    TOTAL = userstate.CombiningValueStateSpec("total", VarIntCoder(), sum)
+    VARIED = userstate.SetStateSpec("varied", VarIntCoder())
+    FULL = userstate.TimerSpec("full", TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element,
+        side,
+        w=beam.DoFn.WindowParam,
+        first=beam.DoFn.StateParam(FIRST),
+        every=beam.DoFn.StateParam(EVERY),
+        total=beam.DoFn.StateParam(TOTAL),
+        varied=beam.DoFn.StateParam(VARIED),
+        full=beam.DoFn.TimerParam(FULL),
+    ):
+        key, number = element
+        if first.read() is None:
+            first.write(number)
+        every.add(number)
+        total.add(number)
+        for each in range(0, 40 * number, number % 11 + 1):
+            varied.add(each)
+        if number % 9 == 8:
+            every.clear()
+            varied.clear()
+            varied.add(number)
+        full.set(w.max_timestamp() if w.max_timestamp() < Timestamp(1_000) else Timestamp(1_000))
+        yield key, f"{number} of {total.read()}, {sorted(side)}, {sorted(varied.read())}"
+
+    @userstate.on_timer(FULL)
+    def on_full(
+        self,
+        key=beam.DoFn.KeyParam,
+        first=beam.DoFn.StateParam(FIRST),
+        every=beam.DoFn.StateParam(EVERY),
+        total=beam.DoFn.StateParam(TOTAL),
+        varied=beam.DoFn.StateParam(VARIED),
+    ):
+        yield key, f"{first.read()} {list(every.read())} {total.read()} {sorted(varied.read())}"
+        if total.read() % 2:
+            for state in (first, every, total, varied):
+                state.clear()
+
+
 def told(element, w=beam.DoFn.WindowParam, at=beam.DoFn.TimestampParam):
     return *element, repr(w), float(at)
 
@@ -163,5 +214,41 @@ def test_stateful_dofns_in_rounds_make_what_they_make_of_bounded_input(
         elements=elements,
         seconds=100,
         options=replace(DEFAULTS, memory_bytes=memory),
+    )
+    assert sorted(found) == sorted(emitted_in_batch(build(pairs_at_once)))
+
+
+@law(15)
+@given(
+    scripts(),
+    st.sampled_from(sorted(WINDOWS)),
+    st.integers(1, 3),
+    st.randoms(use_true_random=False),
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from([2, 10_000]),
+    st.sampled_from([4_000, 100_000, 256 << 20]),
+)
+def test_keys_that_are_records_make_what_they_make_of_bounded_input(
+    steps, windowing, slots, random, failing, elements, memory
+) -> None:
+    def build(source):
+        def built(p):
+            side = (
+                p | "side" >> beam.Create([1, 2]) | beam.Map(lambda n: TimestampedValue(n, 9 * n))
+            )
+            side = side | "windows of side" >> beam.WindowInto(WINDOWS[windowing]())
+            pairs = source(*steps, windows=WINDOWS[windowing]())(p)
+            return pairs | beam.ParDo(Little(), AsIter(side)) | beam.Map(told)
+
+        return built
+
+    found = emitted(
+        build(pairs_in_rounds),
+        slots=slots,
+        fail=undoing(random, failing),
+        attempts=ATTEMPTS,
+        elements=elements,
+        seconds=100,
+        options=replace(DEFAULTS, memory_bytes=memory, compiled=True),
     )
     assert sorted(found) == sorted(emitted_in_batch(build(pairs_at_once)))

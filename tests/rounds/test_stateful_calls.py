@@ -294,19 +294,21 @@ def test_an_error_of_no_step_behind_a_stateful_dofn_names_that_dofn_and_no_key(c
 
 
 BAG = userstate.BagStateSpec("bag", StrUtf8Coder())
+SEEN = userstate.SetStateSpec("seen", StrUtf8Coder())
 TOTAL = userstate.CombiningValueStateSpec("total", VarIntCoder(), sum)
 FULL = userstate.TimerSpec("full", TimeDomain.WATERMARK)
 IDLE = userstate.TimerSpec("idle", TimeDomain.REAL_TIME)
 
 
 class Buffers(beam.DoFn):
-    """Gathers strings; those of key "a" are long, and key "b" has timers of processing time."""
+    """Gathers strings; keys "a" and "c" have long ones, "b" has timers of processing time."""
 
     def process(
         self,
         element,
         at=beam.DoFn.TimestampParam,
         bag=beam.DoFn.StateParam(BAG),
+        seen=beam.DoFn.StateParam(SEEN),
         total=beam.DoFn.StateParam(TOTAL),
         full=beam.DoFn.TimerParam(FULL),
         idle=beam.DoFn.TimerParam(IDLE),
@@ -314,27 +316,34 @@ class Buffers(beam.DoFn):
         key, number = element
         before = list(bag.read())
         bag.add(str(number) * (9000 if key == "a" else 3))
+        seen.add(str(number % 3) * (9000 if key == "c" else 3))
+        seen.add(str(number))
+        seen.add(str(number))
         total.add(number)
         if number % 7 == 0:
             bag.clear()
             bag.add("again")
+            seen.clear()
+            seen.add(str(number))
         if number % 11 == 0:
             bag.clear()
+            seen.clear()
         full.set(at + 6)
         if key == "b":
             idle.clear("tag")
             idle.set(Timestamp(90), dynamic_timer_tag="tag" if number % 2 else "")
         idle.clear()
-        yield shown(before), shown(bag.read()), total.read()
+        yield shown(before), shown(bag.read()), shown(seen.read()), total.read()
 
     @userstate.on_timer(FULL)
     def on_full(
         self,
         key=beam.DoFn.KeyParam,
         bag=beam.DoFn.StateParam(BAG),
+        seen=beam.DoFn.StateParam(SEEN),
         total=beam.DoFn.StateParam(TOTAL),
     ):
-        yield "full", key, shown(bag.read()), total.read()
+        yield "full", key, shown(bag.read()), shown(seen.read()), total.read()
         if total.read() % 2:
             bag.clear()
             total.clear()
@@ -351,7 +360,9 @@ def shown(strings):
 
 @pytest.mark.parametrize("memory", [1 << 28, 1 << 16])
 @pytest.mark.parametrize("windowing", sorted(WINDOWS))
-def test_bags_and_timers_that_leave_records_make_what_beam_makes(windowing, memory, calls) -> None:
+def test_bags_sets_and_timers_that_leave_records_make_what_beam_makes(
+    windowing, memory, calls
+) -> None:
     def build(p):
         steps = [
             [("a", 1, 1), ("b", 2, 1), ("c", 3, 1), ("d", 4, 1)],

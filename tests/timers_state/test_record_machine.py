@@ -12,34 +12,36 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
-from timers_state.cells import Bag, Combining, Value
+from timers_state.cells import Bag, Combining, Set, Value
 from timers_state.holdings import ABSENT_BYTES
-from timers_state.record_items import all_of, with_more
+from timers_state.record_items import NO_BAG, NO_SET, all_of, is_among, with_more
 from timers_state.scope import SCOPE_BYTES
 
 STATE = 7
-LAYOUT = Layout(((Value, b"v"), (Combining, b"c"), (Bag, b"b")), (b"f", b"g"))
+LAYOUT = Layout(((Value, b"v"), (Combining, b"c"), (Bag, b"b"), (Set, b"s")), (b"f", b"g"))
 KEYS = [b"", b"a", b"b\x00", b"long" * 30]
 WINDOWS = [b"", b"w\x00"]
-EMPTY = [None, None, None, None, None, None]
+EMPTY = [None] * 7
 
 keys = st.sampled_from(KEYS)
 windows = st.sampled_from(WINDOWS)
 times = st.integers(-3, 8)
 payloads = st.sampled_from([b"", b"pane", b"p" * 200])
 values = st.sampled_from([b"", b"1", b"22", b"x" * 300])
-added = st.lists(st.sampled_from([b"", b"1", b"y" * 100]), min_size=1, max_size=3)
+many = st.sampled_from([[b"%d" % n for n in range(some)] for some in (20, 90)])
+added = many | st.lists(st.sampled_from([b"", b"1", b"y" * 100]), min_size=1, max_size=3)
 changes = st.one_of(
     st.tuples(st.just("value"), st.sampled_from([0, 1]), st.none() | values),
     st.tuples(st.just("bag"), st.just(2), st.none() | added),
-    st.tuples(st.just("timer"), st.sampled_from([3, 4]), st.none() | st.tuples(times, payloads)),
+    st.tuples(st.just("set"), st.just(3), st.none() | added),
+    st.tuples(st.just("timer"), st.sampled_from([4, 5]), st.none() | st.tuples(times, payloads)),
 )
 needs = st.sampled_from([Overlay.flush, lambda overlay: overlay._let_go(1 << 20)])
 turns = st.lists(st.tuples(windows, changes), min_size=1, max_size=6)
 
 
 class RecordMachine(RuleBasedStateMachine):
-    """Values: 0, 1; a bag: 2; timers: 3, 4, as (time, payload); when the window expires: 5."""
+    """Values: 0, 1; a bag: 2; a set: 3; timers: 4, 5, as (time, payload); end of the window: 6."""
 
     def __init__(self):
         super().__init__()
@@ -89,11 +91,13 @@ class RecordMachine(RuleBasedStateMachine):
         content = self.model.setdefault((key, window), list(EMPTY))
         if what == "bag" and change is not None:
             change = (*(content[number] or ()), *change)
+        if what == "set" and change is not None:
+            change = {*(content[number] or ()), *change}
         content[number] = change
-        if all(part is None for part in content[:5]):
+        if all(part is None for part in content[:6]):
             del self.model[key, window]
-        elif content[5] is None:
-            content[5] = expiry
+        elif content[6] is None:
+            content[6] = expiry
 
     def change_records(self, records, key, made, expiry, meanwhile):
         known = {}
@@ -103,14 +107,20 @@ class RecordMachine(RuleBasedStateMachine):
             meanwhile()
             if what == "value":
                 records.put_value(record, number, change)
-            elif what == "bag" and change is None:
-                records.clear_bag(record, number)
-            elif what == "bag":
-                records.extend(record, number, with_more(record.values[number], change))
+            elif what == "timer" and change is None:
+                records.clear_timer(record, number - 4)
+            elif what == "timer":
+                records.set_timer(record, number - 4, *change)
             elif change is None:
-                records.clear_timer(record, number - 3)
+                records.clear_items(record, number)
+            elif what == "bag":
+                bag = record.values[number] or NO_BAG
+                records.extend(record, number, with_more(bag, change))
             else:
-                records.set_timer(record, number - 3, *change)
+                there = record.values[number] or NO_SET
+                new = dict.fromkeys(item for item in change if not is_among(item, there))
+                if new:
+                    records.extend(record, number, with_more(there, new))
             empty = all(part is None for part in (*record.values, *record.times))
             if record.expiry is None and not empty:
                 records.expire_at(record, expiry)
@@ -134,16 +144,21 @@ class RecordMachine(RuleBasedStateMachine):
                 bag.clear()
                 there = []
             bag.extend(items[len(there) :])
+            cell, items = scope.set(b"s", window), content[3] or set()
+            if not set(cell.read()) <= items:
+                cell.clear()
+            for item in items:
+                cell.add(item)
             timers = scope.timers(Domain.EVENT)
-            for family, timer in zip((b"f", b"g"), content[3:5], strict=True):
+            for family, timer in zip((b"f", b"g"), content[4:6], strict=True):
                 if timer is None:
                     timers.clear(family, b"", window)
                 else:
                     timers.set(timer[0], family, b"", window, timer[1])
-            if content[5] is None:
+            if content[6] is None:
                 scope.timers(Domain.EXPIRY).clear(b"", b"", window)
             else:
-                scope.timers(Domain.EXPIRY).set(content[5], b"", b"", window)
+                scope.timers(Domain.EXPIRY).set(content[6], b"", b"", window)
 
     def find(self, records, key, window):
         record = records.heads.get(key)
@@ -159,7 +174,7 @@ class RecordMachine(RuleBasedStateMachine):
             due = {
                 place: sorted(
                     (time, number)
-                    for number in (3, 4)
+                    for number in (4, 5)
                     if content[number] is not None
                     for time in [content[number][0]]
                     if time <= up_to
@@ -267,24 +282,28 @@ class RecordMachine(RuleBasedStateMachine):
             None if time is None else (time, payload)
             for time, payload in zip(record.times, record.payloads, strict=True)
         ]
-        value, accumulator, bag = record.values
+        value, accumulator, bag, items = record.values
         bag = None if bag is None else all_of(bag)
-        return [value, accumulator, bag, *timers, record.expiry]
+        if items is not None:
+            assert len(all_of(items)) == len(set(all_of(items)))
+            items = set(all_of(items))
+        return [value, accumulator, bag, items, *timers, record.expiry]
 
     def agree_with_scope(self, scope, key, window):
         content = self.model.get((key, window), EMPTY)
         assert scope.value(b"v", window).get() == content[0]
         assert scope.combining(b"c", window).get() == content[1]
         assert tuple(scope.bag(b"b", window).read()) == (content[2] or ())
-        for family, timer in zip((b"f", b"g"), content[3:5], strict=True):
+        assert set(scope.set(b"s", window).read()) == (content[3] or set())
+        for family, timer in zip((b"f", b"g"), content[4:6], strict=True):
             time = scope.timers(Domain.EVENT).time_of(family, b"", window)
             assert time == (timer and timer[0])
-        assert scope.timers(Domain.EXPIRY).time_of(b"", b"", window) == content[5]
+        assert scope.timers(Domain.EXPIRY).time_of(b"", b"", window) == content[6]
 
     def times(self):
         return {
-            Domain.EVENT: [t[0] for c in self.model.values() for t in c[3:5] if t is not None],
-            Domain.EXPIRY: [c[5] for c in self.model.values() if c[5] is not None],
+            Domain.EVENT: [t[0] for c in self.model.values() for t in c[4:6] if t is not None],
+            Domain.EXPIRY: [c[6] for c in self.model.values() if c[6] is not None],
         }
 
     @rule()

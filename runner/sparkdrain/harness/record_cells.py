@@ -13,10 +13,12 @@ from sparkdrain.harness.cells import micros
 from sparkdrain.harness.round_cells import UNREAD, CombiningCell, CombiningKind, Kind
 from sparkdrain.harness.round_state import bounded, payload_of
 from timers_state import Domain
-from timers_state.record import LARGEST_BAG
-from timers_state.record_items import all_of, with_more
+from timers_state.record import MOST_ITEM_BYTES
+from timers_state.record_items import NO_BAG, NO_SET, all_of, is_among, with_more
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sparkdrain.harness.record_state import RecordPlace
     from timers_state import KeyScope
     from timers_state.record_items import Items
@@ -121,31 +123,29 @@ class RecordAccumulator(CombiningCell):
         self._accumulator = UNREAD
 
 
-class RecordBag(userstate.BagRuntimeState):
-    """A bag of whatever record has its turn; what is added goes there when the turn ends."""
+class RecordItems:
+    """What bags and sets have in common: what is added goes to the record when the turn ends."""
+
+    nothing = NO_BAG
+    fresh: Callable[[], Any] = list
 
     def __init__(self, kind: Kind, place: RecordPlace, number: int) -> None:
         self.is_changed = False
         self._is_cleared = False
-        self._added: list[bytes] = []
+        self._added: Any = self.fresh()
         self._kind = kind
         self._place = place
         self._number = number
-        self._left = LARGEST_BAG
+        self._left = MOST_ITEM_BYTES
 
-    def _stored(self) -> Items | None:
+    def _stored(self) -> Items:
         if self._is_cleared:
-            return None
+            return self.nothing
         items: Items | None = self._place.record.values[self._number]
-        return items
+        return items or self.nothing
 
-    def read(self) -> list[Any]:
-        items = (*all_of(self._stored()), *self._added)
-        return list(self._kind.all_decoded(items, self._place))
-
-    def add(self, value: Any) -> None:
-        data = self._kind.encoded(value)
-        self._added.append(data)
+    def _is_more(self, data: bytes) -> None:
+        """Something was added."""
         self.is_changed = True
         self._left -= len(data)
         if self._left < 0 and not self._place.beyond_record:
@@ -153,7 +153,8 @@ class RecordBag(userstate.BagRuntimeState):
             self._place.beyond_record.append(_nothing)
 
     def clear(self) -> None:
-        self._added = []
+        """Takes everything out."""
+        self._added = self.fresh()
         self._is_cleared = True
         self.is_changed = True
 
@@ -164,21 +165,63 @@ class RecordBag(userstate.BagRuntimeState):
             place.keep()
         records, record, number = place.records, place.record, self._number
         if self._is_cleared:
-            records.clear_bag(record, number)
+            records.clear_items(record, number)
         if added:
             items = with_more(self._stored(), added)
-            if items[0] <= LARGEST_BAG:
+            if items[0] <= MOST_ITEM_BYTES:
                 records.extend(record, number, items)
             else:
-                tag, window = self._kind.tag, record.window
-                place.beyond_record.append(lambda scope: scope.bag(tag, window).extend(added))
-            self._added = []
+                window = record.window
+                place.beyond_record.append(lambda scope: self._add_to(scope, window, added))
+            self._added = self.fresh()
         self.renew()
+
+    def _add_to(self, scope: KeyScope, window: bytes, added: Any) -> None:
+        """The key has a scope now, which takes what was added."""
+        raise NotImplementedError
 
     def renew(self) -> None:
         """What was read is another record's."""
         self.is_changed = self._is_cleared = False
-        self._left = LARGEST_BAG
+        self._left = MOST_ITEM_BYTES
+
+
+class RecordBag(RecordItems, userstate.BagRuntimeState):
+    """A bag of whatever record has its turn."""
+
+    def read(self) -> list[Any]:
+        items = (*all_of(self._stored()), *self._added)
+        return list(self._kind.all_decoded(items, self._place))
+
+    def add(self, value: Any) -> None:
+        data = self._kind.encoded(value)
+        self._added.append(data)
+        self._is_more(data)
+
+    def _add_to(self, scope: KeyScope, window: bytes, added: list[bytes]) -> None:
+        scope.bag(self._kind.tag, window).extend(added)
+
+
+class RecordSet(RecordItems, userstate.SetRuntimeState):
+    """A set of whatever record has its turn, read in the order of bytes, as those of scopes are."""
+
+    nothing = NO_SET
+    fresh = dict
+
+    def read(self) -> list[Any]:
+        items = sorted((*all_of(self._stored()), *self._added))
+        return list(self._kind.all_decoded(items, self._place))
+
+    def add(self, value: Any) -> None:
+        data = self._kind.encoded(value)
+        if data not in self._added and not is_among(data, self._stored()):
+            self._added[data] = None
+            self._is_more(data)
+
+    def _add_to(self, scope: KeyScope, window: bytes, added: dict[bytes, None]) -> None:
+        cell = scope.set(self._kind.tag, window)
+        for item in added:
+            cell.add(item)
 
 
 def _nothing(scope: KeyScope) -> None:
@@ -315,4 +358,4 @@ def timer_of(place: RecordPlace, spec: Any) -> RecordTimer | ProcessingTimer:
     return ProcessingTimer(place, family)
 
 
-RecordCell = RecordValue | RecordAccumulator | RecordBag
+RecordCell = RecordValue | RecordAccumulator | RecordBag | RecordSet

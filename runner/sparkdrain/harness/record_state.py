@@ -1,8 +1,9 @@
 """State and timers of keys that are kept as records: cells that move from key to key.
 
-A DoFn whose state is values, accumulators, bags and timers has one cell for each of these, made
-once. A key's turn points them at its record. A bag that is large, a dynamic timer tag or a timer of
-processing time is more than a record can hold: such a key continues in a scope after the turn.
+A DoFn whose state is values, accumulators, bags, sets and timers has one cell for each of these,
+made once. A key's turn points them at its record. A bag or set that is large, a dynamic timer tag
+or a timer of processing time is more than a record can hold: such a key continues in a scope after
+the turn.
 Where it was a timer, all new keys of that DoFn begin there.
 """
 
@@ -13,11 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.transforms import userstate
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
-from sparkdrain.harness.record_cells import RecordAccumulator, RecordBag, RecordValue, Stored
+from sparkdrain.harness.record_cells import (
+    RecordAccumulator,
+    RecordBag,
+    RecordSet,
+    RecordValue,
+    Stored,
+)
 from sparkdrain.harness.round_cells import CombiningKind
 from sparkdrain.harness.round_state import decoded_pane
 from timers_state import Domain, Layout
-from timers_state.cells import Bag, Combining, Value
+from timers_state.cells import Bag, Combining, Set, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +42,7 @@ _CELLS: Final = {
     userstate.ReadModifyWriteStateSpec: Value,
     userstate.CombiningValueStateSpec: Combining,
     userstate.BagStateSpec: Bag,
+    userstate.SetStateSpec: Set,
 }
 
 
@@ -83,6 +91,8 @@ class RecordPlace:
                 self.cells[spec.name] = RecordAccumulator(kind, self, Stored(self, number))
             elif issubclass(layout.values[number][0], Bag):
                 self.cells[spec.name] = RecordBag(kind, self, number)
+            elif issubclass(layout.values[number][0], Set):
+                self.cells[spec.name] = RecordSet(kind, self, number)
             else:
                 self.cells[spec.name] = RecordValue(kind, self, number)
         self._all_cells = tuple(self.cells.values())
