@@ -4,6 +4,7 @@ import itertools
 
 import apache_beam as beam
 import pytest
+from apache_beam.coders import coders
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.window import TimestampCombiner
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
@@ -327,3 +328,28 @@ def test_an_element_in_several_windows_counts_in_new_windows_once_for_each(pipel
         return fixed | beam.GroupByKey() | beam.Map(_told)
 
     compare(pipeline, build)
+
+
+class Odd(window.NonMergingWindowFn):
+    """Has no window for even times."""
+
+    def assign(self, context):
+        if context.timestamp.micros % 2_000_000 == 0:
+            message = "an even time"
+            raise LookupError(message)
+        return [window.IntervalWindow(context.timestamp, context.timestamp + 1)]
+
+    def get_window_coder(self):
+        return coders.IntervalWindowCoder()
+
+
+def odd(element):
+    return window.TimestampedValue(element, 3)
+
+
+def test_a_window_function_that_refuses_a_time_names_the_step_that_gave_it(pipeline):
+    times = pipeline | "Begin" >> beam.Create([1]) | "Odd" >> beam.Map(odd)
+    windowed = times | beam.WindowInto(Odd()) | "Before" >> beam.Map(str)
+    _ = windowed | "Make" >> beam.Map(lambda x: window.TimestampedValue(x, 4))
+    with pytest.raises(Exception, match=r"an even time.*while running 'Make'"):
+        pipeline.run().wait_until_finish()

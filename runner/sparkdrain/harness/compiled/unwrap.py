@@ -8,6 +8,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue, WindowedValue
 
 from sparkdrain.harness.compiled.windowing import WindowAssigner
+from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ class Unwrap:
     def __init__(self, step: Step, observe: Callable[[Any], None] | None = None) -> None:
         operation = step.operation
         self._observe = observe
+        self._name = operation.name_context
         self._assign = WindowAssigner(step.windowfn)
         self.is_by_time = self._assign.is_by_time
         """Whether values with the same timestamp, from the same context, get the same one."""
@@ -66,7 +68,10 @@ class Unwrap:
     def _windowed(self, result: Any, context: Any) -> tuple[Any, Any]:
         times = len(context.windows)
         if isinstance(result, TimestampedValue):
-            context = self._assign.at(result.timestamp, result.value)
+            try:
+                context = self._assign.at(result.timestamp, result.value)
+            except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+                raise_named(error, self._name)
             result = result.value
         elif isinstance(result, WindowedValue):
             context, result = result, result.value
