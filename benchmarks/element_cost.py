@@ -1,10 +1,11 @@
 """What an element of a streaming job costs, by level and part, in one process without Spark.
 
-Run: ``python -m benchmarks.element_cost [job] [elements] [--slots N] [--cprofile]``, by default
-``stream-state`` with 300,000 elements. All slots and the driver's loop of rounds are in this
-process; lists stand in for shuffles. A round has about one element per key. Figures are
-microseconds of this process's CPU time per element of the job: what a part calls counts for it,
-other parts excepted. The job's result is checked.
+Run: ``python -m benchmarks.element_cost [job] [elements] [--slots N] [--state-mb N] [--part N]
+[--no-prefetch] [--cprofile]``, by default ``stream-state`` with 300,000 elements. All slots and the
+driver's loop of rounds are in this process; lists stand in for shuffles. A round has about one
+element per key, or per key of one part of ``--part``.
+Figures are microseconds of this process's CPU time per element of the job: what a part calls counts
+for it, other parts excepted. The job's result is checked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pstats
 import tempfile
 import time
 from collections import defaultdict
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -30,7 +31,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from benchmarks.jobs import sessions, stream_state, stream_windows, tumbling
 from benchmarks.jobs.work import Work
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
-from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from tests.support.in_memory_rounds import DEFAULTS, InMemoryRounds, plan_of
 from timers_state import Overlay
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.rounds.messages import RoundHeader
     from sparkdrain.rounds.slots.slot import RoundSlot
+    from sparkdrain.stages.task import TaskOptions
 
 # Keys, and elements of a key in a round; about as on Spark.
 JOBS: Final = {
@@ -101,7 +103,14 @@ class Meter:
         return measured
 
 
-def measure(job: str, elements: int, slots: int, profile: cProfile.Profile | None) -> Meter:
+def measure(
+    job: str,
+    elements: int,
+    slots: int,
+    options: TaskOptions,
+    part: int,
+    profile: cProfile.Profile | None,
+) -> Meter:
     """Run a job and say where its time went."""
     module, shards_of, keys_of, at_once = JOBS[job]
     with tempfile.TemporaryDirectory() as out:
@@ -110,9 +119,9 @@ def measure(job: str, elements: int, slots: int, profile: cProfile.Profile | Non
         module.build(pipeline, work)
         claims = at_once * sum(shard.blocks // shard.turns for shard in shards_of(work))
         pace: Any = SteadyPace()
-        rounds = InMemoryRounds(plan_of(pipeline), slots=slots, pace=pace)
+        rounds = InMemoryRounds(plan_of(pipeline), slots, options, pace=pace)
         try:
-            meter = _metered(rounds, max(1, claims // slots), profile)
+            meter = _metered(rounds, max(1, claims // slots // part), profile)
         finally:
             rounds.close()
         found, expected = module.result(work), module.expected(work)
@@ -172,11 +181,19 @@ def main() -> None:
     parser.add_argument("job", nargs="?", choices=JOBS, default="stream-state")
     parser.add_argument("elements", nargs="?", type=int, default=300_000)
     parser.add_argument("--slots", type=int, default=1)
+    parser.add_argument("--part", type=int, default=1, help="which part of the keys a round has")
+    parser.add_argument("--state-mb", type=float, help="room for state, in MiB")
+    parser.add_argument("--no-prefetch", action="store_true", help="each key is read in its turn")
     parser.add_argument("--cprofile", action="store_true", help="also which functions took longest")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     profile = cProfile.Profile() if given.cprofile else None
-    meter = measure(given.job, given.elements, given.slots, profile)
+    options = DEFAULTS
+    if given.state_mb is not None:
+        options = replace(DEFAULTS, state_bytes=int(given.state_mb * (1 << 20)))
+    as_they_come = patch.object(Overlay, "prefetch", lambda _, state, keys, **parts: len(keys))
+    with as_they_come if given.no_prefetch else nullcontext():
+        meter = measure(given.job, given.elements, given.slots, options, given.part, profile)
     print("\n".join(table(meter, given.elements)))
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(40)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _SHARE: Final = 8
 """At most this part of the budget is for keys that were brought into memory and not used yet."""
 
+_WORTH: Final = 4
+"""If there is room for less than this part of the keys, they are left."""
+
 _MOST_BYTES: Final = 16 * 1024
 """A key with more of it in its cells is read when it is used."""
 
@@ -32,13 +35,17 @@ class Prefetch(BareKeys):
 
     __slots__ = ()
 
-    def is_in_memory(self, state_id: int) -> bool:
-        """Whether no key of a state is in the store only, so that ``prefetch`` has nothing to do.
+    def has_to_prefetch(self, state_id: int) -> bool:
+        """Whether ``prefetch`` may have something to do in this round, as far as is known.
 
-        False does not say that there is one.
+        If not, no key of a state is in the store only; or the running round has more than there is
+        room for, so that whatever is read is written soon.
         """
-        records = self._in_round().records.get(state_id)
-        return (records is not None and records.is_complete) or self.store.sequence == 0
+        rounds = self._in_round()
+        records = rounds.records.get(state_id)
+        if records is not None and records.is_complete:
+            return False
+        return self.store.sequence > 0 and not rounds.marked
 
     def prefetch(
         self, state_id: int, keys: Sequence[bytes], *, cells: bool = True, timers: bool = True
@@ -58,27 +65,28 @@ class Prefetch(BareKeys):
             timers: whether timers will be read, set or cleared; of what is no record.
 
         Returns:
-            How many of them, from the first, there was room for. Ask for the others when these were
-            used; 0 if there is no room for any.
+            How many of them, from the first, were looked at; at least one, if there is any. Ask for
+            the others when these were used.
 
         Raises:
             StateError: the store is damaged, or cannot be read.
         """
         rounds = self._in_round()
         self._complete()
-        records = self._records_of(state_id)
-        if records is not None and (records.is_closed or rounds.marked):
+        records = rounds.records.get(state_id)
+        if records is not None and records.is_closed:
             records = None
-        if self.is_in_memory(state_id) or (records is None and not (cells or timers)):
+        if not self.has_to_prefetch(state_id) or (records is None and not (cells or timers)):
             return len(keys)
         self._free += ABSENT_BYTES * len(self._absent.pop(state_id, ()))
-        wanted = self._wanted(state_id, keys)
-        if not wanted:
-            return len(keys)
+        count, wanted = self._wanted(state_id, keys)
         room = self._room_for(len(wanted))
         most = room // self._fetched_bytes
-        count = len(keys) if most >= len(wanted) else wanted[most][0]
-        chosen = [key for _, key in wanted[:most]]
+        if most < len(wanted):
+            if _WORTH * most < len(wanted):
+                return count  # these go without
+            count, wanted = wanted[most][0], wanted[:most]
+        chosen = [key for _, key in wanted]
         placed = sorted(zip(owners_in_time(chosen, self.groups), chosen, strict=True))
         if records is not None:
             reader = records.loading.reader
@@ -87,12 +95,15 @@ class Prefetch(BareKeys):
         self._fetch(state_id, records, reader, placed, room)
         return count
 
-    def _wanted(self, state_id: int, keys: Sequence[bytes]) -> list[tuple[int, bytes]]:
-        """Keys that only the store may have, and where they are among all."""
+    def _wanted(self, state_id: int, keys: Sequence[bytes]) -> tuple[int, list[tuple[int, bytes]]]:
+        """Keys that only the store may have, and where they are; how many were looked at for it."""
         records = self._records_of(state_id)
         heads = {} if records is None else records.heads
+        most = self._budget // _SHARE // self._fetched_bytes
         wanted: dict[bytes, int] = {}
+        count = 0
         for number, key in enumerate(keys):
+            count += 1
             record = heads.get(key)
             if record is not None:
                 record.recent = True  # so that it is not what makes room for the others
@@ -103,7 +114,9 @@ class Prefetch(BareKeys):
                 scope.recent = True
             elif key not in wanted and self._is_fetched(ident):
                 wanted[key] = number
-        return [(number, key) for key, number in wanted.items()]
+                if len(wanted) > most:
+                    break
+        return count, [(number, key) for key, number in wanted.items()]
 
     def _is_fetched(self, ident: Ident) -> bool:
         """Whether a key without scope is in the store, and nothing of it was in use."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.merging import GroupMerger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+InMemory = Callable[[dict[bytes, Any]], "Iterable[tuple[bytes, Any]]"]
 
 
 class KeyedBlocks:
@@ -30,12 +33,15 @@ class KeyedBlocks:
             self._merger = GroupMerger(self._memory_bytes, self._scratch)
         self._merger.add(bytes(payload))
 
-    def groups(self) -> Iterable[tuple[bytes, Any]]:
-        """Every key, once, and its chunk, or chunks to be read before the next key is asked for."""
+    def groups(self, in_memory: InMemory) -> Iterable[tuple[bytes, Any]]:
+        """Every key, once, and its chunk, or chunks to be read before the next key is asked for.
+
+        ``in_memory`` hands them out if all are in a table.
+        """
         if self._merger is None:
             return ()
         table = self._merger.table()
-        return self._merged(self._merger) if table is None else table.items()
+        return self._merged(self._merger) if table is None else in_memory(table)
 
     def _merged(self, merger: GroupMerger) -> Iterator[tuple[bytes, Any]]:
         for _, key, chunks in merger.groups():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.rounds.inside import Inside
+from sparkdrain.rounds.keyed.ahead import groups_in_memory
 from sparkdrain.rounds.keyed.due import Due, Stateful
 from sparkdrain.rounds.keyed.turns import BeamFeeder, CallingFeeder
 from sparkdrain.shuffle.keyed_chunks import KeyedChunks
@@ -15,7 +16,7 @@ from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sparkdrain.harness.bundle import StageBundle
     from sparkdrain.harness.stateful import StatefulCalls
@@ -90,13 +91,18 @@ class KeyedInput:
             lists = map(decode, (chunks,) if type(chunks) is bytes else chunks)
             return lists if late == BEGIN else (self._timely(each, late) for each in lists)
 
-        keys = iter(self._blocks.groups())
+        keys = iter(self._blocks.groups(self._ahead))
         if self._wait is not None:
             waited = self._waited(keys, batches, self._wait, turn)
             self._feed(waited, lambda lists: lists)
         else:
             self._feed(keys, batches)
         self._blocks.clear()
+
+    def _ahead(self, table: dict[bytes, Any]) -> Iterable[tuple[bytes, Any]]:
+        if self._wait is not None:  # who has to wait is not fed
+            return table.items()
+        return groups_in_memory(table, self._overlay, self._stateful)
 
     def _waited(
         self,
