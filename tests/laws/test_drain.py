@@ -118,7 +118,7 @@ def test_a_drained_run_makes_what_the_bounded_run_over_the_admitted_elements_mak
 ) -> None:
     _, script = stream
     if windowing == "sessions":
-        each = [name for name in each if name != "side input"]
+        each, grouped = ([n for n in names if "side input" not in n] for names in (each, grouped))
     streaming = beam.Pipeline(options=PipelineOptions([]))
     build(streaming, streamed(script), windowing, each, grouped)
     drained = Drained(streaming, after, random, failing, slots=slots, elements=budget)

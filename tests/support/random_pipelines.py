@@ -33,6 +33,7 @@ class TotalAtEndOfWindow(beam.DoFn):
 
     TOTAL = userstate.CombiningValueStateSpec("total", VarIntCoder(), sum)
     SEEN = userstate.BagStateSpec("seen", VarIntCoder())
+    VARIED = userstate.SetStateSpec("varied", VarIntCoder())
     END = userstate.TimerSpec("end", userstate.TimeDomain.WATERMARK)
 
     def process(
@@ -41,10 +42,12 @@ class TotalAtEndOfWindow(beam.DoFn):
         w=beam.DoFn.WindowParam,
         total=beam.DoFn.StateParam(TOTAL),
         seen=beam.DoFn.StateParam(SEEN),
+        varied=beam.DoFn.StateParam(VARIED),
         end=beam.DoFn.TimerParam(END),
     ):
         total.add(element[1])
         seen.add(element[1])
+        varied.add(element[1] % 5)
         end.set(w.max_timestamp())
 
     @userstate.on_timer(END)
@@ -53,8 +56,31 @@ class TotalAtEndOfWindow(beam.DoFn):
         key=beam.DoFn.KeyParam,
         total=beam.DoFn.StateParam(TOTAL),
         seen=beam.DoFn.StateParam(SEEN),
+        varied=beam.DoFn.StateParam(VARIED),
     ):
-        yield key, total.read() + len(list(seen.read()))
+        yield key, total.read() + len(list(seen.read())) + 3 * sum(varied.read())
+
+
+class TotalWithOthers(beam.DoFn):
+    """The same of sums of what comes and a side input."""
+
+    TOTAL = userstate.ReadModifyWriteStateSpec("total with others", VarIntCoder())
+    END = userstate.TimerSpec("end with others", userstate.TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        element,
+        others,
+        w=beam.DoFn.WindowParam,
+        total=beam.DoFn.StateParam(TOTAL),
+        end=beam.DoFn.TimerParam(END),
+    ):
+        total.write((total.read() or 0) + element[1] + sum(other[1] for other in others))
+        end.set(w.max_timestamp())
+
+    @userstate.on_timer(END)
+    def tell(self, key=beam.DoFn.KeyParam, total=beam.DoFn.StateParam(TOTAL)):
+        yield key, total.read()
 
 
 # On a PCollection of (key, number); each keeps it one.
@@ -83,6 +109,7 @@ GROUPED = {
         | beam.MapTuple(lambda k, vs: (k, 2 * sum(vs[0]) + sum(vs[1])))
     ),
     "state": lambda p: p | beam.ParDo(TotalAtEndOfWindow()),
+    "state and side input": lambda p: p | beam.ParDo(TotalWithOthers(), beam.pvalue.AsIter(p)),
 }
 
 
@@ -92,7 +119,7 @@ def sound(windowing, each, grouped):
         return each, grouped
     # Windows that merge have no side input windows. And what timers send when their own windows
     # end may come too late to be merged with each other: nothing may merge after them.
-    kept = [name for name in grouped if name != "state"]
+    kept = [name for name in grouped if not name.startswith("state")]
     ending = ["state"] if "state" in grouped else []
     return [name for name in each if name != "side input"], kept + ending
 
