@@ -33,7 +33,6 @@ class TotalAtEndOfWindow(beam.DoFn):
 
     TOTAL = userstate.CombiningValueStateSpec("total", VarIntCoder(), sum)
     SEEN = userstate.BagStateSpec("seen", VarIntCoder())
-    VARIED = userstate.SetStateSpec("varied", VarIntCoder())
     END = userstate.TimerSpec("end", userstate.TimeDomain.WATERMARK)
 
     def process(
@@ -42,12 +41,10 @@ class TotalAtEndOfWindow(beam.DoFn):
         w=beam.DoFn.WindowParam,
         total=beam.DoFn.StateParam(TOTAL),
         seen=beam.DoFn.StateParam(SEEN),
-        varied=beam.DoFn.StateParam(VARIED),
         end=beam.DoFn.TimerParam(END),
     ):
         total.add(element[1])
         seen.add(element[1])
-        varied.add(element[1] % 5)
         end.set(w.max_timestamp())
 
     @userstate.on_timer(END)
@@ -56,15 +53,15 @@ class TotalAtEndOfWindow(beam.DoFn):
         key=beam.DoFn.KeyParam,
         total=beam.DoFn.StateParam(TOTAL),
         seen=beam.DoFn.StateParam(SEEN),
-        varied=beam.DoFn.StateParam(VARIED),
     ):
-        yield key, total.read() + len(list(seen.read())) + 3 * sum(varied.read())
+        yield key, total.read() + len(list(seen.read()))
 
 
 class TotalWithOthers(beam.DoFn):
-    """The same of sums of what comes and a side input."""
+    """The same of sums of what comes and a side input, and of what is different in them."""
 
     TOTAL = userstate.ReadModifyWriteStateSpec("total with others", VarIntCoder())
+    VARIED = userstate.SetStateSpec("varied", VarIntCoder())
     END = userstate.TimerSpec("end with others", userstate.TimeDomain.WATERMARK)
 
     def process(
@@ -73,14 +70,21 @@ class TotalWithOthers(beam.DoFn):
         others,
         w=beam.DoFn.WindowParam,
         total=beam.DoFn.StateParam(TOTAL),
+        varied=beam.DoFn.StateParam(VARIED),
         end=beam.DoFn.TimerParam(END),
     ):
         total.write((total.read() or 0) + element[1] + sum(other[1] for other in others))
+        varied.add(element[1] % 5)
         end.set(w.max_timestamp())
 
     @userstate.on_timer(END)
-    def tell(self, key=beam.DoFn.KeyParam, total=beam.DoFn.StateParam(TOTAL)):
-        yield key, total.read()
+    def tell(
+        self,
+        key=beam.DoFn.KeyParam,
+        total=beam.DoFn.StateParam(TOTAL),
+        varied=beam.DoFn.StateParam(VARIED),
+    ):
+        yield key, total.read() + 3 * sum(varied.read())
 
 
 # On a PCollection of (key, number); each keeps it one.
