@@ -81,9 +81,9 @@ def timed(pair):
 @pytest.mark.parametrize("windowing", sorted(WINDOWS))
 def test_side_inputs_are_what_beam_passes(windowing, view, memory, calls, monkeypatch) -> None:
     learned = []
-    prefix = KeyedChunks.prefix
+    start = KeyedChunks.start
     monkeypatch.setattr(
-        KeyedChunks, "prefix", lambda *args: learned.append(prefix(*args)) or learned[-1]
+        KeyedChunks, "start", lambda *args: learned.append(start(*args)) or learned[-1]
     )
     as_view, read = READ[view]
 

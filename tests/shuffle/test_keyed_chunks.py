@@ -85,32 +85,31 @@ def test_every_element_arrives_with_its_key_at_its_slot_in_order(elements, keys,
     assert found == expected
 
 
-@given(runs)
-def test_what_is_known_by_its_beginning_is_decoded_alike(elements):
-    chunks = KeyedChunks(CODING)
-    known, prefix = None, NO_CHUNK
+def chunks_of(elements):
     for records in sent(elements, KEYS["text"], 1 << 20).values():
         for record in records:
-            _, _, all_chunks = split_groups(bytes(decode(record).payload))
-            for chunk in all_chunks:
-                whole = CODING.windowed_values.decode(chunk)
-                assert not chunk.startswith(NO_CHUNK)
-                if chunk.startswith(prefix):
-                    (element,) = whole
-                    value = chunks.decode_value(chunk[len(prefix) :])
-                    assert shown(value, known) == shown(element.value, element)
-                elif len(whole) == 1:
-                    learned = chunks.prefix(chunk, whole[0])
-                    if learned:
-                        known, prefix = whole[0], learned
+            yield from split_groups(bytes(decode(record).payload))[2]
 
 
-def test_a_beginning_is_learned_of_the_second_element_with_the_same_time():
-    context = WindowedValue(None, Timestamp(3), (IntervalWindow(0, 10),))
-    pairs = [(f"k{number}", ("v", number)) for number in range(4)]
-    (record, *_), *_ = sent([(context, pairs)], KEYS["text"], 1 << 20).values()
-    _, _, found = split_groups(bytes(decode(record).payload))
-    chunks = KeyedChunks(CODING)
-    (first,), (second,) = map(CODING.windowed_values.decode, found[:2])
-    assert chunks.prefix(found[0], first) == b""
-    assert found[1].startswith(chunks.prefix(found[1], second))
+@given(runs)
+def test_what_is_known_by_its_beginning_is_decoded_alike(elements):
+    chunks = KeyedChunks(CODING, lambda _: False)
+    for chunk in chunks_of(elements):
+        whole = CODING.windowed_values.decode(chunk)
+        found = chunks.start(chunk)
+        assert not chunk.startswith(NO_CHUNK)
+        assert (found is not None) == (len(whole) == 1 and len(whole[0].windows) == 1)
+        if found is not None:
+            (element,) = whole
+            start, known = found
+            assert chunk.startswith(start)
+            value = chunks.decode_value(chunk[len(start) :])
+            assert shown(value, known) == shown(element.value, element)
+
+
+@given(runs, interval)
+def test_chunks_that_are_late_have_no_beginning(elements, expired):
+    chunks = KeyedChunks(CODING, lambda element: element.windows[0] == expired)
+    for chunk in chunks_of(elements):
+        found = chunks.start(chunk)
+        assert found is None or found[1].windows[0] != expired

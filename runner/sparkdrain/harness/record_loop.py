@@ -25,25 +25,41 @@ if TYPE_CHECKING:
     from sparkdrain.harness.arguments import Argument
     from sparkdrain.harness.record_state import RecordPlace
 
-# Elements that the loop has all have the same pane.
 _MARKERS: Final = {
     **ELEMENT,
     DoFn.ElementParam: "(key, value)",
-    DoFn.PaneInfoParam: "UNKNOWN",
+    DoFn.PaneInfoParam: "pane",
 }
 _NUMBERS = itertools.count()
 
-# {begin} and {end} are lines for each cell and timer, {learned} is one for each side input.
+# {begin} and {end} are lines for each cell and timer, {entered} is one for each side input, {timed}
+# for timestamps if anybody asks for them.
 _LOOP: Final = """
 def loop(groups, decode_key, chunks, feed_key, tell):
-    decode_value = chunks.decode_value
-    prefix, skip = NO_CHUNK, 0
+    decode_value, start_of = chunks.decode_value, chunks.start
+    start, skip, pane = NO_CHUNK, 0, UNKNOWN
     key = value = known = window = timestamp = section = None
     count = 0
     place.bound.is_on = False
     {ready}
     for encoded, chunk in groups:
-        if type(chunk) is bytes and chunk.startswith(prefix):
+        is_alone = type(chunk) is bytes
+        if is_alone and not chunk.startswith(start):
+            found = start_of(chunk)
+            is_alone = found is not None
+            if is_alone:
+                start, known = found
+                skip, pane = len(start), known.pane_info
+                if window is None or known.windows[0] != window:
+                    (window,) = known.windows
+                    section = encode_window(window)
+                    try:
+                        {entered}
+                    except Exception:  # it is raised again where a key is fed alone
+                        start, window, is_alone = NO_CHUNK, None, False
+                {ready}
+                {timed}
+        if is_alone:
             if records.room < 0:
                 borrow()
             head = head_of(encoded)
@@ -78,15 +94,8 @@ def loop(groups, decode_key, chunks, feed_key, tell):
                     end_record(record)
                 count += 1
                 continue
-        element = feed_key(encoded, chunk)
+        feed_key(encoded, chunk)
         {ready}
-        if element is not None and type(chunk) is bytes:
-            learned = chunks.prefix(chunk, element)
-            if learned:
-                prefix, skip, known = learned, len(learned), element
-                (window,) = element.windows
-                section, timestamp = encode_window(window), element.timestamp
-                {learned}
     return count, key, None if known is None else known.with_value(value)
 """
 
@@ -101,9 +110,9 @@ def record_loop(
     """The loop for a method of a DoFn: ``loop(groups, decode_key, chunks, feed_key, tell)``.
 
     It takes pairs of an encoded key and its chunk, or an iterable of chunks; ``KeyedChunks`` to
-    decode them; ``feed_key(encoded, chunk)`` for the keys that are not for this loop, which answers
-    with the element if that was the only one; and what notes down where an error was raised. It
-    answers how many elements it has fed, and the last key and element, or None.
+    decode them; ``feed_key(encoded, chunk)`` for the keys that are not for this loop; and what
+    notes down where an error was raised. It answers how many elements it has fed, and the last key
+    and element, or None.
 
     Args:
         place: where records of the DoFn have their turns.
@@ -132,14 +141,15 @@ def record_loop(
         "reraise": reraise,
     }
     arguments: list[str] = []
-    ready, begin, end, learned = ["pass"], ["pass"], ["pass"], ["pass"]
+    ready, begin, end, entered = ["pass"], ["pass"], ["pass"], ["pass"]
+    is_timed = False
     for number, each in enumerate(passed):
         name, what = f"asked{number}", each.what
         if isinstance(what, Given):
             names[name] = what.value
         elif isinstance(what, Side):
             names[f"views{number}"] = what.views
-            learned.append(f"{name} = views{number}[window]")
+            entered.append(f"{name} = views{number}[window]")
         elif isinstance(what, DoFn.StateParam):
             cell = names[name] = place.cells[what.state_spec.name]
             plain = isinstance(cell, RecordValue)
@@ -148,14 +158,21 @@ def record_loop(
         elif isinstance(what, DoFn.TimerParam):
             timer = names[name] = timer_of(place, what.timer_spec)
             if isinstance(timer, ProcessingTimer):
-                begin.append(f"{name}.set_at(timestamp, UNKNOWN)")
+                begin.append(f"{name}.set_at(timestamp, pane)")
+                is_timed = True
             else:
-                ready.append(f"{name}.set_in(UNKNOWN)")
+                ready.append(f"{name}.set_in(pane)")
         else:
             name = _MARKERS[what]
+            is_timed |= name == "timestamp"
         arguments.append(each.written(name))
     source = _filled(
-        arguments=[", ".join(arguments)], ready=ready, begin=begin, end=end, learned=learned
+        arguments=[", ".join(arguments)],
+        ready=ready,
+        begin=begin,
+        end=end,
+        entered=entered,
+        timed=["timestamp = known.timestamp" if is_timed else "pass"],
     )
     filename = f"<compiled loop over records of a stateful DoFn {next(_NUMBERS)}>"
     exec(compile(source, filename, "exec"), names)  # noqa: S102 - our own

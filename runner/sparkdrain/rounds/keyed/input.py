@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,9 +95,9 @@ class KeyedInput:
         keys = iter(self._blocks.groups(self._ahead))
         if self._wait is not None:
             waited = self._waited(keys, batches, self._wait, turn)
-            self._feed(waited, lambda lists: lists)
+            self._feed(waited, lambda lists: lists, late)
         else:
-            self._feed(keys, batches)
+            self._feed(keys, batches, late)
         self._blocks.clear()
 
     def _ahead(self, table: dict[bytes, Any]) -> Iterable[tuple[bytes, Any]]:
@@ -116,10 +117,10 @@ class KeyedInput:
             yield encoded, wait.take(encoded, batches(chunks), turn)
         yield from wait.due(turn)
 
-    def _feed(self, keys: Iterator[tuple[bytes, Any]], batches: Batches) -> None:
+    def _feed(self, keys: Iterator[tuple[bytes, Any]], batches: Batches, late: int) -> None:
         first = next(keys, None)
         if first is not None:
-            self._feeder().feed(chain((first,), keys), batches)
+            self._feeder(late).feed(chain((first,), keys), batches)
 
     def _timely(self, elements: list[Any], late: int) -> list[Any]:
         """Those whose windows have not all expired. None has, if the element is on time itself."""
@@ -137,17 +138,23 @@ class KeyedInput:
                 )
         return timely
 
+    def _is_late(self, late: int, element: Any) -> bool:
+        """Whether an element with one window is to be dropped."""
+        if element.timestamp_micros >= late:
+            return False
+        return self._expired(element.windows[0], late)
+
     def _expired(self, window: Any, frontier: int) -> bool:
         assert self._expiry_of is not None
         return self._expiry_of(window) <= frontier
 
-    def _feeder(self) -> Feeder:
+    def _feeder(self, late: int) -> Feeder:
         bundle = self._source.shard.open()
         contexts = [bundle.states[one.transform] for one in self._stateful]
         if len(contexts) == 1:
             calls = self._calls(bundle, self._stateful[0])
             if calls is not None:
-                chunks = KeyedChunks(self._coding)
+                chunks = KeyedChunks(self._coding, partial(self._is_late, late))
                 return CallingFeeder(calls, contexts[0], self._decode_key, chunks)
         return BeamFeeder(self._source.operation().feed_windowed, contexts, self._decode_key)
 

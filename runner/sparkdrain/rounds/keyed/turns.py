@@ -92,8 +92,8 @@ class CallingFeeder:
         calls, records = self._calls, self._calls.records
         self._count = 0
 
-        def feed_key(encoded: bytes, chunks: Any) -> Any:
-            return self._feed_key(encoded, batches(chunks))
+        def feed_key(encoded: bytes, chunks: Any) -> None:
+            self._feed_key(encoded, batches(chunks))
 
         with calls.processing():
             if records is None:
@@ -110,8 +110,8 @@ class CallingFeeder:
         if self._count:
             calls.fed(self._count, *self._last)
 
-    def _feed_key(self, encoded: bytes, batches: Iterable[list[Any]]) -> Any:
-        """Feed all elements of a key; the only one, if there is no other."""
+    def _feed_key(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
+        """Feed all elements of a key."""
         calls, records = self._calls, self._calls.records
         key = self._decode_key(encoded)
         if records is not None and records.place.begin(encoded):
@@ -120,7 +120,6 @@ class CallingFeeder:
         else:
             place = self._begin(encoded)
             call = calls.feed
-        before = self._count
         element = None
         try:
             for elements in batches:
@@ -140,7 +139,6 @@ class CallingFeeder:
             raise
         if element is not None:
             self._last = key, element
-        return element if self._count == before + 1 else None
 
     def _begin(self, encoded: bytes) -> RoundKeyedState:
         self._context.begin_key(encoded)
