@@ -26,6 +26,13 @@ WINDOWS = {
     "fixed": window.FixedWindows(10),
     "sliding": window.SlidingWindows(12, 4),
 }
+
+
+def untyped(side):
+    """Beam takes any input of a DoFn, side inputs too, for the one that is to have pairs."""
+    return side | "untyped" >> beam.Map(lambda value: value).with_output_types(object)
+
+
 STEPS = [
     *([(f"k{key}", key + time, time) for key in range(8)] for time in (1, 2, 2)),
     Mark(5),
@@ -39,7 +46,7 @@ READ = {
     "list": (AsList, sorted),
     "dict": (AsDict, lambda side: sorted(side.items())),
     "multimap": (AsMultiMap, lambda side: (sorted(side["x"]), sorted(side["nobody"]))),
-    "singleton": (lambda pairs: AsSingleton(pairs | beam.combiners.Count.Globally()), str),
+    "singleton": (lambda pairs: AsSingleton(untyped(pairs | beam.combiners.Count.Globally())), str),
 }
 
 
