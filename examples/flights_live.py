@@ -93,26 +93,28 @@ def latency(chance: random.Random) -> float:
 
 
 class Replay(beam.DoFn, RestrictionProvider):
-    """Tells departures at their time, so many days to a second; ends after the last one."""
+    """Tells departures at their time, so many days to a second; ends after the last one.
 
-    def __init__(self, told: list[Departure], days_per_second: float, start: float) -> None:
+    Its one element is when that begins, in seconds since 1970.
+    """
+
+    def __init__(self, told: list[Departure], days_per_second: float) -> None:
         self._told = told
         self._pace = days_per_second * DAY
-        self._start = start
 
-    def initial_restriction(self, element: bytes) -> OffsetRange:
+    def initial_restriction(self, element: float) -> OffsetRange:
         return OffsetRange(0, len(self._told))
 
     def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
         return OffsetRestrictionTracker(restriction)
 
-    def restriction_size(self, element: bytes, restriction: OffsetRange) -> int:
+    def restriction_size(self, element: float, restriction: OffsetRange) -> int:
         return restriction.size()
 
     @beam.DoFn.unbounded_per_element()
     def process(
         self,
-        element: bytes,
+        element: float,
         tracker: Any = beam.DoFn.RestrictionParam(),
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(
             ManualWatermarkEstimator.default_provider()
@@ -121,7 +123,7 @@ class Replay(beam.DoFn, RestrictionProvider):
         begin = self._told[0].told
         for number in range(tracker.current_restriction().start, len(self._told)):
             departure = self._told[number]
-            wait = self._start + (departure.told - begin) / self._pace - time.time()
+            wait = element + (departure.told - begin) / self._pace - time.time()
             if wait > 0:
                 # Not yet: go on from here when it is time.
                 tracker.defer_remainder(Duration(seconds=wait))
@@ -174,7 +176,9 @@ def build(pipeline: beam.Pipeline, told: list[Departure], pace: float, board: Pa
     _ = (
         pipeline
         | beam.Impulse()
-        | "Replay" >> beam.ParDo(Replay(told, pace, time.time())).with_output_types(tuple[str, int])
+        # Not when the program begins: what it takes to start would be days of the replay.
+        | "Begin" >> beam.Map(lambda _: time.time()).with_output_types(float)
+        | "Replay" >> beam.ParDo(Replay(told, pace)).with_output_types(tuple[str, int])
         | beam.WindowInto(
             FixedWindows(DAY),
             trigger=AfterWatermark(early=AfterProcessingTime(1), late=AfterCount(1)),

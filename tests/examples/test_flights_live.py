@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import apache_beam as beam
 import flights_live
 import pytest
+from apache_beam.io.restriction_trackers import OffsetRange
 from apache_beam.options.pipeline_options import PipelineOptions
 from flights_files import unpack_tables
 
@@ -43,3 +45,33 @@ def test_the_last_panes_have_every_flight_that_was_not_too_late(told, tmp_path):
         day = str(datetime.fromtimestamp(departure.left, UTC).date())
         delays[day, departure.airport].append(departure.delay)
     assert last == {key: (len(d), round(sum(d) / len(d), 1)) for key, d in delays.items()}
+
+
+class Tracked:
+    """What a DoFn sees of its restriction, and of its watermark."""
+
+    def __init__(self, size):
+        self._size = size
+        self.deferred = []
+
+    def current_restriction(self):
+        return OffsetRange(0, self._size)
+
+    def try_claim(self, number):
+        return number < self._size
+
+    def defer_remainder(self, wait):
+        self.deferred.append(wait)
+
+    def set_watermark(self, time):
+        pass
+
+
+def test_the_replay_begins_when_its_element_says(told):
+    soon, later = Tracked(len(told)), Tracked(len(told))
+    replay = flights_live.Replay(told, 1e-6)
+    begin = time.time()
+    assert list(replay.process(begin, soon, soon))
+    assert list(replay.process(begin + 1000, later, later)) == []
+    assert soon.deferred
+    assert 990 < float(later.deferred[0]) <= 1000
