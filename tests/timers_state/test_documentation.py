@@ -14,12 +14,14 @@ def test_the_example_of_rounds_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text().partition("\n## Rounds\n")[2]
     names = {"Path": Path, "Domain": Domain, "Overlay": Overlay, "RoundStore": RoundStore}
-    first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:2]
+    first, prefetch, firing = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[:3]
     exec(first, names)
     overlay = names["overlay"]
     assert overlay.scope(7, b"key").value(b"count").get() == b"1"
     overlay.scope(7, b"key").timers(Domain.EVENT).set(5, b"t")
-    exec(second, {**names, "now": 5})
+    exec(prefetch, names)
+    assert names["keys"] == []
+    exec(firing, {**names, "now": 5})
     assert overlay.first_time(7, Domain.EVENT) is None
     overlay.close()
 

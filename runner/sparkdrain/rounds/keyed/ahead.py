@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sparkdrain.rounds.keyed.due import Stateful
     from timers_state import Overlay
 
 # The more there are, the closer they are to each other in the store. How much memory they may take
@@ -17,30 +16,31 @@ _MOST: Final = 4096
 
 
 def groups_in_memory(
-    table: dict[bytes, Any], overlay: Overlay, stateful: Sequence[Stateful]
+    table: dict[bytes, Any], overlay: Overlay, state_ids: Sequence[int]
 ) -> Iterable[tuple[bytes, Any]]:
-    """What a table has, key by key; what the DoFns' states have of keys is read before.
+    """What a table has, key by key; records of the keys are read before.
 
     Args:
         table: by encoded key.
         overlay: the slot's state.
-        stateful: the DoFns.
+        state_ids: the states that keys will be looked for in; at least one.
     """
-    if any(overlay.has_to_prefetch(one.state_id) for one in stateful):
-        return _read_ahead(table, overlay, stateful)
+    if any(map(overlay.has_to_prefetch, state_ids)):
+        return _read_ahead(table, overlay, state_ids)
     return table.items()
 
 
 def _read_ahead(
-    table: dict[bytes, Any], overlay: Overlay, stateful: Sequence[Stateful]
+    table: dict[bytes, Any], overlay: Overlay, state_ids: Sequence[int]
 ) -> Iterator[tuple[bytes, Any]]:
     keys, groups = list(table), iter(table.items())
     at = 0
     while at < len(keys):
         next_ones = keys[at : at + _MOST]
+        # Keys that are no records are read no faster together, where blocks are in memory.
         count = min(
-            overlay.prefetch(one.state_id, next_ones, cells=one.reads_cells, timers=one.has_timers)
-            for one in stateful
+            overlay.prefetch(state_id, next_ones, cells=False, timers=False)
+            for state_id in state_ids
         )
         yield from islice(groups, count)
         at += count

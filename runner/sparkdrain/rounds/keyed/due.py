@@ -27,19 +27,10 @@ _READ_AHEAD: Final = 250
 
 @dataclass(frozen=True, slots=True)
 class Stateful:
-    """A DoFn with state or timers, and the number of what it keeps.
-
-    Attributes:
-        transform: the DoFn.
-        state_id: the number.
-        reads_cells: whether it has state that is read to be changed.
-        has_timers: whether it has timers.
-    """
+    """A DoFn with state or timers, and the number of what it keeps."""
 
     transform: TransformId
     state_id: int
-    reads_cells: bool = True
-    has_timers: bool = True
 
 
 class Due:

@@ -103,7 +103,8 @@ class KeyedInput:
     def _ahead(self, table: dict[bytes, Any]) -> Iterable[tuple[bytes, Any]]:
         if self._wait is not None:  # who has to wait is not fed
             return table.items()
-        return groups_in_memory(table, self._overlay, self._stateful)
+        ids = [one.state_id for one in self._stateful]
+        return groups_in_memory(table, self._overlay, ids)
 
     def _waited(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.window import GlobalWindows
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from sparkdrain.stages.codings import Codings
     from sparkdrain.stages.shard import Source
     from timers_state import Overlay
-
-_READ_TO_BE_CHANGED: Final = {"read_modify_write_spec", "combining_spec"}
 
 
 def keyed_input_for(context: Context, edge: Edge, stage: Stage, source: Source) -> KeyedInput:
@@ -82,15 +80,7 @@ def stateful_behind(plan: Plan, stage: Stage, edge: Edge) -> list[Stateful]:
         if proto.spec.urn == urns.PAR_DO and fed.intersection(proto.inputs.values()):
             payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
             if payload.state_specs or payload.timer_family_specs:
-                kinds = {spec.WhichOneof("spec") for spec in payload.state_specs.values()}
-                found.append(
-                    Stateful(
-                        id_,
-                        transform_state_id(plan, id_),
-                        reads_cells=not kinds.isdisjoint(_READ_TO_BE_CHANGED),
-                        has_timers=bool(payload.timer_family_specs),
-                    )
-                )
+                found.append(Stateful(id_, transform_state_id(plan, id_)))
     return found
 
 

@@ -1,0 +1,178 @@
+"""Keys that were brought into memory are not read again; nothing else is different."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
+from timers_state.cells import Bag, Value
+from timers_state.errors import RoundPrepared, StoreCorrupt
+
+STATE = 7
+LAYOUT = Layout(((Value, b"v"), (Bag, b"b")), (b"f",))
+KEYS = [b"key-%03d" % number for number in range(200)]
+
+
+class CountingStore(MemoryStore):
+    """Counts what it is asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.reads = 0
+
+    def get(self, row):
+        self.reads += 1
+        return super().get(row)
+
+    def multi_get(self, rows):
+        self.reads += 1
+        return super().multi_get(rows)
+
+    def iterate(self, lower, upper):
+        self.reads += 1
+        return super().iterate(lower, upper)
+
+
+def fill(overlay, keys=KEYS):
+    """Keys with a value, a bag and a timer, in the store only."""
+    for key in keys:
+        scope = overlay.scope(STATE, key)
+        scope.value(b"v").set(key)
+        scope.bag(b"b").append(key)
+        scope.timers(Domain.EVENT).set(5, b"f", payload=key)
+    overlay.prepare()
+    overlay.commit()
+    overlay._let_go(1 << 40)
+
+
+@pytest.fixture
+def store():
+    return CountingStore()
+
+
+@pytest.fixture
+def overlay(store):
+    with Overlay(store, 1 << 22, rounds=True) as overlay:
+        fill(overlay)
+        overlay._residents = None  # as after a resumed job
+        yield overlay
+
+
+def test_scopes_that_were_prefetched_are_not_read_again(overlay, store):
+    assert overlay.prefetch(STATE, KEYS) == len(KEYS)
+    store.reads = 0
+    for key in KEYS:
+        scope = overlay.scope(STATE, key)
+        assert scope.value(b"v").get() == key
+        assert scope.value(b"none").get() is None
+        assert list(scope.bag(b"b").read()) == [key]
+        assert scope.timers(Domain.EVENT).time_of(b"f") == 5
+        scope.value(b"v").clear()
+        scope.timers(Domain.EVENT).clear(b"f")
+    overlay.prepare()
+    assert store.reads == 0
+
+
+def test_records_that_were_prefetched_are_there(overlay, store):
+    records = overlay.records(STATE, LAYOUT)
+    assert overlay.prefetch(STATE, KEYS[:100]) == 100
+    store.reads = 0
+    for key in KEYS[:100]:
+        record = records.begin(key)
+        assert (record.values[0], record.times, record.payloads) == (key, (5,), (key,))
+    assert store.reads == 0
+    assert records.begin(KEYS[100]) is None
+    assert records.takes(KEYS[100])
+    assert store.reads > 0
+
+
+def test_what_the_store_has_not_got_is_looked_for_once(overlay, store):
+    records = overlay.records(STATE, LAYOUT)
+    absent = [b"absent-%d" % number for number in range(20)]
+    assert overlay.prefetch(STATE, absent) == len(absent)
+    store.reads = 0
+    assert all(records.takes(key) for key in absent)
+    assert all(overlay.scope(STATE, key).value(b"v").get() is None for key in absent)
+    assert store.reads == 0
+    overlay.rollback()
+    assert records.takes(absent[0])
+    assert store.reads > 0
+
+
+def test_keys_in_memory_are_not_read(overlay, store):
+    overlay.prefetch(STATE, KEYS)
+    overlay.scope(STATE, KEYS[0]).value(b"v").set(b"changed")
+    store.read_prefixes = None
+    assert overlay.prefetch(STATE, KEYS) == len(KEYS)
+    assert overlay.scope(STATE, KEYS[0]).value(b"v").get() == b"changed"
+
+
+def test_no_more_than_a_part_of_the_budget_is_taken():
+    with Overlay(MemoryStore(), 200_000, rounds=True) as overlay:
+        fill(overlay)
+        scope = overlay.scope(STATE, KEYS[0])
+        scope.value(b"v").set(b"in use" * 1000)
+        free = overlay._free
+        count = overlay.prefetch(STATE, KEYS)
+        assert 5 < count < 100
+        assert 0 < free - overlay._free < 200_000 // 6
+        assert scope.active
+        at = count
+        while at < len(KEYS):
+            at += overlay.prefetch(STATE, KEYS[at:])
+        assert overlay._free > 0
+        assert scope.value(b"v").get() == b"in use" * 1000
+
+
+def test_a_round_that_exceeds_the_budget_reads_nothing_ahead(overlay, store):
+    overlay.scope(STATE, KEYS[0]).value(b"v").set(b"x")
+    overlay.flush()
+    assert not overlay.has_to_prefetch(STATE)
+    store.read_prefixes = None
+    assert overlay.prefetch(STATE, KEYS) == len(KEYS)
+    overlay.rollback()
+    assert overlay.has_to_prefetch(STATE)
+
+
+def test_a_prepared_round_refuses(overlay):
+    overlay.prepare()
+    with pytest.raises(RoundPrepared):
+        overlay.prefetch(STATE, KEYS)
+
+
+def test_only_rounds_know_of_it():
+    with Overlay(MemoryStore(), 1000) as overlay, pytest.raises(ValueError, match="rounds=True"):
+        overlay.prefetch(STATE, KEYS)
+
+
+def test_timers_that_were_read_are_taken_from_the_scope_that_came_between(overlay):
+    due = overlay.read_due(STATE, Domain.EVENT, 9, 3)
+    assert overlay.prefetch(STATE, KEYS) == len(KEYS)
+    for key, timers, horizon in due:
+        assert not overlay.take(STATE, Domain.EVENT, key, timers[0])
+        fired = list(overlay.scope(STATE, key).timers(Domain.EVENT).due(horizon))
+        assert [timer.payload for timer in fired] == [key]
+    overlay.read_on(STATE, Domain.EVENT)
+    assert overlay.count_timers(STATE, Domain.EVENT) == len(KEYS) - len(due)
+
+
+@pytest.mark.parametrize("as_records", [True, False])
+def test_a_damaged_table_is_an_error_that_names_it(tmp_path, as_records):
+    keys = [b"key-%04d" % number for number in range(2000)]
+    with Overlay(RoundStore(tmp_path / "made"), 1 << 22, rounds=True) as overlay:
+        fill(overlay, keys)
+        overlay.snapshot(tmp_path / "store")
+    for table in (tmp_path / "store").rglob("*.sst"):
+        content = bytearray(table.read_bytes())
+        start, size = len(content) // 5, len(content) // 10
+        content[start : start + size] = bytes(size)
+        table.chmod(0o600)
+        table.write_bytes(content)
+    with closing(Overlay(open_store(tmp_path / "store"), 1 << 22, rounds=True)) as overlay:
+        if as_records:
+            overlay.records(STATE, LAYOUT)
+        with pytest.raises(StoreCorrupt, match=str(tmp_path / "store")):
+            while keys:
+                del keys[: overlay.prefetch(STATE, keys)]
