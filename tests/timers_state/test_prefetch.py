@@ -75,6 +75,31 @@ def test_scopes_that_were_prefetched_are_not_read_again(overlay, store):
     assert store.reads == 0
 
 
+def test_what_was_prefetched_and_forgotten_is_gone(overlay):
+    overlay.prefetch(STATE, KEYS)
+    for ends_the_round in (False, True):
+        scope = overlay.scope(STATE, KEYS[int(ends_the_round)])
+        scope.forget_window(b"")
+        if ends_the_round:
+            overlay.prepare()
+            overlay.commit()
+        assert scope.value(b"v").get() is None
+        assert list(scope.bag(b"b").read()) == []
+        assert scope.timers(Domain.EVENT).time_of(b"f") is None
+
+
+def test_what_was_written_since_a_prefetch_is_read(overlay):
+    overlay.prefetch(STATE, KEYS)
+    scope = overlay.scope(STATE, KEYS[0])
+    scope.value(b"v").set(b"changed")
+    scope.map(b"m").put(b"k", b"new")
+    overlay.flush()
+    overlay._let_go(1 << 40)
+    assert scope.value(b"v").get() == b"changed"
+    assert scope.map(b"m").get(b"k") == b"new"
+    assert list(scope.bag(b"b").read()) == [KEYS[0]]
+
+
 def test_records_that_were_prefetched_are_there(overlay, store):
     records = overlay.records(STATE, LAYOUT)
     assert overlay.prefetch(STATE, KEYS[:100]) == 100
