@@ -218,15 +218,17 @@ def test_what_workers_print_reaches_the_terminal(program):
         def say(x):
             for name in ("stdout", "stderr"):
                 stream = getattr(sys, name)
-                print("to", name, x, stream.line_buffering, stream.write_through, file=stream)
-        run(lambda p: p | beam.Create(range(200)) | beam.Map(say))
+                print("to", name, x, stream.line_buffering, stream.write_through, "-" * 300,
+                      file=stream)
+        run(lambda p: p | beam.Create(range(2000)) | beam.Map(say))
     """)
     out, printed = process.communicate(timeout=120)
     assert process.returncode == 0
     lines = Counter((out + printed).splitlines())
-    for x in range(200):
+    for x in range(2000):
         # Both streams come through one pipe, from two workers: each line whole, as one write.
-        assert lines[f"to stdout {x} True False"] == 1
-        assert lines[f"to stderr {x} True False"] == 1
+        # Spark reads pipes in parts of 1,024 bytes, so with one for each it would mix them.
+        assert lines[f"to stdout {x} True False {'-' * 300}"] == 1
+        assert lines[f"to stderr {x} True False {'-' * 300}"] == 1
     assert "incubator" not in printed
     assert "log4j" not in printed

@@ -30,6 +30,9 @@ REFUSED: Final = 0
 
 NUMBER_BYTES: Final = 4
 
+_STDOUT: Final = 1
+_STDERR: Final = 2
+
 
 def import_all() -> None:
     """Import what tasks need, and have the garbage collector leave it alone."""
@@ -59,8 +62,8 @@ def serve() -> None:
 def _print_whole_lines() -> None:
     """Have user code's output come in lines, as in a terminal.
 
-    Spark asks for no buffers at all, by which each part of a ``print`` is a write of its own, and
-    both streams end in one: what several workers print would come in shreds.
+    Spark asks for no buffers at all, by which each part of a ``print`` is a write of its own: what
+    several workers print would come in shreds.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -71,6 +74,9 @@ def _without_complaints(serve_task: Callable[[socket.socket, bool], int]) -> Any
     """A worker whose task was cancelled finds its connection closed: nothing to tell anybody."""
 
     def quietly(connection: socket.socket, authenticated: bool) -> int:
+        # Spark puts both streams into one, in parts that end anywhere: what is one from the start
+        # is not mixed. Not before: the daemon tells Spark its port by its standard output.
+        os.dup2(_STDERR, _STDOUT)
         try:
             return serve_task(connection, authenticated)
         except (BrokenPipeError, ConnectionResetError):
