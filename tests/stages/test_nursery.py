@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,8 +16,8 @@ import pytest
 from pyspark.serializers import UTF8Deserializer
 
 import sparkdrain
-from sparkdrain.stages.daemon import NURSERY_VARIABLE
-from sparkdrain.stages.handover import Identity, import_alike
+from sparkdrain.stages.daemon import NUMBER_BYTES, NURSERY_VARIABLE
+from sparkdrain.stages.handover import Identity, close_all, import_alike, receive
 from sparkdrain.stages.head_start import start_nursery
 
 SOURCES = Path(sparkdrain.__file__).parent.parent
@@ -98,8 +99,31 @@ def test_who_ends_the_process_that_spark_knows_ends_the_daemon(nursery, daemon):
     spark_knows = daemon()
     (replacement,) = children(nursery)
     spark_knows.send_signal(signal.SIGTERM)
-    assert spark_knows.wait(SECONDS) == BY_ITSELF
+    # PySpark's daemon tells where it listens before it heeds the signal.
+    assert spark_knows.wait(SECONDS) in {BY_ITSELF, 128 + signal.SIGTERM}
     replacement.wait(SECONDS)
+
+
+def test_who_ends_that_process_before_it_knows_the_daemon_ends_the_daemon(sockets):
+    replacement = subprocess.Popen(["sleep", str(SECONDS)])
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{sockets}/nursery")
+        listener.listen()
+        spark_knows = subprocess.Popen(
+            [sys.executable, "-m", "sparkdrain.stages.daemon", "pyspark.worker"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env=environment(**{NURSERY_VARIABLE: f"{sockets}/nursery"}),
+        )
+        connection, _ = listener.accept()
+    with connection:
+        _, streams = receive(connection)
+        close_all(streams)
+        spark_knows.send_signal(signal.SIGTERM)
+        connection.sendall(replacement.pid.to_bytes(NUMBER_BYTES, "big"))
+        assert replacement.wait(SECONDS) == -signal.SIGTERM
+        connection.sendall((128 + signal.SIGTERM).to_bytes(NUMBER_BYTES, "big"))
+        assert spark_knows.wait(SECONDS) == 128 + signal.SIGTERM
 
 
 def test_a_daemon_that_is_killed_takes_the_process_that_spark_knows_with_it(nursery, daemon):

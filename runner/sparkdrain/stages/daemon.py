@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sparkdrain.stages.handover import STREAMS, Identity, read, send
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 NURSERY_VARIABLE: Final = "SPARKDRAIN_NURSERY"
 """Where the nursery listens, if there is one."""
@@ -113,7 +113,7 @@ def _replaced() -> int | None:
     if not address:
         return None
     try:
-        with socket.socket(socket.AF_UNIX) as nursery:
+        with socket.socket(socket.AF_UNIX) as nursery, _sigterm_waits():
             nursery.connect(address)
             send(nursery, Identity.of_this_process())
             child = _number(nursery)
@@ -122,9 +122,20 @@ def _replaced() -> int | None:
         return None
 
 
+@contextlib.contextmanager
+def _sigterm_waits() -> Iterator[None]:
+    """Who ends this process may do so when a child is at work and its number is not yet here."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
 def _wait_for(child: int, nursery: socket.socket) -> int:
     """Stand for ``child`` until it ends: Spark knows this process only."""
     signal.signal(signal.SIGTERM, lambda *_: _terminate(child))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     # The streams are the child's: nobody may take them for open when it has ended.
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in STREAMS:
