@@ -27,10 +27,7 @@ class BlocksOf(Numbers):
 
 
 class EmitBlocks(beam.DoFn):
-    """Claims block after block; the watermark follows them."""
-
-    def __init__(self, make: Callable[[int, range], Sequence[Any]]) -> None:
-        self._make = make
+    """Claims block after block, as (turn, first key, last key); the watermark follows them."""
 
     @beam.DoFn.unbounded_per_element()
     def process(
@@ -49,8 +46,7 @@ class EmitBlocks(beam.DoFn):
                 return
             block = mine.block(number)
             time = Timestamp(micros=block.time_ms * 1000)
-            for element in self._make(block.turn, block.keys):
-                yield TimestampedValue(element, time)
+            yield TimestampedValue((block.turn, block.keys.start, block.keys.stop), time)
             made += len(block.keys)
             number += 1
             watermark.set_watermark(Timestamp(micros=mine.time_ms(number) * 1000))
@@ -72,12 +68,17 @@ class Stream(beam.PTransform):
         self._element_type = element_type
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        shards = self._shards
+        shards, make = self._shards, self._make
+
+        def elements(turn: int, start: int, stop: int) -> Sequence[Any]:
+            return make(turn, range(start, stop))
+
         return (
             begin
             | "Impulse" >> beam.Impulse()
             | "Shards"
             >> beam.FlatMap(lambda _: shards).with_output_types(tuple[int, int, int, int])
             | "Spread" >> beam.Reshuffle()
-            | "Emit" >> beam.ParDo(EmitBlocks(self._make)).with_output_types(self._element_type)
+            | "Emit" >> beam.ParDo(EmitBlocks()).with_output_types(tuple[int, int, int])
+            | "Make" >> beam.FlatMapTuple(elements).with_output_types(self._element_type)
         )
