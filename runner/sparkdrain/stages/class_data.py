@@ -25,7 +25,7 @@ JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 # The JVM schedules and moves bytes: compiling that further costs a short job as much again as it
 # takes to start, and gives a long one nothing. Compiling that much soon costs a start nothing, and
-# makes the first hundred levels a fifth shorter; for more code there has to be more room.
+# makes the first levels a quarter shorter (benchmarks.level_cost); more code needs more room.
 _OPTIONS: Final = (
     "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.02 -XX:ReservedCodeCacheSize=96m"
 )
