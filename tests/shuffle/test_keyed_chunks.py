@@ -41,7 +41,7 @@ plain = st.sampled_from(["", "a", "b", "longer"])
 runs = st.lists(st.tuples(contexts, st.lists(st.tuples(plain, values), max_size=6)), max_size=6)
 
 
-def sent(elements, key_coder, block_bytes):
+def sent(elements, key_coder, block_bytes, few=0):
     """Blocks by slot, of runs that share a context."""
     blocks = defaultdict(list)
     layout = Layout(3, 1, 0)
@@ -49,7 +49,7 @@ def sent(elements, key_coder, block_bytes):
     encode_key, _ = key_codec(key_coder)
     route = Owners(range(3)).of
     writer = KeyedWriter(
-        GroupSender(1, encode_key, outbox, route, block_bytes), encode_key, VALUE, WINDOW
+        GroupSender(1, encode_key, outbox, route, block_bytes), encode_key, VALUE, WINDOW, few
     )
     for context, pairs in elements:
         for pair in pairs:
@@ -63,11 +63,13 @@ def shown(value, context):
     return value, context.timestamp_micros, tuple(context.windows), context.pane_info
 
 
-@given(runs, st.sampled_from(sorted(KEYS)), st.sampled_from([20, 1 << 20]))
-def test_every_element_arrives_with_its_key_at_its_slot_in_order(elements, keys, block_bytes):
+@given(
+    runs, st.sampled_from(sorted(KEYS)), st.sampled_from([20, 1 << 20]), st.sampled_from([0, 1, 3])
+)
+def test_every_element_arrives_with_its_key_at_its_slot_in_order(elements, keys, block_bytes, few):
     _, decode_key = key_codec(KEYS[keys])
     found = defaultdict(list)
-    for slot, records in sent(elements, KEYS[keys], block_bytes).items():
+    for slot, records in sent(elements, KEYS[keys], block_bytes, few).items():
         merger = GroupMerger(1 << 20, lambda: None)
         for record in records:
             merger.add(bytes(decode(record).payload))
@@ -83,6 +85,31 @@ def test_every_element_arrives_with_its_key_at_its_slot_in_order(elements, keys,
         for key, value in pairs:
             expected[key].append(shown(value, context))
     assert found == expected
+
+
+CONTEXT = WindowedValue(None, Timestamp(3), (IntervalWindow(0, 10),))
+
+
+def sizes(keys, few):
+    """How many keys are in each block, if each element is "" and 0."""
+    pairs = [(CONTEXT, [(key, ("", 0)) for key in keys])]
+    records = sent(pairs, coders.StrUtf8Coder(), 1 << 20, few)[0]
+    return [len(split_groups(bytes(decode(record).payload))[1]) for record in records]
+
+
+def test_where_keys_have_few_elements_a_few_are_sent_at_a_time_and_sometimes_many():
+    distinct = [str(number) for number in range(40_000)]
+    assert len(sizes(distinct, 0)) < 5
+    found = sizes(distinct, 50)
+    # The first says that keys have one element each; after these there is another look.
+    assert found[0] > 200
+    assert max(found[1:257]) < 50
+    assert found[257] > 200
+
+
+def test_where_keys_have_several_elements_many_are_sent_at_a_time():
+    again = [str(number % 100) for number in range(40_000)]
+    assert sizes(again, 50) == sizes(again, 0)
 
 
 def chunks_of(elements):

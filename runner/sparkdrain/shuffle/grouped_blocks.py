@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from array import array
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.shuffle.keys import slots_of
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _U32 = struct.Struct(">I")
+_SOME: Final = 1024
 
 
 def encode_groups(section: bytes, keys: list[bytes], chunks: list[bytes]) -> bytes:
@@ -42,8 +43,26 @@ def decode_groups(payload: bytes) -> tuple[bytes, Iterator[tuple[bytes, bytes]]]
     return section, zip(keys, chunks, strict=True)
 
 
+def decode_some(payload: bytes) -> Iterator[Iterator[tuple[bytes, bytes]]]:
+    """Pairs of key and chunk, some at a time: what is made of a payload stays in the cache."""
+    _, ends, count = _layout(payload)
+    for start in range(0, count, _SOME):
+        stop = min(start + _SOME, count)
+        keys = [payload[a:b] for a, b in pairwise(ends[start : stop + 1])]
+        chunks = [payload[a:b] for a, b in pairwise(ends[count + start : count + stop + 1])]
+        yield zip(keys, chunks, strict=True)
+
+
 def split_groups(payload: bytes) -> tuple[bytes, list[bytes], list[bytes]]:
     """The section, the keys, and the chunk of each."""
+    section, ends, count = _layout(payload)
+    keys = [payload[a:b] for a, b in pairwise(ends[: count + 1])]
+    chunks = [payload[a:b] for a, b in pairwise(ends[count:])]
+    return section, keys, chunks
+
+
+def _layout(payload: bytes) -> tuple[bytes, list[int], int]:
+    """The section; where keys and then chunks begin, and the last one ends; the number of keys."""
     (section_size,) = _U32.unpack_from(payload)
     position = 4 + section_size
     section = payload[4:position]
@@ -51,10 +70,7 @@ def split_groups(payload: bytes) -> tuple[bytes, list[bytes], list[bytes]]:
     position += 4
     sizes = array("I")
     sizes.frombytes(payload[position : position + 8 * count])
-    ends = list(accumulate(sizes, initial=position + 8 * count))
-    keys = [payload[a:b] for a, b in pairwise(ends[: count + 1])]
-    chunks = [payload[a:b] for a, b in pairwise(ends[count:])]
-    return section, keys, chunks
+    return section, list(accumulate(sizes, initial=position + 8 * count)), count
 
 
 def cuts(chunks: Sequence[bytes], limit: int) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ that its last flush made of it.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
 from sparkdrain.shuffle.group_sender import GroupSender
@@ -22,6 +22,11 @@ _ONE = _COUNT.pack(1)
 # Python objects of these types are equal exactly if their encodings are.
 PLAIN_KEYS = frozenset({str, int, bytes})
 _WINDOWS_REMEMBERED = 100_000
+
+FEW: Final = 4096
+"""Elements whose table fits into a processor's cache."""
+_FEW_TO_A_KEY: Final = 3
+_LOOK_AGAIN: Final = 256
 
 Table = dict[Any, list[Any]]
 
@@ -156,9 +161,19 @@ class KeyedWriter:
 
     These come before the value in its encoding: elements that share them share their bytes. In the
     table stands the chunk of a key with one element, or a list of its encoded elements.
+
+    Args:
+        sender: sends the tables.
+        encode_key: of the keys that are not encoded yet.
+        value: coder of the values.
+        window: coder of the windows.
+        few: how many elements to put together where keys have one or two in a table that is as
+            large as it may be; which is looked at now and then. 0: as many as there may be.
     """
 
-    def __init__(self, sender: GroupSender, encode_key: KeyEncode, value: Any, window: Any) -> None:
+    def __init__(
+        self, sender: GroupSender, encode_key: KeyEncode, value: Any, window: Any, few: int = 0
+    ) -> None:
         from apache_beam import coders  # noqa: PLC0415 - only its coder of windowed values
 
         self._sender = sender
@@ -171,6 +186,10 @@ class KeyedWriter:
         self._context: Any = None
         self._metadata = b""
         self._before_one = _ONE
+        self._limit = sender.limit
+        self._few = few
+        # How often to send a few before the next look at how many elements keys have.
+        self._until_look = 0
 
     @property
     def elements(self) -> int:
@@ -196,18 +215,24 @@ class KeyedWriter:
         else:
             table[key] = [known[_COUNT.size :], self._metadata + encoded]
         self._count += 1
-        if self._count >= self._sender.limit:
+        if self._count >= self._limit:
             self.flush()
 
     def flush(self) -> None:
         """Send what is left."""
         table, self._table = self._table, {}
         count, self._count = self._count, 0
+        if self._until_look:
+            self._until_look -= 1
+        elif 0 < self._few < count < _FEW_TO_A_KEY * len(table):
+            self._until_look = _LOOK_AGAIN
         chunks = [
             values if type(values) is bytes else _COUNT.pack(len(values)) + b"".join(values)
             for values in table.values()
         ]
         self._sender.send([(b"", table, chunks)], count)
+        limit = self._sender.limit
+        self._limit = min(limit, self._few) if self._until_look else limit
 
 
 class SideWriter:

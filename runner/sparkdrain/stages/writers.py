@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.graph.plan import Edge, EdgeKind
 from sparkdrain.shuffle.elements import ElementWriter
 from sparkdrain.shuffle.group_sender import GroupSender
-from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
+from sparkdrain.shuffle.grouping import FEW, GroupWriter, KeyedWriter, WindowedWriter
 from sparkdrain.shuffle.keys import Owners, key_codec
 from sparkdrain.side_inputs.broadcast import broadcast_writer
 from sparkdrain.side_inputs.grouped import side_writer
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sparkdrain.shuffle.keys import KeyEncode
     from sparkdrain.shuffle.outbox import Outbox, Partition
     from sparkdrain.stages.codings import Codings
+
+_FEW_TO_A_SLOT: Final = 1024
 
 
 def writer_for(
@@ -58,7 +60,9 @@ def writer_for(
             value, window = codings.coder(edge).value_coder(), codings.window_coder(edge)
             encode_key, route = _by_key(edge, codings, outbox)
             sender = GroupSender(edge.id, encode_key, outbox, route, block_bytes)
-            return KeyedWriter(sender, encode_key, value, window)
+            # Who reads a GroupByKey puts all of a key together, and is spared a part of that.
+            few = _few(outbox.layout.slots) if edge.kind is EdgeKind.KEYED else 0
+            return KeyedWriter(sender, encode_key, value, window, few)
         case EdgeKind.BROADCAST:
             coder, windowing = codings.coder(edge), codings.windowing(edge)
             return broadcast_writer(
@@ -66,6 +70,11 @@ def writer_for(
             )
         case EdgeKind.SIDE:
             return _side_writer(edge, codings, outbox, block_bytes)
+
+
+def _few(slots: int) -> int:
+    """Not so few that blocks have next to nothing in them."""
+    return max(FEW, _FEW_TO_A_SLOT * slots)
 
 
 def _element_writer(

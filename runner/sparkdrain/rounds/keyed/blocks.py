@@ -1,15 +1,20 @@
-"""The blocks of a round of a KEYED edge, merged by key; empty again for the next round."""
+"""The blocks of a round of a KEYED edge, merged by key or not; empty again for the next round."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
+from sparkdrain.shuffle.grouped_blocks import decode_some
 from sparkdrain.shuffle.merging import GroupMerger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+# The part of the budget that payloads may take as they came: put together, they take more.
+_AS_THEY_CAME: Final = 8
 
 InMemory = Callable[[dict[bytes, Any]], "Iterable[tuple[bytes, Any]]"]
 
@@ -25,23 +30,47 @@ class KeyedBlocks:
     def __init__(self, memory_bytes: int, scratch: Callable[[], Path]) -> None:
         self._memory_bytes = memory_bytes
         self._scratch = scratch
+        self._payloads: list[bytes] = []
+        self._left = memory_bytes // _AS_THEY_CAME
         self._merger: GroupMerger | None = None
 
     def add(self, payload: memoryview) -> None:
         """Collect a block."""
-        if self._merger is None:
-            self._merger = GroupMerger(self._memory_bytes, self._scratch)
-        self._merger.add(bytes(payload))
+        self._left -= len(payload)
+        if self._left >= 0:
+            self._payloads.append(bytes(payload))
+        else:
+            self._merge().add(bytes(payload))
+
+    def are_any(self) -> bool:
+        """Whether there is anything."""
+        return bool(self._payloads) or self._merger is not None
+
+    def pieces(self) -> Iterable[tuple[bytes, bytes]] | None:
+        """Keys and a chunk of each, a key as often as blocks have it; None if some are on disk."""
+        if self._merger is not None:
+            return None
+        return chain.from_iterable(chain.from_iterable(map(decode_some, self._payloads)))
 
     def groups(self, in_memory: InMemory) -> Iterable[tuple[bytes, Any]]:
         """Every key, once, and its chunk, or chunks to be read before the next key is asked for.
 
         ``in_memory`` hands them out if all are in a table.
         """
-        if self._merger is None:
+        if not self.are_any():
             return ()
-        table = self._merger.table()
-        return self._merged(self._merger) if table is None else in_memory(table)
+        merger = self._merge()
+        table = merger.table()
+        return self._merged(merger) if table is None else in_memory(table)
+
+    def _merge(self) -> GroupMerger:
+        merger = self._merger
+        if merger is None:
+            merger = self._merger = GroupMerger(self._memory_bytes, self._scratch)
+            payloads, self._payloads = self._payloads[::-1], []
+            while payloads:
+                merger.add(payloads.pop())
+        return merger
 
     def _merged(self, merger: GroupMerger) -> Iterator[tuple[bytes, Any]]:
         for _, key, chunks in merger.groups():
@@ -49,6 +78,8 @@ class KeyedBlocks:
 
     def clear(self) -> None:
         """Let go of everything."""
+        self._payloads = []
+        self._left = self._memory_bytes // _AS_THEY_CAME
         if self._merger is not None:
             self._merger.close()
             self._merger = None

@@ -92,12 +92,16 @@ class KeyedInput:
             lists = map(decode, (chunks,) if type(chunks) is bytes else chunks)
             return lists if late == BEGIN else (self._timely(each, late) for each in lists)
 
-        keys = iter(self._blocks.groups(self._ahead))
         if self._wait is not None:
+            keys = iter(self._blocks.groups(self._ahead))
             waited = self._waited(keys, batches, self._wait, turn)
-            self._feed(waited, lambda lists: lists, late)
-        else:
-            self._feed(keys, batches, late)
+            first = next(waited, None)
+            if first is not None:
+                self._feeder(late).feed(chain((first,), waited), lambda lists: lists)
+        elif self._blocks.are_any():
+            feeder = self._feeder(late)
+            pieces = self._blocks.pieces() if feeder.takes_pieces else None
+            feeder.feed(self._blocks.groups(self._ahead) if pieces is None else pieces, batches)
         self._blocks.clear()
 
     def _ahead(self, table: dict[bytes, Any]) -> Iterable[tuple[bytes, Any]]:
@@ -117,11 +121,6 @@ class KeyedInput:
         for encoded, chunks in keys:
             yield encoded, wait.take(encoded, batches(chunks), turn)
         yield from wait.due(turn)
-
-    def _feed(self, keys: Iterator[tuple[bytes, Any]], batches: Batches, late: int) -> None:
-        first = next(keys, None)
-        if first is not None:
-            self._feeder(late).feed(chain((first,), keys), batches)
 
     def _timely(self, elements: list[Any], late: int) -> list[Any]:
         """Those whose windows have not all expired. None has, if the element is on time itself."""

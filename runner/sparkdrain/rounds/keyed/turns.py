@@ -29,7 +29,15 @@ Batches = Callable[[Any], "Iterator[list[Any]]"]
 
 
 class Feeder(Protocol):
-    """Feeds elements of one key after the other."""
+    """Feeds elements of one key after the other.
+
+    Attributes:
+        takes_pieces: whether a key may as well come several times, since a turn costs little.
+    """
+
+    @property
+    def takes_pieces(self) -> bool:
+        """See above."""
 
     def feed(self, keys: Iterable[tuple[bytes, Any]], batches: Batches) -> None:
         """Feed what encoded keys have; all of each before the next key is asked for."""
@@ -37,6 +45,8 @@ class Feeder(Protocol):
 
 class BeamFeeder:
     """Feeds a source of Beam's operations, behind which there may be several stateful DoFns."""
+
+    takes_pieces = False
 
     def __init__(
         self,
@@ -86,6 +96,12 @@ class CallingFeeder:
         self._chunks = chunks
         self._count = 0
         self._last: tuple[Any, Any] = (None, None)
+
+    @property
+    def takes_pieces(self) -> bool:
+        """See ``Feeder``: all keys are records in memory, or new."""
+        records = self._calls.records
+        return records is not None and records.place.records.is_complete
 
     def feed(self, keys: Iterable[tuple[bytes, Any]], batches: Batches) -> None:
         """See ``Feeder``."""
