@@ -28,7 +28,7 @@ from unittest.mock import patch
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from benchmarks.jobs import sessions, stream_state, stream_windows, tumbling
+from benchmarks.jobs import sessions, state_kinds, stream_state, stream_windows, tumbling
 from benchmarks.jobs.work import Work
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from tests.support.in_memory_rounds import DEFAULTS, InMemoryRounds, plan_of
@@ -42,8 +42,12 @@ if TYPE_CHECKING:
     from sparkdrain.stages.task import TaskOptions
 
 # Keys, and elements of a key in a round; about as on Spark.
-JOBS: Final = {
+JOBS: Final[dict[str, tuple[Any, Any, Any, int]]] = {
     "stream-state": (stream_state, sessions.session_shards, lambda n: n // sessions.TURNS, 1),
+    **{
+        name: (variant, sessions.session_shards, lambda n: n // sessions.TURNS, 1)
+        for name, variant in state_kinds.VARIANTS.items()
+    },
     "stream-windows": (stream_windows, tumbling.tumbling_shards, lambda _: 1000, 100),
 }
 PARTS: Final = {
