@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.counting_store import CountingStore
 from timers_state import Domain, MemoryStore, Overlay, RoundStore
 
 BUDGET = 32 << 20
@@ -59,24 +60,6 @@ def test_a_million_timers_due_at_once_pass_in_bounded_memory(keys, tmp_path):
     assert mebibytes < 300
 
 
-class CountingStore(MemoryStore):
-    """Counts the rows that iterators give."""
-
-    def __init__(self):
-        super().__init__()
-        self.read = 0
-
-    def iterate(self, lower, upper):
-        for row in super().iterate(lower, upper):
-            self.read += 1
-            yield row
-
-    def iterate_rows(self, lower, upper):
-        for row in super().iterate_rows(lower, upper):
-            self.read += 1
-            yield row
-
-
 @pytest.mark.parametrize(("keys", "per_key"), [(2000, 1), (40, 50), (1, 6000)])
 def test_firing_reads_a_few_rows_per_timer_however_many_keys_there_are(keys, per_key):
     store = CountingStore()
@@ -85,13 +68,13 @@ def test_firing_reads_a_few_rows_per_timer_however_many_keys_there_are(keys, per
         timers = overlay.scope(1, b"%d" % (number % keys)).timers(Domain.EVENT)
         timers.set(number, b"t", b"%d" % (number // keys))
     overlay.flush()
-    store.read = 0
+    store.reset()
     fired = 0
     while (key := overlay.next_due(1, Domain.EVENT, 1 << 40)) is not None:
         assert overlay.scope(1, key).timers(Domain.EVENT).pop_due(1 << 40).time == fired
         fired += 1
     assert fired == keys * per_key
-    assert store.read < 4 * fired + 5000
+    assert store.walked < 4 * fired + 5000
 
 
 def test_a_timer_that_is_moved_over_and_over_does_not_grow_the_index():
@@ -133,7 +116,7 @@ def test_keys_that_come_back_next_round_are_not_read_from_the_store(tmp_path):
         overlay.prepare()
         overlay.commit()
     assert not lookups
-    assert store.read == 0
+    assert store.walked == 0
 
 
 def test_what_rounds_leave_behind_stays_within_the_budget():

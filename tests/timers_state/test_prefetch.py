@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.support.counting_store import CountingStore
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
 from timers_state.cells import Bag, Value
 from timers_state.errors import RoundPrepared, StoreCorrupt
@@ -13,26 +14,6 @@ from timers_state.errors import RoundPrepared, StoreCorrupt
 STATE = 7
 LAYOUT = Layout(((Value, b"v"), (Bag, b"b")), (b"f",))
 KEYS = [b"key-%03d" % number for number in range(200)]
-
-
-class CountingStore(MemoryStore):
-    """Counts what it is asked for."""
-
-    def __init__(self):
-        super().__init__()
-        self.reads = 0
-
-    def get(self, row):
-        self.reads += 1
-        return super().get(row)
-
-    def multi_get(self, rows):
-        self.reads += 1
-        return super().multi_get(rows)
-
-    def iterate(self, lower, upper):
-        self.reads += 1
-        return super().iterate(lower, upper)
 
 
 def fill(overlay, keys=KEYS):
@@ -62,7 +43,7 @@ def overlay(store):
 
 def test_scopes_that_were_prefetched_are_not_read_again(overlay, store):
     assert overlay.prefetch(STATE, KEYS) == len(KEYS)
-    store.reads = 0
+    store.reset()
     for key in KEYS:
         scope = overlay.scope(STATE, key)
         assert scope.value(b"v").get() == key
@@ -72,7 +53,7 @@ def test_scopes_that_were_prefetched_are_not_read_again(overlay, store):
         scope.value(b"v").clear()
         scope.timers(Domain.EVENT).clear(b"f")
     overlay.prepare()
-    assert store.reads == 0
+    assert store.calls == 0
 
 
 def test_what_was_prefetched_and_forgotten_is_gone(overlay):
@@ -103,27 +84,27 @@ def test_what_was_written_since_a_prefetch_is_read(overlay):
 def test_records_that_were_prefetched_are_there(overlay, store):
     records = overlay.records(STATE, LAYOUT)
     assert overlay.prefetch(STATE, KEYS[:100]) == 100
-    store.reads = 0
+    store.reset()
     for key in KEYS[:100]:
         record = records.begin(key)
         assert (record.values[0], record.times, record.payloads) == (key, (5,), (key,))
-    assert store.reads == 0
+    assert store.calls == 0
     assert records.begin(KEYS[100]) is None
     assert records.takes(KEYS[100])
-    assert store.reads > 0
+    assert store.calls > 0
 
 
 def test_what_the_store_has_not_got_is_looked_for_once(overlay, store):
     records = overlay.records(STATE, LAYOUT)
     absent = [b"absent-%d" % number for number in range(20)]
     assert overlay.prefetch(STATE, absent) == len(absent)
-    store.reads = 0
+    store.reset()
     assert all(records.takes(key) for key in absent)
     assert all(overlay.scope(STATE, key).value(b"v").get() is None for key in absent)
-    assert store.reads == 0
+    assert store.calls == 0
     overlay.rollback()
     assert records.takes(absent[0])
-    assert store.reads > 0
+    assert store.calls > 0
 
 
 def test_keys_in_memory_are_not_read(overlay, store):
