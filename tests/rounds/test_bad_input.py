@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import apache_beam as beam
 import pytest
+from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsList
@@ -153,6 +154,82 @@ def test_a_value_that_does_not_fit_its_state_names_the_state(run, dofn):
     assert str(caught.value).startswith("TypeError: ")
     for part in ("state 'age'", "key 'k7'", "GlobalWindow", "Account"):
         assert part in str(caught.value)
+
+
+class Hoards(beam.DoFn):
+    """Keeps what it was given for a key, and uses it when the bundle is over."""
+
+    SUM = userstate.ReadModifyWriteStateSpec("sum", VarIntCoder())
+    BAG = userstate.BagStateSpec("bag", VarIntCoder())
+    ALARM = userstate.TimerSpec("alarm", TimeDomain.WATERMARK)
+
+    def __init__(self, use):
+        self._use = use
+        self._kept = None
+
+    def process(
+        self,
+        pair,
+        total=beam.DoFn.StateParam(SUM),
+        bag=beam.DoFn.StateParam(BAG),
+        alarm=beam.DoFn.TimerParam(ALARM),
+    ):
+        total.write(pair[1])
+        bag.add(pair[1])
+        alarm.set(Timestamp(5))
+        self._kept = total, bag, alarm
+
+    def finish_bundle(self):
+        if self._kept is not None:
+            self._use(*self._kept)
+
+    @userstate.on_timer(ALARM)
+    def ring(self):
+        pass
+
+
+class HoardsInScopes(Hoards):
+    """The same, where keys are no records."""
+
+    LIST = userstate.OrderedListStateSpec("list", VarIntCoder())
+
+    def process(
+        self,
+        pair,
+        total=beam.DoFn.StateParam(Hoards.SUM),
+        bag=beam.DoFn.StateParam(Hoards.BAG),
+        alarm=beam.DoFn.TimerParam(Hoards.ALARM),
+        by_time=beam.DoFn.StateParam(LIST),
+    ):
+        by_time.add((Timestamp(1), pair[1]))
+        super().process(pair, total, bag, alarm)
+
+
+@pytest.mark.parametrize("dofn", [Hoards, HoardsInScopes])
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda total, bag, alarm: total.write(7), id="a value is written"),
+        pytest.param(lambda total, bag, alarm: total.clear(), id="a value is cleared"),
+    ],
+)
+def test_state_that_is_changed_where_no_key_has_its_turn_is_not_lost_silently(run, dofn, use):
+    with pytest.raises(UserCodeError, match=r"'sum' was changed where no key .*'Account"):
+        run(dofn(use), [("a", 1, 3), ("b", 2, 3)])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda total, bag, alarm: total.read(), id="a value is read"),
+        pytest.param(lambda total, bag, alarm: bag.read(), id="a bag is read"),
+        pytest.param(lambda total, bag, alarm: alarm.set(Timestamp(9)), id="a timer is set"),
+        pytest.param(lambda total, bag, alarm: alarm.clear(), id="a timer is cleared"),
+    ],
+)
+def test_nobody_gets_what_is_another_keys_where_no_key_has_its_turn(run, use):
+    with pytest.raises(UserCodeError, match=r"was used where no key .*'Account"):
+        run(Hoards(use), [("a", 1, 3), ("b", 2, 3)])
 
 
 def test_a_wait_ends_soon_after_the_clock_was_put_forward(monkeypatch):

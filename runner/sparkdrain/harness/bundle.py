@@ -25,6 +25,7 @@ from sparkdrain.harness.dofn import not_remembered
 from sparkdrain.harness.factory import StageFactory
 from sparkdrain.harness.operations import ProcessRestrictions
 from sparkdrain.harness.stateful import stateful_calls
+from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -179,9 +180,20 @@ class StageBundle(BundleProcessor):
         return [handle.hook for handle in self.dofns.values() if handle.hook is not None]
 
     def finish(self) -> None:
-        """End the bundle: ``finish_bundle`` of every DoFn."""
+        """End the bundle: ``finish_bundle`` of every DoFn.
+
+        Raises:
+            Exception: of user code, or it has used state there, where no key has its turn.
+        """
+        for context in self.states.values():
+            context.rest()
         for op in self.ops.values():
             op.finish()
+        for transform_id, context in self.states.items():
+            try:
+                context.check_turn_is_over()
+            except RuntimeError as error:
+                raise_named(error, self.ops[transform_id].name_context)
 
     def restart(self) -> None:
         """End the bundle and start the next one, on the same DoFns.

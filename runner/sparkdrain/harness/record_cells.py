@@ -58,7 +58,7 @@ class RecordValue(userstate.ReadModifyWriteRuntimeState):
     def __init__(self, kind: Kind, place: RecordPlace, number: int) -> None:
         self.value = UNREAD
         self.is_changed = False
-        self._kind = kind
+        self.kind = kind
         self._place = place
         self._number = number
         self._decode = kind.decode
@@ -75,7 +75,7 @@ class RecordValue(userstate.ReadModifyWriteRuntimeState):
                 try:
                     value = self._decode(data)
                 except Exception:  # noqa: BLE001 - the kind says what is wrong
-                    value = self._kind.decoded(data, self._place)
+                    value = self.kind.decoded(data, self._place)
             self.value = value
         return value
 
@@ -98,7 +98,7 @@ class RecordValue(userstate.ReadModifyWriteRuntimeState):
             try:
                 data = self._encode(data)
             except Exception:  # noqa: BLE001 - the kind says what is wrong
-                data = self._kind.encoded(data)
+                data = self.kind.encoded(data)
         self._put(place.record, self._number, data)
 
     def renew(self) -> None:
@@ -133,7 +133,7 @@ class RecordItems:
         self.is_changed = False
         self._is_cleared = False
         self._added: Any = self.fresh()
-        self._kind = kind
+        self.kind = kind
         self._place = place
         self._number = number
         self._left = MOST_ITEM_BYTES
@@ -191,15 +191,15 @@ class RecordBag(RecordItems, userstate.BagRuntimeState):
 
     def read(self) -> list[Any]:
         items = (*all_of(self._stored()), *self._added)
-        return list(self._kind.all_decoded(items, self._place))
+        return list(self.kind.all_decoded(items, self._place))
 
     def add(self, value: Any) -> None:
-        data = self._kind.encoded(value)
+        data = self.kind.encoded(value)
         self._added.append(data)
         self._is_more(data)
 
     def _add_to(self, scope: KeyScope, window: bytes, added: list[bytes]) -> None:
-        scope.bag(self._kind.tag, window).extend(added)
+        scope.bag(self.kind.tag, window).extend(added)
 
 
 class RecordSet(RecordItems, userstate.SetRuntimeState):
@@ -210,16 +210,16 @@ class RecordSet(RecordItems, userstate.SetRuntimeState):
 
     def read(self) -> list[Any]:
         items = sorted((*all_of(self._stored()), *self._added))
-        return list(self._kind.all_decoded(items, self._place))
+        return list(self.kind.all_decoded(items, self._place))
 
     def add(self, value: Any) -> None:
-        data = self._kind.encoded(value)
+        data = self.kind.encoded(value)
         if data not in self._added and not is_among(data, self._stored()):
             self._added[data] = None
             self._is_more(data)
 
     def _add_to(self, scope: KeyScope, window: bytes, added: dict[bytes, None]) -> None:
-        cell = scope.set(self._kind.tag, window)
+        cell = scope.set(self.kind.tag, window)
         for item in added:
             cell.add(item)
 

@@ -9,7 +9,7 @@ Where it was a timer, all new keys of that DoFn begin there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from apache_beam.transforms import userstate
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
@@ -21,7 +21,7 @@ from sparkdrain.harness.record_cells import (
     RecordValue,
     Stored,
 )
-from sparkdrain.harness.round_cells import CombiningKind
+from sparkdrain.harness.round_cells import ELSEWHERE, CombiningKind
 from sparkdrain.harness.round_state import decoded_pane
 from timers_state import Domain, Layout
 from timers_state.cells import Bag, Combining, Set, Value
@@ -70,6 +70,7 @@ class RecordPlace:
 
     def __init__(self, context: RoundKeyedState, states: Sequence[Any], layout: Layout) -> None:
         self._context = context
+        context.record_place = self
         self.encode_window = context.encode_window
         self._last_window: Any = None
         self._last_section = b""
@@ -174,6 +175,16 @@ class RecordPlace:
         if not self.beyond_record:
             self.records.end(self.record)
 
+    def rest(self) -> None:
+        """No key has its turn; whoever uses a cell or timer nevertheless hears of it."""
+        self.record = _NOBODYS
+        for cell in self._all_cells:
+            cell.renew()
+
+    def changed_cells(self) -> list[RecordCell]:
+        """Those with something that no record has yet."""
+        return [cell for cell in self._all_cells if cell.is_changed]
+
     @property
     def is_outgrown(self) -> bool:
         """Whether the key will have no records after this turn."""
@@ -221,6 +232,18 @@ class RecordPlace:
     def number(self, family: bytes) -> int:
         """Where records have the timer of a family."""
         return self._families[family]
+
+
+class _Nobodys:
+    """The record of no key."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        where = "where no key has its turn, as in finish_bundle"
+        message = f"state or a timer was used {where}. {ELSEWHERE}"
+        raise RuntimeError(message)
+
+
+_NOBODYS: Final[Any] = _Nobodys()
 
 
 def pane_of(bound: TimerBound, time: int, payload: bytes) -> Any:

@@ -30,6 +30,10 @@ _AT_ONCE: Final = 256 << 10
 _ITEM_BYTES: Final = 16
 UNREAD: Final[Any] = object()
 """What cells have that were not read yet."""
+ELSEWHERE: Final = (
+    "Use state and timers in process and in callbacks of timers only; a timer can do what is to be "
+    "done later"
+)
 
 
 class Place(Protocol):
@@ -53,7 +57,13 @@ class Place(Protocol):
 
 
 class PutOff(Protocol):
-    """A cell with something left to do."""
+    """A cell with something left to do.
+
+    Attributes:
+        kind: what it shares with those of other keys.
+    """
+
+    kind: Kind
 
     def store(self) -> None:
         """Bring the overlay up to date; called when the key's turn ends."""
@@ -115,6 +125,13 @@ class Kind:
             "were written with another coder; give the state another name, or its coder back"
         )
 
+    def out_of_turn(self) -> str:
+        """Says that a cell was changed when no key had its turn."""
+        return (
+            f"state {self._spec.name!r} was changed where no key has its turn, as in "
+            f"finish_bundle: that would be lost. {ELSEWHERE}"
+        )
+
     def close(self) -> None:
         """Nothing to give back."""
 
@@ -142,7 +159,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
     """A single value; None if there is none."""
 
     def __init__(self, kind: Kind, place: Place) -> None:
-        self._kind = kind
+        self.kind = kind
         self._place = place
         self._cell: Value | None = None
         self._value = UNREAD
@@ -152,7 +169,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         cell = self._cell
         if cell is None:
             place = self._place
-            cell = self._cell = place.scope().value(self._kind.tag, place.section)
+            cell = self._cell = place.scope().value(self.kind.tag, place.section)
         return cell
 
     def read(self) -> Any:
@@ -160,7 +177,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         if value is UNREAD:
             cell = self._cell or self._stored()
             data = cell.get()
-            value = None if data is None else self._kind.decoded(data, self._place)
+            value = None if data is None else self.kind.decoded(data, self._place)
             self._value = value
         return value
 
@@ -183,14 +200,14 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         if value is None:
             cell.clear()
         else:
-            cell.set(self._kind.encoded(value))
+            cell.set(self.kind.encoded(value))
 
 
 class CombiningCell(userstate.CombiningValueRuntimeState):
     """An accumulator of a CombineFn; reads give its extracted output."""
 
     def __init__(self, kind: CombiningKind, place: Place) -> None:
-        self._kind = kind
+        self.kind = kind
         self._fn = kind.fn
         self._place = place
         self._cell: Value | None = None
@@ -202,7 +219,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         cell = self._cell
         if cell is None:
             place = self._place
-            cell = self._cell = place.scope().combining(self._kind.tag, place.section)
+            cell = self._cell = place.scope().combining(self.kind.tag, place.section)
         return cell
 
     def _load(self) -> Any:
@@ -212,7 +229,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
             accumulator = self._accumulator = (
                 self._fn.create_accumulator()
                 if data is None
-                else self._kind.decoded(data, self._place)
+                else self.kind.decoded(data, self._place)
             )
         return accumulator
 
@@ -244,16 +261,16 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
             try:
                 accumulator = self._accumulator = self._fn.compact(self._accumulator)
             except Exception as error:
-                self._kind.tell(error)
+                self.kind.tell(error)
                 raise
-            self._stored().set(self._kind.encoded(accumulator))
+            self._stored().set(self.kind.encoded(accumulator))
 
 
 class _Collection:
     """What cells with many items share: what was read stays readable after it was cleared."""
 
     def __init__(self, kind: Kind, place: Place) -> None:
-        self._kind = kind
+        self.kind = kind
         self._place = place
         self._kept = False
         self._read: list[ref[Again[Any]]] = []
@@ -296,16 +313,16 @@ class BagCell(_Collection, userstate.BagRuntimeState):
             size += sum(map(len, segment)) + _ITEM_BYTES * len(segment)
             if size > _AT_ONCE:
                 del items
-                return self._again(lambda: self._kind.all_decoded(self._stored.read(), self._place))
-        return list(self._kind.all_decoded(items, self._place))
+                return self._again(lambda: self.kind.all_decoded(self._stored.read(), self._place))
+        return list(self.kind.all_decoded(items, self._place))
 
     def add(self, value: Any) -> None:
         if not self._kept:
             self._keep()
         try:
-            data = self._kind.encode(value)
+            data = self.kind.encode(value)
         except Exception as error:
-            self._kind.tell(error)
+            self.kind.tell(error)
             raise
         self._stored.append(data)
 
@@ -324,13 +341,13 @@ class SetCell(_Collection, userstate.SetRuntimeState):
     def read(self) -> Iterable[Any]:
         items = _few(self._stored.read(), len)
         if items is None:
-            return self._again(lambda: self._kind.all_decoded(self._stored.read(), self._place))
-        return list(self._kind.all_decoded(items, self._place))
+            return self._again(lambda: self.kind.all_decoded(self._stored.read(), self._place))
+        return list(self.kind.all_decoded(items, self._place))
 
     def add(self, value: Any) -> None:
         if not self._kept:
             self._keep()
-        self._stored.add(self._kind.encoded(value))
+        self._stored.add(self.kind.encoded(value))
 
     def clear(self) -> None:
         self._before_clear()
@@ -347,7 +364,7 @@ class OrderedListCell(_Collection, userstate.OrderedListRuntimeState):
     def add(self, elem: tuple[Timestamp, Any]) -> None:
         if not self._kept:
             self._keep()
-        self._stored.append(micros(elem[0]), self._kind.encoded(elem[1]))
+        self._stored.append(micros(elem[0]), self.kind.encoded(elem[1]))
 
     def read(self) -> Iterable[tuple[Timestamp, Any]]:
         return self._items(self._stored.read)
@@ -365,7 +382,7 @@ class OrderedListCell(_Collection, userstate.OrderedListRuntimeState):
         return list(self._decoded(items))
 
     def _decoded(self, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[Timestamp, Any]]:
-        kind, place = self._kind, self._place
+        kind, place = self.kind, self._place
         return ((Timestamp(micros=time), kind.decoded(data, place)) for time, data in items)
 
     def clear(self) -> None:

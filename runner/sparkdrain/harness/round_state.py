@@ -78,6 +78,8 @@ class RoundKeyedState(userstate.UserStateContext):
         self._decoded: tuple[bytes, Any] = (b"\x00undecoded", None)
         self.bound = TimerBound()
         """What timers may be set while the job is drained."""
+        self.record_place: RecordPlace | None = None
+        """Where keys that are records have their turns, if any are."""
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -96,6 +98,23 @@ class RoundKeyedState(userstate.UserStateContext):
         self._scope = None
         self._place = None
         self._window = None
+
+    def rest(self) -> None:
+        """No key has its turn until the next call of another method."""
+        if self.record_place is not None:
+            self.record_place.rest()
+
+    def check_turn_is_over(self) -> None:
+        """No key has its turn, so nobody may have changed a cell.
+
+        Raises:
+            RuntimeError: somebody has, whose change would be lost, or another key's.
+        """
+        changed: list[Any] = [*self._put_off]
+        if self.record_place is not None:
+            changed += self.record_place.changed_cells()
+        if changed:
+            raise RuntimeError(changed[0].kind.out_of_turn())
 
     end = end_key
     is_outgrown = False

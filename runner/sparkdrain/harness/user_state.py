@@ -111,6 +111,12 @@ class KeyedStateContext(userstate.UserStateContext):
             self._scope = None
             self._spilled = False
 
+    def rest(self) -> None:
+        """Nothing: a key has its turn until it is forgotten."""
+
+    def check_turn_is_over(self) -> None:
+        """Nothing: whatever was changed is forgotten with its key."""
+
     def close(self) -> None:
         """The bundle is torn down."""
         self.forget_key()
