@@ -4,7 +4,8 @@ import typing
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import Coder, registry
+from apache_beam.coders import Coder, VarIntCoder, registry
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from engines import compare, gives
 
 
@@ -164,3 +165,38 @@ def test_co_group_by_key(pipeline):
             (3, ([], [30])),
         ],
     )
+
+
+class Counted(beam.DoFn):
+    COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
+
+    def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+        count.write((count.read() or 0) + 1)
+
+
+BY_KEY = {
+    "group": beam.GroupByKey,
+    "combine": lambda: beam.CombinePerKey(sum),
+    "state": lambda: beam.ParDo(Counted()),
+}
+
+
+@pytest.mark.parametrize("by_key", BY_KEY)
+@pytest.mark.parametrize("element", [1, ("a", "b", "c")], ids=["number", "three"])
+def test_what_is_no_pair_is_told_of_with_the_step_that_made_it(pipeline, by_key, element):
+    made = pipeline | "Begin" >> beam.Create([0])
+    made = made | "Make" >> beam.Map(lambda _: element).with_output_types(typing.Any)
+    _ = made | "ByKey" >> BY_KEY[by_key]() | "After" >> beam.Map(str)
+    # Beam's own operations, where chains are not compiled, say it in other words.
+    with pytest.raises(
+        Exception, match=r"(pair of a key|iterable|unpack|elements).*running 'Make'"
+    ):
+        pipeline.run().wait_until_finish()
+
+
+def test_what_cannot_be_encoded_is_told_of_with_the_step_that_made_it(pipeline):
+    made = pipeline | "Begin" >> beam.Create([0])
+    made = made | "Make" >> beam.Map(lambda _: ("a", "b")).with_output_types(tuple[str, int])
+    _ = made | beam.GroupByKey() | "After" >> beam.Map(str)
+    with pytest.raises(Exception, match=r"integer[\s\S]*(running|what) 'Make'"):
+        pipeline.run().wait_until_finish()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import pytest
 from apache_beam import coders
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.transforms.window import IntervalWindow, WindowedValue
@@ -16,7 +17,7 @@ from sparkdrain.shuffle.blocks import decode
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouped_blocks import split_groups
-from sparkdrain.shuffle.grouping import KeyedWriter
+from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter
 from sparkdrain.shuffle.keyed_chunks import NO_CHUNK, KeyedChunks
 from sparkdrain.shuffle.keys import Owners, key_codec, slot_of
 from sparkdrain.shuffle.merging import GroupMerger
@@ -140,3 +141,12 @@ def test_chunks_that_are_late_have_no_beginning(elements, expired):
     for chunk in chunks_of(elements):
         found = chunks.start(chunk)
         assert found is None or found[1].windows[0] != expired
+
+
+def test_an_error_of_a_coder_says_what_was_being_encoded_however_late_that_is():
+    outbox = Outbox(Layout(1, 1, 0), 0, 0, 7, lambda *_: None)
+    outbox.names[1] = "Make"
+    writer = GroupWriter(1, str.encode, coders.VarIntCoder(), outbox, Owners([0]).of, 1 << 20)
+    writer.add([writer.table(b"")], "key", "no number")
+    with pytest.raises(TypeError, match="encoding what 'Make' has put out"):
+        writer.flush()

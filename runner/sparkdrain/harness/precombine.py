@@ -17,6 +17,7 @@ from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.harness.beam import common, operations
 from sparkdrain.shuffle.grouping import PLAIN_KEYS
+from sparkdrain.shuffle.keys import refuse_pair
 
 # Accumulators of a size that is known and small; many of them may wait.
 _SMALL = 1_000_000
@@ -71,7 +72,10 @@ class PrecombineOperation(operations.Operation):
         """Add a key-value pair to the accumulator of its key, in each of its windows."""
         if context.windows is not self._current:
             self._enter(context.windows)
-        key, item = value
+        try:
+            key, item = value
+        except (TypeError, ValueError):
+            refuse_pair(value)
         if type(key) in PLAIN_KEYS:
             for table in self._tables:
                 if key in table:

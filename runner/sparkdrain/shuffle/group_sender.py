@@ -46,6 +46,11 @@ class GroupSender:
         self.elements = 0
         self.limit = _FIRST_LIMIT
 
+    def tell(self, error: Exception) -> None:
+        """Note down in an error of a coder whose output it is about: it is encoded late."""
+        name = self._outbox.names.get(self._edge, f"edge {self._edge}")
+        error.add_note(f"[while encoding what {name!r} has put out]")
+
     def send(self, tables: Iterable[tuple[bytes, Iterable[Any], list[bytes]]], count: int) -> None:
         """Send ``count`` elements.
 

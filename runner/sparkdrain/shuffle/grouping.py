@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
 from sparkdrain.shuffle.group_sender import GroupSender
+from sparkdrain.shuffle.keys import refuse_pair
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sparkdrain.shuffle.group_sender import Router
     from sparkdrain.shuffle.keys import KeyEncode
     from sparkdrain.shuffle.outbox import Outbox
@@ -96,10 +99,17 @@ class GroupWriter:
         """Send all that was collected."""
         tables, self._tables = self._tables, {}
         count, self._count = self._count, 0
-        chunk = self._chunk
-        chunked = ((name, keys, list(map(chunk, keys.values()))) for name, keys in tables.items())
-        self._sender.send(chunked, count)
+        self._sender.send(self._chunked(tables), count)
         self._some_encoded = False
+
+    def _chunked(self, tables: dict[bytes, Table]) -> Iterator[tuple[bytes, Table, list[bytes]]]:
+        for section, table in tables.items():
+            try:
+                chunks = list(map(self._chunk, table.values()))
+            except Exception as error:
+                self._sender.tell(error)
+                raise
+            yield section, table, chunks
 
     def _chunk(self, values: list[Any]) -> bytes:
         if not self._some_encoded:
@@ -133,7 +143,10 @@ class WindowedWriter:
         """Put a key-value pair to its key, in all of its windows."""
         if context.windows is not self._windows:
             self._enter(context.windows)
-        key, item = value
+        try:
+            key, item = value
+        except (TypeError, ValueError):
+            refuse_pair(value)
         if self._add(self._tables, key, item):
             self._forget()
 
@@ -198,7 +211,10 @@ class KeyedWriter:
 
     def write(self, value: Any, context: Any) -> None:
         """Put a key-value pair to its key."""
-        key, item = value
+        try:
+            key, item = value
+        except (TypeError, ValueError):
+            refuse_pair(value)
         if context is not self._context:
             self._metadata = self._encode_metadata(context.with_value(b""))
             self._before_one = _ONE + self._metadata

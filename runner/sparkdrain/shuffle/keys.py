@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 from zlib import crc32
 
 from apache_beam import coders
@@ -17,6 +18,16 @@ T = TypeVar("T")
 
 KeyEncode = Callable[[Any], bytes]
 KeyDecode = Callable[[bytes], Any]
+
+
+def refuse_pair(value: Any) -> NoReturn:
+    """What goes to a GroupByKey or a stateful DoFn could not be taken apart.
+
+    Raises:
+        TypeError: always.
+    """
+    message = f"{reprlib.repr(value)} is not a pair of a key and a value"
+    raise TypeError(message) from None
 
 
 def key_codec(coder: coders.Coder) -> tuple[KeyEncode, KeyDecode]:

@@ -67,14 +67,15 @@ class LazyChain:
         raise_named(error, step.operation.name_context)
 
     def _failed_step(self, error: Exception) -> Step | None:
-        """The step whose user code failed; if none's did, the DoFn whose results these are."""
+        """The step whose user code failed, or whose result could not be handed on."""
         first = self._step if self._step.kind is StepKind.RESULTS else None
         if self._chain is None:
             return first
         trace = error.__traceback__
         while trace is not None:
             if trace.tb_frame.f_code is self._chain.code:
-                return self._chain.lines.get(trace.tb_lineno, first)
+                line, chain = trace.tb_lineno, self._chain
+                return chain.lines.get(line) or chain.leaving.get(line, first)
             trace = trace.tb_next
         return first
 

@@ -16,6 +16,7 @@ from apache_beam.transforms.window import TimestampedValue, WindowedValue
 from sparkdrain.harness.compiled.steps import Step, StepKind
 from sparkdrain.harness.sampling import Schedule
 from sparkdrain.shuffle.grouping import PLAIN_KEYS
+from sparkdrain.shuffle.keys import refuse_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,8 @@ class Chain:
     code: CodeType
     lines: dict[int, Step]
     """The step whose user code a line runs; other lines leave the chain."""
+    leaving: dict[int, Step]
+    """Of lines that take an element out of the chain, the step that has made it."""
     source: str
     first: str
     """Id of the transform that it starts with."""
@@ -69,13 +72,17 @@ class Emitter:
             "TIMED": TimestampedValue,
             "NOT_RESULTS": frozenset({str, bytes, dict}),
             "refuse": refuse,
+            "refuse_pair": refuse_pair,
         }
     )
     body: list[str] = field(default_factory=list)
     lines: dict[int, Step] = field(default_factory=dict)
+    leaving: dict[int, Step] = field(default_factory=dict)
+    maker: Step | None = None
+    """The step whose result the present value is."""
     counters: list[tuple[str, Callable[[int], None]]] = field(default_factory=list)
-    samples: list[str] = field(default_factory=list)
-    """Statements that sample sizes."""
+    samples: list[tuple[str, Step]] = field(default_factory=list)
+    """Statements that sample sizes of what a step has made."""
     starts: list[str] = field(default_factory=list)
     """Statements to run before the first element."""
     numbers: Any = field(default_factory=itertools.count)
@@ -86,6 +93,11 @@ class Emitter:
         self.body.append("    " * indent + text)
         if step is not None:
             self.lines[len(self.body)] = step
+
+    def leave_line(self, indent: int, text: str) -> None:
+        self.line(indent, text)
+        if self.maker is not None:
+            self.leaving[len(self.body)] = self.maker
 
     def name(self, prefix: str, value: Any) -> str:
         name = f"{prefix}{next(self.numbers)}"
@@ -106,7 +118,8 @@ class Emitter:
             step = self.step_of(id_)
             final = last and number == len(ids) - 1
             if step is None or blocks > _DEEPEST or self.length > _LONGEST:
-                self.line(depth, f"{self.name('leave', self.leave(id_))}({c}.with_value({v}))")
+                leave = self.name("leave", self.leave(id_))
+                self.leave_line(depth, f"{leave}({c}.with_value({v}))")
             else:
                 self.step(step, v, c, depth, blocks, last=final)
         self.length -= 1
@@ -117,7 +130,7 @@ class Emitter:
             case StepKind.FOLD:
                 self.fold(step, f, v, c, depth)
             case StepKind.END:
-                self.line(depth, f"{f}({v}, {c})")
+                self.leave_line(depth, f"{f}({v}, {c})")
             case StepKind.IDENTITY:
                 self.after(step, v, c, depth, blocks, last=last, fresh=False)
             case StepKind.MAP | StepKind.MAP_TUPLE:
@@ -168,7 +181,8 @@ class Emitter:
         table_of = self.name("table", step.operation.table_of)
         plain = self.name("PLAIN", PLAIN_KEYS)
         add_input = self.name("add", step.operation.add_input)
-        self.line(depth, f"{key}, {item} = {v}")
+        self.line(depth, f"try: {key}, {item} = {v}")
+        self.leave_line(depth, f"except (TypeError, ValueError): refuse_pair({v})")
         self.line(depth, f"if {c} is not {known}:")
         self.line(depth + 1, f"{table} = {table_of}({c}); {known} = {c}")
         self.line(depth, f"if type({key}) in {plain} and {key} in {table}:")
@@ -251,8 +265,11 @@ class Emitter:
             if sizer is not None:
                 # Sampled once a run: the last value stands in its variable still.
                 size = self.name("size", sizer)
-                self.samples.append(f"if {counter} and {c} is not None: {size}({v}, {c})")
+                sample = f"if {counter} and {c} is not None: {size}({v}, {c})"
+                self.samples.append((sample, step))
+        before, self.maker = self.maker, step
         self.subtree(step.consumers, v, c, depth, blocks, last=last)
+        self.maker = before
 
 
 def refuse(results: Any) -> None:
@@ -288,12 +305,13 @@ def generate(root: Step, emitter: Emitter) -> Chain:
         emitter.line(1, f"{emitter.name('count', count)}({counter})")
     if emitter.samples:
         emitter.line(1, f"if {emitter.name('due', Schedule())}():")
-        for sample in emitter.samples:
-            emitter.line(2, sample)
+        for sample, step in emitter.samples:
+            emitter.maker = step
+            emitter.leave_line(2, sample)
     starts = [*emitter.starts, *(f"{counter} = 0" for counter, _ in emitter.counters)]
     emitter.body[start] = f"    {'; '.join(starts) or 'pass'}"
     source = "\n".join(emitter.body) + "\n"
     filename = f"<compiled chain {next(_NUMBERS)} from {root.transform}>"
     exec(compile(source, filename, "exec"), emitter.names)  # noqa: S102 - our own source
     run = emitter.names["run"]
-    return Chain(run, run.__code__, emitter.lines, source, root.transform)
+    return Chain(run, run.__code__, emitter.lines, emitter.leaving, source, root.transform)
