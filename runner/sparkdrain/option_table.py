@@ -108,7 +108,8 @@ OPTIONS: tuple[Option, ...] = (
             0,
             "parts of every stage; 0 = Spark's default parallelism",
             "How many tasks a stage is cut into",
-            "Raise it if parts are too large for memory; lower it for many small jobs.",
+            "Raise it if parts are too large for memory; lower it for many small jobs. Keys are "
+            "dealt out to 1,024 slots at most.",
         ),
     ),
     *_group(
