@@ -143,10 +143,11 @@ def test_chunks_that_are_late_have_no_beginning(elements, expired):
         assert found is None or found[1].windows[0] != expired
 
 
-def test_an_error_of_a_coder_says_what_was_being_encoded_however_late_that_is():
+@pytest.mark.parametrize(("key", "value"), [("key", "no number"), (b"no text", 1)])
+def test_an_error_of_a_coder_says_what_was_being_encoded_however_late_that_is(key, value):
     outbox = Outbox(Layout(1, 1, 0), 0, 0, 7, lambda *_: None)
     outbox.names[1] = "Make"
     writer = GroupWriter(1, str.encode, coders.VarIntCoder(), outbox, Owners([0]).of, 1 << 20)
-    writer.add([writer.table(b"")], "key", "no number")
+    writer.add([writer.table(b"")], key, value)
     with pytest.raises(TypeError, match="encoding what 'Make' has put out"):
         writer.flush()

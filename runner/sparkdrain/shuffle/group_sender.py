@@ -70,7 +70,11 @@ class GroupSender:
 
     def _send(self, section: bytes, table: Iterable[Any], chunks: list[bytes]) -> None:
         encode = self._encode_key
-        keys = [key[0] if type(key) is tuple else encode(key) for key in table]
+        try:
+            keys = [key[0] if type(key) is tuple else encode(key) for key in table]
+        except Exception as error:
+            self.tell(error)
+            raise
         for partition, (some, theirs) in self._parts(keys, chunks).items():
             for start, end in cuts(theirs, self._block_bytes):
                 self._outbox.put(
