@@ -28,6 +28,9 @@ class Blocks:
         self.payloads = []
         self.sent_bytes = 0
 
+    def producer(self, edge):
+        return f"edge {edge}"
+
     def put(self, edge, partition, payload):
         self.payloads.append(payload)
         self.sent_bytes += len(payload)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
 from sparkdrain.shuffle.outbox import Outbox, Partition
+from sparkdrain.shuffle.unencodable import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,10 +47,10 @@ class GroupSender:
         self.elements = 0
         self.limit = _FIRST_LIMIT
 
-    def tell(self, error: Exception) -> None:
-        """Note down in an error of a coder whose output it is about: it is encoded late."""
-        name = self._outbox.names.get(self._edge, f"edge {self._edge}")
-        error.add_note(f"[while encoding what {name!r} has put out]")
+    @property
+    def maker(self) -> str:
+        """The step that has made what is sent."""
+        return self._outbox.producer(self._edge)
 
     def send(self, tables: Iterable[tuple[bytes, Iterable[Any], list[bytes]]], count: int) -> None:
         """Send ``count`` elements.
@@ -70,11 +71,8 @@ class GroupSender:
 
     def _send(self, section: bytes, table: Iterable[Any], chunks: list[bytes]) -> None:
         encode = self._encode_key
-        try:
+        with made_by(self.maker):
             keys = [key[0] if type(key) is tuple else encode(key) for key in table]
-        except Exception as error:
-            self.tell(error)
-            raise
         for partition, (some, theirs) in self._parts(keys, chunks).items():
             for start, end in cuts(theirs, self._block_bytes):
                 self._outbox.put(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
 from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.keys import refuse_pair
+from sparkdrain.shuffle.unencodable import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,11 +105,8 @@ class GroupWriter:
 
     def _chunked(self, tables: dict[bytes, Table]) -> Iterator[tuple[bytes, Table, list[bytes]]]:
         for section, table in tables.items():
-            try:
+            with made_by(self._sender.maker):
                 chunks = list(map(self._chunk, table.values()))
-            except Exception as error:
-                self._sender.tell(error)
-                raise
             yield section, table, chunks
 
     def _chunk(self, values: list[Any]) -> bytes:

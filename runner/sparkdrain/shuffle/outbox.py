@@ -82,7 +82,7 @@ class Outbox:
                 element is, or a few of them that were put together.
         """
         if len(payload) > LARGEST_BLOCK:
-            raise TooLarge(_too_large(self.names.get(edge, f"edge {edge}"), len(payload)))
+            raise TooLarge(_too_large(self.producer(edge), len(payload)))
         sequence = self._sequence
         self._sequence += 1
         self._blocks[partition] += 1
@@ -95,6 +95,10 @@ class Outbox:
             self.side_bytes[partition] += len(payload)
         block = encode_block(self.level, edge, self.slot, sequence, payload, of_drain=self.of_drain)
         self.send(partition, block)
+
+    def producer(self, edge: int) -> str:
+        """The transform whose output an edge carries, for people."""
+        return self.names.get(edge, f"edge {edge}")
 
     def begin(self, attempt: int, send: Callable[[Partition, bytes], None]) -> None:
         """Start over, for another task of the same slot and level."""

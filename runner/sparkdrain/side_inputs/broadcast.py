@@ -87,6 +87,7 @@ class _Everywhere:
     def __init__(self, outbox: Outbox, partitions: list[Partition]) -> None:
         self._outbox = outbox
         self._partitions = partitions
+        self.producer = outbox.producer
         self.sent_bytes = 0
 
     def put(self, edge: int, partition: Partition, payload: bytes) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sparkdrain import errors
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
 from sparkdrain.harness.step_name import reader_of
+from sparkdrain.shuffle.unencodable import maker_of
 
 if TYPE_CHECKING:
     import logging
@@ -87,7 +88,7 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
     """The account of ``error``; never fails, whatever the exception's own methods do."""
     message = "".join(traceback.format_exception_only(error)).strip()
     tagged = getattr(error, "_tagged_with_step", False)
-    step = None if tagged else _step_of(error)
+    step = None if tagged else maker_of(error) or _step_of(error)
     by_user = _may_be_of_code(error) and bool(tagged or step or _raised_outside(error))
     if by_user and not tagged and step is None:
         step = reader_of(error)
