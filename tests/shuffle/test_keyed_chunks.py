@@ -22,7 +22,7 @@ from sparkdrain.shuffle.keyed_chunks import NO_CHUNK, KeyedChunks
 from sparkdrain.shuffle.keys import Owners, key_codec, slot_of
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Layout, Outbox
-from sparkdrain.shuffle.unencodable import maker_of
+from sparkdrain.step_notes import maker_of
 
 VALUE = coders.TupleCoder([coders.StrUtf8Coder(), coders.VarIntCoder()])
 WINDOW = IntervalWindowCoder()

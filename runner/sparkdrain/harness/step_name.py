@@ -4,32 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-_READ_BY: Final = "_read_by_step"
-
-
-@contextmanager
-def read_by(step: str) -> Iterator[None]:
-    """Note down in an error which step's input was at work: of a GroupByKey, or before a step.
-
-    There is user code in these too: window functions that merge, coders, what maps windows.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not hasattr(error, _READ_BY):
-            setattr(error, _READ_BY, step)
-        raise
-
-
-def reader_of(error: BaseException) -> str | None:
-    """The step that ``read_by`` has noted down."""
-    return getattr(error, _READ_BY, None)
+from typing import Any, NoReturn
 
 
 def raise_named(error: Exception, name_context: Any) -> NoReturn:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.harness.step_name import read_by
 from sparkdrain.metrics.merge import merge
+from sparkdrain.step_notes import read_by
 from sparkdrain.watermarks.frontier import BEGIN, output_frontier
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
 from sparkdrain.shuffle.outbox import Outbox, Partition
-from sparkdrain.shuffle.unencodable import made_by
+from sparkdrain.step_notes import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

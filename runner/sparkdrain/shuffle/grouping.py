@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sparkdrain.shuffle.coding import IMMUTABLE_TYPES, immutable_values
 from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.keys import refuse_pair
-from sparkdrain.shuffle.unencodable import made_by
+from sparkdrain.step_notes import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain import errors
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
-from sparkdrain.harness.step_name import reader_of
-from sparkdrain.shuffle.unencodable import maker_of
+from sparkdrain.step_notes import maker_of, reader_of
 
 if TYPE_CHECKING:
     import logging

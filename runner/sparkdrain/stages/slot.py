@@ -11,7 +11,6 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
-from sparkdrain.harness.step_name import read_by
 from sparkdrain.harness.user_state import KeyedStateContext
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
@@ -24,6 +23,7 @@ from sparkdrain.stages.restrictions import RestrictionReader, restriction_edges
 from sparkdrain.stages.shard import Shard, Source
 from sparkdrain.stages.teardown import tear_down
 from sparkdrain.stages.writers import writer_for
+from sparkdrain.step_notes import read_by
 from timers_state import Overlay, ScratchStore
 
 if TYPE_CHECKING:
