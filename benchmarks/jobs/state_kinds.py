@@ -7,7 +7,6 @@ adds nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -16,50 +15,33 @@ from apache_beam.pvalue import AsDict
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
     BagStateSpec,
-    ReadModifyWriteStateSpec,
     SetStateSpec,
     StateSpec,
     TimerSpec,
     on_timer,
 )
-from apache_beam.utils.timestamp import Duration
 
-from benchmarks.jobs import sessions, stream_state
-from benchmarks.jobs.stream import Stream
-from benchmarks.jobs.tally import Tally
+from benchmarks.jobs import stream_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from benchmarks.jobs.work import Work
 
-GAP = Duration(sessions.GAP_SECONDS)
 
-
-class WithSide(beam.DoFn):
+class WithSide(stream_state.Session):
     """Each element is looked up in a dict that is a side input."""
-
-    SUM = ReadModifyWriteStateSpec("sum", VarIntCoder())
-    OVER = TimerSpec("over", TimeDomain.WATERMARK)
 
     def process(
         self,
         element: tuple[str, int],
         extra: dict[str, int],
         timestamp: Any = beam.DoFn.TimestampParam,
-        total: Any = beam.DoFn.StateParam(SUM),
-        over: Any = beam.DoFn.TimerParam(OVER),
+        total: Any = beam.DoFn.StateParam(stream_state.Session.SUM),
+        over: Any = beam.DoFn.TimerParam(stream_state.Session.OVER),
     ) -> None:
         key, number = element
-        total.write((total.read() or 0) + number + extra.get(key, 0))
-        over.set(timestamp + GAP)
-
-    @on_timer(OVER)
-    def on_over(
-        self, key: Any = beam.DoFn.KeyParam, total: Any = beam.DoFn.StateParam(SUM)
-    ) -> Iterator[tuple[str, int]]:
-        yield key, total.read()
-        total.clear()
+        super().process((key, number + extra.get(key, 0)), timestamp, total, over)
 
 
 def added_to(state: StateSpec) -> type[beam.DoFn]:
@@ -75,7 +57,7 @@ def added_to(state: StateSpec) -> type[beam.DoFn]:
             over: Any = beam.DoFn.TimerParam(timer),
         ) -> None:
             numbers.add(element[1])
-            over.set(timestamp + GAP)
+            over.set(timestamp + stream_state.GAP)
 
         @on_timer(timer)
         def on_over(
@@ -101,16 +83,10 @@ class Variant:
 
     def build(self, pipeline: beam.Pipeline, work: Work) -> None:
         """Applies the job to `pipeline`."""
-        make = partial(sessions.make_sessions, work.keys)
         sides = []
         if self.has_side:
             sides.append(AsDict(pipeline | "Side" >> beam.Create([("no session", 1)])))
-        _ = (
-            pipeline
-            | Stream(sessions.session_shards(work), make, tuple[str, int])
-            | "Session" >> beam.ParDo(self.dofn(), *sides).with_output_types(tuple[str, int])
-            | Tally(sessions.measure, 2, work.out, stream=True)
-        )
+        stream_state.build(pipeline, work, self.dofn, sides)
 
     result = staticmethod(stream_state.result)
     expected = staticmethod(stream_state.expected)

@@ -16,7 +16,7 @@ from benchmarks.jobs.stream import Stream
 from benchmarks.jobs.tally import Tally, read_tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from benchmarks.jobs.work import Work
 
@@ -55,13 +55,18 @@ class Session(beam.DoFn):
         total.clear()
 
 
-def build(pipeline: beam.Pipeline, work: Work) -> None:
-    """Applies the job to `pipeline`."""
+def build(
+    pipeline: beam.Pipeline,
+    work: Work,
+    dofn: type[beam.DoFn] = Session,
+    sides: Sequence[beam.pvalue.AsSideInput] = (),
+) -> None:
+    """Applies the job to `pipeline`; with another DoFn, if one is given, that takes side inputs."""
     make = partial(sessions.make_sessions, work.keys)
     _ = (
         pipeline
         | Stream(sessions.session_shards(work), make, tuple[str, int])
-        | "Session" >> beam.ParDo(Session()).with_output_types(tuple[str, int])
+        | "Session" >> beam.ParDo(dofn(), *sides).with_output_types(tuple[str, int])
         | Tally(sessions.measure, 2, work.out, stream=True)
     )
 
