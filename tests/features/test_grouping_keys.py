@@ -183,20 +183,20 @@ BY_KEY = {
 
 @pytest.mark.parametrize("by_key", BY_KEY)
 @pytest.mark.parametrize("element", [1, ("a", "b", "c")], ids=["number", "three"])
-def test_what_is_no_pair_is_told_of_with_the_step_that_made_it(pipeline, by_key, element):
+def test_what_is_no_pair_is_told_of_with_the_step_that_made_it(request, pipeline, by_key, element):
     made = pipeline | "Begin" >> beam.Create([0])
     made = made | "Make" >> beam.Map(lambda _: element).with_output_types(typing.Any)
     _ = made | "ByKey" >> BY_KEY[by_key]() | "After" >> beam.Map(str)
-    # Beam's own operations, where chains are not compiled, say it in other words.
-    with pytest.raises(
-        Exception, match=r"(pair of a key|iterable|unpack|elements).*running 'Make'"
-    ):
+    with pytest.raises(Exception, match=r"running 'Make'") as failed:
         pipeline.run().wait_until_finish()
+    # Beam's own operations, where chains are not compiled, say it in other words.
+    if request.node.callspec.params["pipeline"] == "compiled":
+        assert "is not a pair of a key and a value" in str(failed.value)
 
 
 def test_what_cannot_be_encoded_is_told_of_with_the_step_that_made_it(pipeline):
     made = pipeline | "Begin" >> beam.Create([0])
     made = made | "Make" >> beam.Map(lambda _: ("a", "b")).with_output_types(tuple[str, int])
     _ = made | beam.GroupByKey() | "After" >> beam.Map(str)
-    with pytest.raises(Exception, match=r"integer[\s\S]*(running|what) 'Make'"):
+    with pytest.raises(Exception, match=r"integer.*running 'Make'"):
         pipeline.run().wait_until_finish()

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
+from unittest.mock import patch
 
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.transforms import userstate
+from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.rounds.keyed.blocks import KeyedBlocks
 from sparkdrain.shuffle.grouped_blocks import encode_groups
+from tests.support.in_memory_rounds import DEFAULTS
+from tests.support.recorded import emitted
+from tests.support.scripts import Mark, pairs_in_rounds
 
 MEMORY = 1 << 20
 blocks_of_keys = st.lists(st.dictionaries(st.sampled_from([b"a", b"b", b"cc"]), st.binary()))
@@ -58,3 +68,33 @@ def test_many_keys_in_a_block_come_in_their_order():
     block = {b"%d" % number: b"%d" % number for number in range(5_000)}
     pieces = list(filled([block], MEMORY, None).pieces())
     assert [(key, chunk[4:]) for key, chunk in pieces] == list(block.items())
+
+
+class Counted(beam.DoFn):
+    COUNT = userstate.ReadModifyWriteStateSpec("count", VarIntCoder())
+
+    def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+        count.write((count.read() or 0) + 1)
+        yield element[0], count.read()
+
+
+class InLists(beam.DoFn):
+    LIST = userstate.OrderedListStateSpec("list", VarIntCoder())
+
+    def process(self, element, all_=beam.DoFn.StateParam(LIST)):
+        all_.add((Timestamp(1), element[1]))
+        yield element[0], sum(1 for _ in all_.read())
+
+
+@pytest.mark.parametrize(("dofn", "is_merged"), [(Counted, False), (InLists, True)])
+def test_blocks_are_merged_where_turns_are_dear(dofn, is_merged):
+    steps = [[("a", 1, 1), ("b", 1, 1), ("a", 2, 1)], Mark(2), [("a", 3, 3)]]
+    with patch.object(
+        KeyedBlocks, "_merge", autospec=True, side_effect=KeyedBlocks._merge
+    ) as merge:
+        found = emitted(
+            lambda p: pairs_in_rounds(*steps)(p) | beam.ParDo(dofn()),
+            options=replace(DEFAULTS, compiled=True),
+        )
+    assert sorted(found) == [("a", 1), ("a", 2), ("a", 3), ("b", 1)]
+    assert bool(merge.call_count) == is_merged

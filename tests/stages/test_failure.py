@@ -17,6 +17,7 @@ from sparkdrain.stages.failure import (
     guarded,
     silence_told_failures,
 )
+from sparkdrain.step_notes import made_by
 
 
 def raised(error: BaseException) -> BaseException:
@@ -61,6 +62,14 @@ def test_user_code_is_told_from_the_runners_own():
     with pytest.raises(ValueError, match="unknown record kind") as own:
         decode(bytes(15))
     assert not failure_of(own.value, 0, 0, "host").by_user
+
+
+def test_what_happens_to_what_a_step_has_made_is_the_users_and_names_the_step():
+    with pytest.raises(ValueError, match="unknown record kind") as own, made_by("Make"):
+        decode(bytes(15))
+    failure = failure_of(own.value, 0, 0, "host")
+    assert failure.by_user
+    assert failure.message.endswith("[while running 'Make']")
 
 
 def test_beams_copies_of_an_exception_are_left_out():
