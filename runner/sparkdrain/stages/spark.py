@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark import SparkContext, SparkFiles
+from pyspark import Broadcast, SparkContext, SparkFiles
 from pyspark.accumulators import AccumulatorParam, _accumulatorRegistry
-from pyspark.core.broadcast import Broadcast
 from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, pack_long
-from pyspark.util import _load_from_socket
+
+try:
+    from pyspark.util import _load_from_socket
+except ImportError:  # Spark 3.5
+    from pyspark.rdd import _load_from_socket
 
 if TYPE_CHECKING:
-    from pyspark.core.rdd import RDD
+    from pyspark import RDD
 
 # Of a pickled task; what is larger is not sent with every task.
 _LARGE: Final = 1 << 20
@@ -209,12 +213,21 @@ class Exchange:
         gate = self._gate
         values = gate.value_of_pair(self.pairs)
         served = gate.run_job(gate.scala_context, values, gate.numbers(partitions))
-        with _load_from_socket(served, NoOpSerializer()) as records:
+        with _held(_load_from_socket(served, NoOpSerializer())) as records:
             yield from records
 
     def drop(self) -> None:
         """Give the shuffle files back."""
         self._shuffled.cleanShuffleDependencies(False)
+
+
+def _held(loaded: Any) -> AbstractContextManager[Iterator[bytes]]:
+    """What PySpark reads from a socket, as a context that closes the socket.
+
+    PySpark 4.2 and later give such a context. Earlier ones give an iterator, which closes the
+    socket when it is collected.
+    """
+    return loaded if isinstance(loaded, AbstractContextManager) else nullcontext(loaded)
 
 
 class Notes:

@@ -22,7 +22,7 @@ from sparkdrain.stages.worker import worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pyspark.core.broadcast import Broadcast
+    from pyspark import Broadcast
 
     from sparkdrain.shuffle.complete import Producer
     from sparkdrain.stages.balance import Address, Gift

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.core.broadcast import Broadcast
+    from pyspark import Broadcast
 
     from sparkdrain.hosts.line import Address
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
