@@ -49,6 +49,10 @@ test: java $(READY) ## Set up, then run the tests
 test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, killed executors
 	@$(RUN) -m pytest -m 'slow or not slow' $(TESTS) $(ARGS)
 
+.PHONY: mutants
+mutants: java $(READY) ## Break the product on purpose, and see that a test notices (slow)
+	@$(RUN) -m tests.mutants $(ARGS)
+
 .PHONY: bench
 bench: java $(READY) ## Compare speed with other runners of Beam, PySpark and bytewax
 	@$(RUN) -m benchmarks $(ARGS)

@@ -1,0 +1,91 @@
+"""Command line: `python -m tests.mutants [--jobs N] [--area AREA ...] ...`; see docs/mutants.md."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.mutants.listed import ROOT, mutants
+from tests.mutants.mutation_run import GOOD, MutationRun, Outcome, Verdict
+from tests.mutants.proof import prove_tests_run_the_copy, prove_workers_run_the_copy
+from tests.mutants.selection import Selection
+from tests.mutants.table import outcome_table, record
+from tests.mutants.tree import copy_of_checkout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the mutants; 0 if each is killed or equivalent, else 1."""
+    options = _options(arguments)
+    selection = Selection(
+        tuple(options.name), tuple(options.file), tuple(options.area), tuple(options.point)
+    )
+    chosen = selection.of(mutants())
+    if not chosen:
+        print("No mutant is selected.", file=sys.stderr)
+        return 1
+    if options.list:
+        for mutant in chosen:
+            print(f"{mutant.name}  {mutant.file}  {' '.join(mutant.tests) or mutant.equivalent}")
+        return 0
+    if options.record and (not selection.is_all or _git("status", "--porcelain")):
+        print("--record is for all mutants of a commit: commit first.", file=sys.stderr)
+        return 1
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        scratch = Path(directory).resolve()
+        base = copy_of_checkout(ROOT, scratch / "base")
+        files = sorted({test.partition("::")[0] for mutant in chosen for test in mutant.tests})
+        if files:
+            prove_tests_run_the_copy(base, scratch, files)
+        if any("mark.spark" in (base / file).read_text(encoding="utf-8") for file in files):
+            prove_workers_run_the_copy(base, scratch)
+        run = MutationRun(base, scratch, options.jobs)
+        failing = run.without_mutants(chosen)
+        for output in failing:
+            print(f"Fails without a mutant:\n{output}")
+        outcomes = run.outcomes(chosen, _tell)
+    minutes = (time.monotonic() - begun) / 60
+    print(f"\n{outcome_table(outcomes)}\n")
+    counted = Counter(outcome.verdict for outcome in outcomes)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
+    print(f"{len(outcomes)} mutants in {minutes:.0f} minutes: {said}")
+    if options.record:
+        record(outcomes, _git("rev-parse", "--short", "HEAD"), datetime.now(UTC).date(), minutes)
+    return 0 if set(counted) <= GOOD else 1
+
+
+def _tell(outcome: Outcome) -> None:
+    how = "" if outcome.verdict is Verdict.EQUIVALENT else outcome.how
+    line = f"{outcome.verdict:10} {outcome.seconds:5.0f} s  {outcome.mutant.name}  {how}"
+    print(line.rstrip(), flush=True)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="test processes at a time")
+    parser.add_argument("--name", nargs="+", default=[], help="names, with wildcards")
+    parser.add_argument("--file", nargs="+", default=[], help="changed files, or parts of paths")
+    parser.add_argument("--area", nargs="+", default=[], help="lists, without .toml")
+    parser.add_argument("--point", nargs="+", type=int, default=[], help="of the drain contract")
+    parser.add_argument("--list", action="store_true", help="print what is selected, run nothing")
+    parser.add_argument("--record", action="store_true", help="write docs/mutants.md's table")
+    return parser.parse_args(arguments)
+
+
+def _git(*command: str) -> str:
+    done = subprocess.run(["git", *command], cwd=ROOT, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The lists of mutants fit the code: a mutation run would find all that they name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from tests.mutants.listed import ROOT, mutants
+
+MUTANTS = mutants()
+_each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+
+
+def test_names_are_unique_and_plain():
+    counted = Counter(mutant.name for mutant in MUTANTS)
+    assert [name for name, count in counted.items() if count > 1] == []
+    assert [name for name in counted if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)] == []
+
+
+@_each_mutant
+def test_the_text_to_be_changed_occurs_once_and_the_changed_file_compiles(mutant):
+    assert mutant.found() == 1, f"{mutant.file} has changed: bring the mutant up to date"
+    assert mutant.after != mutant.before
+    compile(mutant.text(), mutant.file, "exec")
+
+
+@_each_mutant
+def test_a_mutant_names_tests_of_the_default_run_or_says_why_no_test_can_tell(mutant):
+    assert bool(mutant.tests) != bool(mutant.equivalent)
+    for test in mutant.tests:
+        file, _, name = test.partition("::")
+        found = default_tests(file)
+        assert found, f"{file} has no test of the default run"
+        assert not name or name.partition("[")[0] in found, f"{test} is not in the default run"
+
+
+def test_points_are_those_of_the_contract():
+    assert {point for mutant in MUTANTS for point in mutant.points} <= set(range(1, 61))
+
+
+@cache
+def default_tests(file: str) -> frozenset[str]:
+    """The tests of a file that are not marked slow; methods as ``Class::method``."""
+    path = ROOT / file
+    if not path.is_file():
+        return frozenset()
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    if any(_is_slow(node) for node in module.body if isinstance(node, ast.Assign)):
+        return frozenset()
+    return frozenset(_tests_in(module, ""))
+
+
+def _tests_in(scope, prefix):
+    for node in scope.body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
+            if not any(map(_is_slow, node.decorator_list)):
+                yield prefix + node.name
+        elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            if not any(map(_is_slow, node.decorator_list)):
+                yield prefix + node.name
+                yield from _tests_in(node, f"{prefix}{node.name}::")
+        elif isinstance(node, ast.Assign):
+            # State machines of hypothesis: TestRequests = Requests.TestCase.
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            yield from (prefix + name for name in names if name.lower().startswith("test"))
+
+
+def _is_slow(node) -> bool:
+    return any(isinstance(part, ast.Attribute) and part.attr == "slow" for part in ast.walk(node))
