@@ -475,7 +475,7 @@ _AROUND = (
 
 _CLUSTER = (
     _row(
-        "A standalone cluster of two hosts, with the results of one machine",
+        "A standalone cluster (two workers at two addresses of one machine), as local mode",
         "integration/test_cluster: "
         "a_pipeline_gives_the_same_results_on_a_cluster_as_on_this_machine",
     ),
@@ -485,7 +485,7 @@ _CLUSTER = (
         "a_stock_example_runs_on_yarn",
     ),
     _row(
-        "Nexmark's queries on two hosts, in batch and streaming mode",
+        "Nexmark's queries, but for the 6th, on that cluster, in both modes",
         "integration/test_nexmark: two_hosts_give_in_batch_mode_what_one_machine_does "
         "two_hosts_give_in_streaming_mode_what_one_machine_does_and_slots_stay_at_home",
     ),

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[SparkCluster]:
-    """Two hosts with one executor each; executors run this Python, without this package."""
+    """Two addresses of this machine, which Spark takes for two hosts, with one executor each.
+
+    Executors run this Python, without this package.
+    """
     before = os.environ.get("PYSPARK_PYTHON")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with SparkCluster(workers=2, cores=1) as running:

@@ -1,4 +1,7 @@
-"""Nexmark on two hosts: what one machine makes of it, in batch and in streaming mode."""
+"""Nexmark on two hosts: what one machine makes of it, in batch and in streaming mode.
+
+The hosts are two addresses of this machine, which Spark takes for two hosts.
+"""
 
 from __future__ import annotations
 
