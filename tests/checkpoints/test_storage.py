@@ -269,6 +269,93 @@ def test_a_writer_that_is_killed_leaves_the_file_as_it_was(storage, tmp_path):
     assert part.endswith(".part")
 
 
+class Calls:
+    """What the system is asked for that has to be in order for a file to survive the machine."""
+
+    def __init__(self, monkeypatch):
+        self.made = []
+        for name in ("link", "replace", "mkdir"):
+            monkeypatch.setattr(os, name, self._noting(name, getattr(os, name)))
+        fsync = os.fsync
+
+        def sync(descriptor):
+            fsync(descriptor)
+            self.made.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}")))
+
+        monkeypatch.setattr(os, "fsync", sync)
+
+    def _noting(self, name, call):
+        def noted(*arguments, **named):
+            call(*arguments, **named)
+            self.made.append((name, *map(str, arguments[:2])))
+
+        return noted
+
+    def before_and_after(self, path):
+        """What was synced before a file had its name, and after."""
+        (at,) = [n for n, call in enumerate(self.made) if call[0] != "sync" and call[-1] == path]
+        part = self.made[at][1]
+        synced = [
+            [call[1] for call in calls if call[0] == "sync"]
+            for calls in (self.made[:at], self.made[at:])
+        ]
+        return part in synced[0], os.path.dirname(path) in synced[1]
+
+    def folders_without_sync(self):
+        """Folders that were made, and whose names may be lost."""
+        synced = {call[1] for call in self.made if call[0] == "sync"}
+        return [c[1] for c in self.made if c[0] == "mkdir" and os.path.dirname(c[1]) not in synced]
+
+
+@pytest.mark.parametrize("how", ["chunks", "shared", "copied", "published", "without links"])
+def test_what_was_written_survives_the_machine(storage, tmp_path, monkeypatch, how):
+    """The content is on disk before the file has its name, and the name before it is told."""
+    source = tmp_path / "source"
+    source.write_bytes(b"content")
+    path = f"{tmp_path}/job/folder/file"
+    if how in ("copied", "without links"):
+        refuse(monkeypatch, "link", errno.EXDEV if how == "copied" else errno.EPERM)
+    calls = Calls(monkeypatch)
+    match how:
+        case "chunks":
+            storage.write(path, [b"con", b"tent"])
+        case "shared" | "copied":
+            storage.write(path, LocalFile(source, lambda: None))
+        case _:
+            storage.publish(path, b"content")
+    assert read(storage, path) == b"content"
+    assert calls.before_and_after(path) == (True, True)
+    assert len([call for call in calls.made if call[0] == "mkdir"]) == 2
+    assert calls.folders_without_sync() == []
+
+
+def copy_less(monkeypatch, sizes):
+    """The system copies so many bytes at a time, then says that there is nothing more."""
+    refuse(monkeypatch, "link", errno.EXDEV)
+    sizes = iter(sizes)
+
+    def copy(source, target, count):
+        del count
+        return os.write(target, os.read(source, next(sizes, 0)))
+
+    monkeypatch.setattr(os, "copy_file_range", copy)
+
+
+def test_a_copy_that_the_system_breaks_off_is_an_error(storage, tmp_path, monkeypatch):
+    copy_less(monkeypatch, [3])
+    (tmp_path / "source").write_bytes(b"content")
+    with pytest.raises(CheckpointFailed, match="copied but for its last 4 bytes"):
+        storage.write(f"{tmp_path}/file", LocalFile(tmp_path / "source", lambda: None))
+    assert storage.list(str(tmp_path)) == {"source": 7}
+
+
+def test_a_file_that_the_system_says_is_empty_is_read(storage, tmp_path, monkeypatch):
+    copy_less(monkeypatch, [])
+    (tmp_path / "source").write_bytes(b"content")
+    storage.write(f"{tmp_path}/file", LocalFile(tmp_path / "source", lambda: None))
+    assert read(storage, f"{tmp_path}/file") == b"content"
+
+
 # --- object stores ----------------------------------------------------------------------------
 
 

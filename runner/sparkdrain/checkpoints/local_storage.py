@@ -113,8 +113,16 @@ def _in_folder(path: str, make: Callable[[], T]) -> T:
     try:
         return make()
     except FileNotFoundError:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(Path(path).parent)
         return make()
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(str(folder))  # else what is in it may be lost with its name
 
 
 def _write(path: str, chunks: Iterable[bytes]) -> None:

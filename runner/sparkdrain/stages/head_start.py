@@ -66,11 +66,8 @@ def importable() -> Iterator[str]:
 
 
 def _spark_is_there() -> bool:
-    if "pyspark" not in sys.modules:
-        return False
-    from sparkdrain.stages.spark.driver import has_jvm  # noqa: PLC0415 - PySpark is there already
-
-    return has_jvm()
+    pyspark = sys.modules.get("pyspark")
+    return pyspark is not None and pyspark.SparkContext._gateway is not None  # noqa: SLF001
 
 
 def _launch(settings: Settings) -> None:
