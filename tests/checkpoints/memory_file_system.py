@@ -8,6 +8,8 @@ from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem
 
 FILES: dict[str, bytes] = {}
 FAULTS: list[Exception] = []
+# Python closes a file that nobody has any more; an object store knows nothing of that.
+_UPLOADS: list[io.BytesIO] = []
 
 
 class _Upload(io.BytesIO):
@@ -48,7 +50,8 @@ class MemoryFileSystem(FileSystem):
 
     def create(self, path, mime_type="", compression_type=None):
         _fail()
-        return _Upload(path)
+        _UPLOADS.append(_Upload(path))
+        return _UPLOADS[-1]
 
     def open(self, path, mime_type="", compression_type=None):
         _fail()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from faulty_storage import Fault, FaultyStorage
 
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.manifest import Manifest
@@ -29,6 +30,45 @@ def test_who_lost_the_job_cannot_publish(storage, paths):
     assert newest(storage, paths) == manifest(second, 2)
     assert newest(storage, paths, number=1) == manifest(first, 1)
     assert newest(storage, paths, number=3) is None
+
+
+def meanwhile(what, act):
+    """A storage in which ``act`` happens right before the first call of that kind."""
+    acts = [act]
+
+    def ask(call):
+        if acts and call.startswith(what):
+            acts.pop()(storage)
+        return Fault.NONE
+
+    storage = FaultyStorage({}, ask)
+    return storage
+
+
+def test_who_loses_the_job_while_it_publishes_is_told(paths):
+    storage = meanwhile("publish", lambda storage: claim(storage, paths, "b", ""))
+    lease = claim(storage, paths, "a", "")
+    with pytest.raises(Fenced, match="000002-b"):
+        publish(lease, manifest(lease, 1))
+
+
+def test_of_two_that_see_each_others_claim_both_try_again(paths):
+    # What another driver writes that began at the same time, and has not looked yet.
+    storage = meanwhile("write", lambda storage: storage.write(paths.claim(1, "b"), [b""]))
+    lease = claim(storage, paths, "a", "")
+    assert lease.epoch > 1
+    lease.check()
+
+
+def test_a_checkpoint_that_is_removed_while_it_is_read_makes_way_for_a_newer_one(paths):
+    def replace(storage):
+        publish(lease, manifest(lease, 2))
+        storage.delete([paths.manifest(Stamp(1, 1))])
+
+    storage = meanwhile("read", replace)
+    lease = claim(storage, paths, "a", "")
+    publish(lease, manifest(lease, 1))
+    assert newest(storage, paths) == manifest(lease, 2)
 
 
 def test_publishing_again_does_nothing(storage, paths):

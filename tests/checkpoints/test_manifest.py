@@ -117,3 +117,5 @@ def test_other_names_are_of_nothing(name):
 def test_jobs_do_not_share_a_folder_nor_checkpoints_a_name(one, other):
     assert (str(one) == str(other)) == (one == other)
     assert Paths("r", "a/b").folder != Paths("r", "a%2Fb").folder
+    for job in ("a/b", "a/manifests", "/"):
+        assert "/" not in Paths("r", job).folder.removeprefix("r/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import hashlib
 import os
 import shutil
 import threading
@@ -58,6 +59,8 @@ def test_tables_are_shared_on_one_disk_and_the_store_leaves_them_as_they_are(
     storage, paths, shard, tmp_path
 ):
     restore(storage, paths, shard, tmp_path / "back")
+    for path in (tmp_path / "back").rglob("*"):
+        assert path.is_dir() or (path.stat().st_nlink > 1) == (path.suffix == ".sst"), path
     before = {path: path.read_bytes() for path in Path(paths.files).iterdir()}
     expected = rows_in(tmp_path / "snapshot")
     store = open_store(tmp_path / "back")
@@ -141,6 +144,27 @@ def test_a_folder_that_is_gone_is_named(storage, paths, shard, tmp_path):
     shutil.rmtree(paths.folder)
     with pytest.raises(FileMissing, match=paths.folder):
         restore(storage, paths, shard, tmp_path / "back")
+
+
+def test_a_file_that_comes_last_is_waited_for(paths, tmp_path):
+    others = threading.Semaphore(0)
+
+    def ask(what):
+        if what.endswith("slow"):
+            assert all(others.acquire(timeout=30) for _ in range(8))
+            threading.Event().wait(0.2)  # the threads that brought them have ended by now
+        else:
+            others.release()
+        return Fault.NONE
+
+    data = {name: name.encode() * 10 for name in ("slow", *"abcdefgh")}
+    storage = FaultyStorage({paths.file(name): content for name, content in data.items()}, ask)
+    files = tuple(
+        FileEntry(name, len(content), hashlib.sha256(content).hexdigest(), name)
+        for name, content in data.items()
+    )
+    restore(storage, paths, ShardState(0, 0, files), tmp_path / "back")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "back").iterdir()} == data
 
 
 def test_a_storage_that_hangs_is_told_in_time(paths, tmp_path):

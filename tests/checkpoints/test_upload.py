@@ -79,6 +79,41 @@ def test_what_is_not_in_the_last_checkpoint_any_more_is_brought_again(paths, sna
         assert wait_for(uploader).uploaded_bytes == 1
 
 
+def test_the_last_snapshot_is_kept_until_the_next_is_there(paths, snapshot, tmp_path):
+    """Else a new file may have the identity of one that is gone, and be taken for it."""
+    storage = Watched()
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
+    uploader.begin(1, snapshot("one", a=b"1"))
+    wait_for(uploader)
+    storage.gate.clear()
+    storage.entered.clear()
+    uploader.begin(2, snapshot("two", b=b"2"))
+    assert storage.entered.wait(30)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+    storage.gate.set()
+    wait_for(uploader)
+    assert [path.name for path in tmp_path.iterdir()] == ["two"]
+
+
+def test_files_that_differ_only_in_their_ends_are_both_brought(paths, snapshot, tmp_path):
+    storage = Watched()
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
+    files = {name: bytes(CHUNK) + name.encode() for name in ("a", "b")}
+    uploader.begin(1, snapshot("one", **files))
+    restore(storage, paths, ShardState(0, 0, wait_for(uploader).files), tmp_path / "back")
+    assert {name: (tmp_path / "back" / f"{name}.sst").read_bytes() for name in files} == files
+
+
+def test_a_file_of_the_same_name_with_other_content_is_brought(paths, snapshot):
+    """After an undo, RocksDB may use the names of tables again."""
+    storage = Watched()
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
+    for number, content in enumerate([b"1", b"2"], 1):
+        uploader.begin(number, snapshot(str(number), a=content))
+        (file,) = wait_for(uploader).files
+        assert storage.files[paths.file(file.path)] == content
+
+
 def test_beginning_again_does_nothing(paths, snapshot):
     storage = Watched()
     uploader = Uploader(Destination(storage, paths, 1, 0, 0))
@@ -164,6 +199,31 @@ def test_a_storage_that_hangs_is_told_in_time_and_the_next_upload_waits_for_it(p
     assert (ended.number, ended.error, len(ended.files)) == (3, "", 2)
 
 
+def test_an_upload_that_was_told_as_failed_never_succeeds_later(paths, snapshot):
+    storage, clock = Watched(), Clock()
+    storage.gate.clear()
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0), stall_seconds=60, clock=clock)
+    uploader.begin(1, snapshot("one", a=b"1"))
+    assert storage.entered.wait(30)
+    clock.now = 61
+    told = uploader.poll()
+    assert "has not moved" in told.error
+    (thread,) = [t for t in threading.enumerate() if t.name == "upload-0-0"]
+    storage.gate.set()
+    thread.join(30)
+    assert uploader.poll() == told
+
+
+def test_an_error_without_words_is_an_error_too(paths, snapshot):
+    class Wordless(Watched):
+        def write(self, path, chunks):
+            raise RuntimeError
+
+    uploader = Uploader(Destination(Wordless(), paths, 1, 0, 0))
+    uploader.begin(1, snapshot("one", a=b"1"))
+    assert wait_for(uploader).error == "RuntimeError"
+
+
 def test_an_upload_that_is_overtaken_is_given_up(paths, snapshot, tmp_path):
     storage = Watched()
     storage.gate.clear()
@@ -175,6 +235,30 @@ def test_an_upload_that_is_overtaken_is_given_up(paths, snapshot, tmp_path):
     storage.gate.set()
     assert wait_for(uploader).number == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["three"]
+
+
+def test_the_end_of_an_upload_that_was_overtaken_is_not_told(paths, snapshot):
+    class OneByOne(FaultyStorage):
+        calls, may = threading.Semaphore(0), threading.Semaphore(0)
+
+        def __init__(self):
+            super().__init__({}, self._ask)
+
+        def _ask(self, what):
+            self.calls.release()
+            assert self.may.acquire(timeout=30)
+            return Fault.NONE
+
+    storage = OneByOne()
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
+    uploader.begin(1, snapshot("one", a=b"1"))
+    assert storage.calls.acquire(timeout=30)
+    uploader.begin(2, snapshot("two", b=b"2"))
+    storage.may.release()
+    assert storage.calls.acquire(timeout=30)  # the first has ended
+    assert uploader.poll() is None
+    storage.may.release()
+    assert wait_for(uploader).number == 2
 
 
 def test_closing_gives_up_and_leaves_nothing(paths, snapshot, tmp_path):
