@@ -348,6 +348,15 @@ _SPLITTABLE = (
         "sdf_with_truncate sdf_default_truncate_when_bounded sdf_default_truncate_when_unbounded "
         "draining_sdf_with_sdf_initiated_checkpointing",
     ),
+    _row(
+        "Split while one is processed in a round, also while the job is drained",
+        "FnApiRunnerSplitTest.checkpoint_sdf FnApiRunnerSplitTest.checkpoint_draining_sdf "
+        "FnApiRunnerSplitTest.split_crazy_sdf FnApiRunnerSplitTest.split_crazy_draining_sdf",
+    ),
+    _row(
+        "Bundles of plain elements that are split while they are processed",
+        "FnApiRunnerSplitTest.split_half FnApiRunnerSplitTest.time_based_split_manager",
+    ),
 )
 
 _DRAIN = (
@@ -533,12 +542,24 @@ GROUPS = (
 
 
 def unsupported() -> dict[str, str]:
-    """Each test of Beam's that does not pass, and the reason.
+    """Each test of Beam's that fails here, and the reason.
 
     Without its suite if that is the one that all portable runners share.
     """
-    listed = runpy.run_path(str(ROOT / "tests/conformance/unsupported.py"))["FAILING"]
-    return {test.removeprefix("FnApiRunnerSuite."): reason for test, reason in listed.items()}
+    return {_name(test): reason for test, reason in _listed("FAILING").items()}
+
+
+def not_run() -> dict[str, str]:
+    """Each test of Beam's suites that is left out of them, and the reason."""
+    return {_name(test): reason for test, reason in _listed("NOT_RUN").items()}
+
+
+def _listed(table: str) -> dict[str, str]:
+    return runpy.run_path(str(ROOT / "tests/conformance/unsupported.py"))[table]
+
+
+def _name(test: str) -> str:
+    return test.removeprefix("FnApiRunnerSuite.").replace("SplitSuite.", "SplitTest.")
 
 
 def refusals() -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "runner"), str(ROOT)]
 
-from capabilities import GROUPS, refusals, unsupported  # noqa: E402 - needs the path
+from capabilities import GROUPS, not_run, refusals, unsupported  # noqa: E402 - needs the path
 
 from sparkdrain.options import OPTIONS, Option  # noqa: E402
 
@@ -56,8 +56,28 @@ _CAPABILITY_HEAD = f"""{_NOTE}
 # What this runner can do
 
 In batch and in streaming. Each row rests on the tests named in it. Those without a path are Beam's
-own, run against this runner by `tests/conformance`, as batch jobs and in rounds; one that is
-expected to fail and passes fails the suite, so the table cannot stay behind.
+own, run against this runner by `tests/conformance`, as batch jobs and in rounds. Some of them
+[fail here](#tests-of-beams-that-fail-here), others are
+[not run](#tests-of-beams-that-are-not-run). A test that is listed as failing and passes fails the
+suite, so the lists cannot stay behind.
+"""
+
+_FAILING_HEAD = """
+## Tests of Beam's that fail here
+
+All of them, out of the suites in `tests/conformance`.
+
+| test | |
+|---|---|
+"""
+
+_NOT_RUN_HEAD = """
+## Tests of Beam's that are not run
+
+They are left out of suites that are run otherwise: to run them would show nothing.
+
+| test | why |
+|---|---|
 """
 
 _REFUSED_HEAD = """
@@ -144,10 +164,14 @@ def _capability_page() -> str:
         parts.append(f"\n## {group.name}\n\n| what | supported | tests |\n|---|---|---|\n")
         for row in group.rows:
             tests = "<br>".join(
-                f"`{test}`" + (f" fails: {failing[test]}" if test in failing else "")
+                f"`{test}`" + (f" fails here: {failing[test]}" if test in failing else "")
                 for test in row.tests
             )
             parts.append(f"| {row.name} | {row.state(failing)} | {tests} |\n")
+    parts.append(_FAILING_HEAD)
+    parts += [f"| `{test}` | fails here: {reason} |\n" for test, reason in failing.items()]
+    parts.append(_NOT_RUN_HEAD)
+    parts += [f"| `{test}` | {reason} |\n" for test, reason in not_run().items()]
     parts.append(_REFUSED_HEAD)
     parts += [f"| {what} | {_cell(words)} |\n" for what, words in refusals().items()]
     return "".join(parts)

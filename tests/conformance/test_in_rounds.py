@@ -11,6 +11,7 @@ from in_rounds import use
 from marked import VALIDATES_RUNNER, marked_suites
 from pipelines import OnSparkDrain
 from splits import obey_split_managers
+from unsupported import NOT_RUN
 
 from sparkdrain.jobs.server import JobServer
 from tests.support.rounds_engine import RoundsEngine
@@ -48,9 +49,22 @@ def server() -> Iterator[JobServer]:
     server.stop()
 
 
+@pytest.fixture(scope="module")
+def one_slot() -> Iterator[JobServer]:
+    server = JobServer(RoundsEngine(slots=1), "")
+    server.start()
+    yield server
+    server.stop()
+
+
 @pytest.fixture(autouse=True)
-def _pipelines_run_here(server: JobServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(server, monkeypatch)
+def _pipelines_run_here(
+    request: pytest.FixtureRequest,
+    server: JobServer,
+    one_slot: JobServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    use(one_slot if request.node.name in _ONE_SLOT else server, monkeypatch)
 
 
 # They take a quarter of a minute each, or try random numbers again and again.
@@ -66,15 +80,14 @@ _SLOW: Final = frozenset(
     }
 )
 
-# What slots write to a file comes in any order.
-_IN_ORDER: Final = frozenset({"test_write_to_dynamic_destination"})
+# "Test assumes that all records will be handled by same worker process", says Beam.
+_ONE_SLOT: Final = frozenset({"test_write_to_dynamic_destination"})
 
 
 def _in_rounds(suite: type, name: str) -> type:
     """A suite as one of this module."""
     slow = {test: pytest.mark.slow(_again(suite, test)) for test in _SLOW if hasattr(suite, test)}
-    left_out = dict.fromkeys(test for test in _IN_ORDER if hasattr(suite, test))
-    return type(name, (suite,), {"__module__": __name__, **slow, **left_out})
+    return type(name, (suite,), {"__module__": __name__, **slow})
 
 
 def _again(suite: type, test: str) -> Callable[[Any], None]:
@@ -92,22 +105,16 @@ FnApiRunnerSuiteInRounds.__test__ = True
 
 
 class FnApiRunnerSplitSuiteInRounds(OnSparkDrain, fn_runner_test.FnApiRunnerSplitTest):
-    """Of Beam's tests of splits, those about restrictions: in one slot, as one bundle."""
-
-    # Elements that are no restrictions are never split here: rounds are short.
-    test_checkpoint = test_split_half = test_split_crazy = test_time_based_split_manager = None
-    test_nosplit = None
+    """Beam's tests of splits, in one slot; those of ``NOT_RUN`` are not run."""
 
     @pytest.fixture(autouse=True)
-    def _splits(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def _splits(self, one_slot: JobServer, monkeypatch: pytest.MonkeyPatch) -> None:
         obey_split_managers(monkeypatch)
-        server = JobServer(RoundsEngine(slots=1), "")
-        server.start()
-        use(server, monkeypatch)
-        yield
-        server.stop()
+        use(one_slot, monkeypatch)
 
 
+for _test in NOT_RUN:
+    setattr(FnApiRunnerSplitSuiteInRounds, _test.removeprefix("FnApiRunnerSplitSuite."), None)
 for _module, _names in _SUITES.items():
     for _name in _names:
         _suite = getattr(importlib.import_module(_module), _name)
