@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner, fn_runner_test
 from pipelines import OnSparkDrain
+
+from sparkdrain.metrics.merge import Metrics
+
+if TYPE_CHECKING:
+    from sparkdrain.stages.report import SlotReport
 
 
 class FnApiRunnerSuite(OnSparkDrain, fn_runner_test.FnApiRunnerTest):
@@ -29,11 +34,26 @@ class StateBackedCoderSuite(OnSparkDrain, fn_runner_test.FnApiBasedStateBackedCo
 
 
 class FnApiRunnerMetricsSuite(OnSparkDrain, fn_runner_test.FnApiRunnerMetricsTest):
-    """The results answer the two questions that only FnApiRunner's result knows."""
+    """The results answer the two questions that only FnApiRunner's result knows.
+
+    Metrics by stage are those that the slots of the stage's level have reported.
+    """
 
     compiled = "off"
 
+    @pytest.fixture(autouse=True)
+    def _by_level(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.by_level: dict[int, Metrics] = {}
+        add = Metrics.add
+
+        def add_and_keep(metrics: Metrics, report: SlotReport) -> None:
+            add(metrics, report)
+            add(self.by_level.setdefault(report.level, Metrics()), report)
+
+        monkeypatch.setattr(Metrics, "add", add_and_keep)
+
     def create_pipeline(self, is_drain: bool = False) -> Any:
+        self.by_level.clear()
         pipeline = super().create_pipeline(is_drain)
         run = pipeline.run
 
@@ -44,8 +64,9 @@ class FnApiRunnerMetricsSuite(OnSparkDrain, fn_runner_test.FnApiRunnerMetricsTes
             result.monitoring_metrics = lambda: fn_runner.FnApiMetrics(
                 {"all": infos}, user_metrics_only=False
             )
-            # Metrics are not kept by stage here.
-            result._monitoring_infos_by_stage = {"": [], "one": infos, "other": infos}
+            by_level = {str(level): found.committed() for level, found in self.by_level.items()}
+            # Beam's runner has an entry without a name, for what belongs to no stage.
+            result._monitoring_infos_by_stage = {"": [], **by_level}
             return result
 
         pipeline.run = run_and_add_metrics
