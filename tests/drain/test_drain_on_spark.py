@@ -12,6 +12,7 @@ from pathlib import Path
 import apache_beam as beam
 import grpc
 import pytest
+from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc
@@ -22,11 +23,13 @@ from sparkdrain import SparkDrainRunner
 from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
-from sparkdrain.errors import DrainLimitExceeded
+from sparkdrain.errors import Cancelled, DrainLimitExceeded
 from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.jobs.server import JobServer
 from sparkdrain.jobs.states import name
 from sparkdrain.submission import submission
+from tests.support import gated_drain
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -206,18 +209,52 @@ def test_by_a_raw_client_while_beams_own_portable_runner_waits(folder, service):
     check(folder)
 
 
-def test_a_drain_can_be_given_up_by_cancelling(folder, store, address):
-    result = start(folder, f"--metadata_store={address}", "--run_id=mine")
-    until_it_reads(folder)
-    result.drain()
+def test_a_drain_that_is_given_up_by_cancelling_is_gone_on_with_by_who_resumes(
+    tmp_path, store, address, service
+):
+    places = gated_drain.Places(tmp_path)
+    places.make()
+    flags = (
+        f"--job_endpoint={service.endpoint}",
+        f"--metadata_store={address}",
+        "--job_name=gated",
+        f"--checkpoint_dir={tmp_path}/checkpoints",
+        # The one that says where sources were cut comes at once; no other is wanted.
+        "--checkpoint_ms=3600000",
+    )
+
+    def start(*more: str):
+        options = PipelineOptions([*SPARK, *flags, *more])
+        pipeline = beam.Pipeline(SparkDrainRunner(), options=options)
+        gated_drain.build(pipeline, str(tmp_path))
+        return pipeline.run()
+
+    places.gates.close("windows")
+    result = start()
+    wait_until(lambda: len(places.admitted()) > 50, SECONDS)
+    assert result.drain() == PipelineState.DRAINING
+    wait_until(lambda: places.gates.held("windows"), SECONDS)
+    assert result.state == PipelineState.DRAINING
+    found = result.metrics().query(MetricsFilter().with_name("windows_left"))["counters"]
+    assert sum(counter.committed for counter in found) > 0
+    cut = Counter(places.admitted())
+
     result.cancel()
-    # It may have been drained before the request to cancel it arrived.
-    with pytest.raises(RuntimeError, match="CANCELLED"):
-        if result.wait_until_finish() == PipelineState.DRAINED:
-            message = "it was drained, not CANCELLED"
-            raise RuntimeError(message)
-    if result.state == PipelineState.CANCELLED:
-        assert [each.run_id for each in records.read(store, pytest.fail)] == ["mine"]
+    with pytest.raises(Cancelled):
+        result.wait_until_finish()
+    assert result.state == PipelineState.CANCELLED
+    assert path_of(service) == [*WHOLE[:4], "CANCELLING", "CANCELLED"]
+    # What was inside is not out, and the request stays for who takes the run up again.
+    assert places.out() == []
+    (run,) = runs.known(store)
+    assert run.state == "CANCELLED"
+    assert [each.run_id for each in records.read(store, pytest.fail)] == [run.run_id]
+
+    places.gates.open("windows")
+    assert start("--resume").wait_until_finish() == PipelineState.DRAINED
+    assert [each.state for each in runs.known(store)] == ["DRAINED"]
+    assert records.read(store, pytest.fail) == []
+    places.check_outcome(cut)
 
 
 def test_a_dofn_that_hangs_in_a_drain_fails_the_job_at_its_limit_and_is_named(folder):
