@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain.options import Settings
 from sparkdrain.stages.class_data import JAVA_OPTIONS
 from sparkdrain.stages.cluster import spark_context
-from sparkdrain.stages.spark import Exchange, partitioner
+from sparkdrain.stages.spark.exchange import Exchange, partitioner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,8 @@ from sparkdrain.hosts.call import call, executor_process
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.hosts.service import Abandoned
-from sparkdrain.stages.spark import Exchange, local_directories, partitioner
+from sparkdrain.stages.spark.exchange import Exchange, partitioner
+from sparkdrain.stages.spark.files import local_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

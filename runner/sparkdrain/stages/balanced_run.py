@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sparkdrain.stages.report import SlotReport
-    from sparkdrain.stages.spark import Exchange
+    from sparkdrain.stages.spark.exchange import Exchange
 
 _PATIENCE_SECONDS = 30.0
 

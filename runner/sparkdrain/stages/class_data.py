@@ -12,10 +12,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pyspark.find_spark_home import _find_spark_home
-
 from sparkdrain.errors import BadSetup
 from sparkdrain.setup_check import java_of
+from sparkdrain.stages.spark.driver import spark_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +70,7 @@ def class_data_file(environ: Mapping[str, str], directory: Path | None = None) -
     """
     java = os.path.realpath(java_of(environ))
     about = os.stat(java)
-    spark = os.path.realpath(environ.get("SPARK_HOME") or _find_spark_home())
+    spark = os.path.realpath(environ.get("SPARK_HOME") or spark_home())
     known = f"{java} {about.st_size} {about.st_mtime_ns} {spark}"
     name = f"spark-{hashlib.sha256(known.encode()).hexdigest()[:16]}.jsa"
     file = (directory or Path(sys.prefix, "share", "sparkdrain")) / name

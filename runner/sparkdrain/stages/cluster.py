@@ -11,7 +11,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 
 from sparkdrain.errors import BadSetup
@@ -19,6 +18,8 @@ from sparkdrain.setup_check import check_java
 from sparkdrain.stages.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.jvm import Launched, launch, start_jvm
 from sparkdrain.stages.master_check import check_master
+from sparkdrain.stages.spark.driver import has_jvm
+from sparkdrain.stages.spark.session import active_context, forget, is_usable, silence
 from sparkdrain.stages.spark_error import gist
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class _Session:
 def launch_ahead(settings: Settings) -> None:
     """Start the JVM that ``spark_context`` will need; what goes wrong will go wrong there again."""
     with _LOCK, contextlib.suppress(Exception):
-        there = SparkContext._gateway is not None or _Session.ahead is not None  # noqa: SLF001
+        there = has_jvm() or _Session.ahead is not None
         if not there and "PYSPARK_GATEWAY_PORT" not in os.environ:
             check_java(os.environ, _printed)
             _Session.ahead = launch(list(_jvm_properties(settings, os.environ)))
@@ -95,12 +96,12 @@ def spark_context(settings: Settings) -> SparkContext:
         BadSetup: Java or the cluster cannot be used.
     """
     with _LOCK:
-        active: Any = SparkContext._active_spark_context  # noqa: SLF001
+        active = active_context()
         asked = (settings.spark_master_url, settings.spark_conf)
         ours = active is _Session.context
         if active is not None:
             if not is_usable(active):
-                _forget(active)
+                forget(active)
             elif not ours or asked == _Session.asked:
                 _warn_of_no_effect(active, settings, ours=ours)
                 return active
@@ -136,25 +137,6 @@ def is_local(context: SparkContext) -> bool:
     return context.master.startswith("local") and not context.master.startswith("local-cluster")
 
 
-def is_usable(context: SparkContext) -> bool:
-    """Whether Spark's own process is there, and takes jobs."""
-    try:
-        return context._jsc is not None and not context._jsc.sc().isStopped()  # noqa: SLF001
-    except (Py4JError, OSError):  # the JVM has ended
-        return False
-
-
-def _forget(context: SparkContext) -> None:
-    """Make room for a new context after ``context`` has failed."""
-    try:
-        context.stop()
-        SparkContext._jvm.java.lang.System.nanoTime()  # noqa: SLF001
-    except (Py4JError, OSError):
-        with SparkContext._lock:  # noqa: SLF001
-            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-            SparkContext._active_spark_context = None  # noqa: SLF001
-
-
 def _start(settings: Settings) -> SparkContext:
     master = settings.spark_master_url
     if _Session.ahead is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -186,7 +168,7 @@ def _start(settings: Settings) -> SparkContext:
         message = f"Spark could not be started{wanted}: {gist(str(error))}"
         raise BadSetup(message) from error
     context.setLogLevel("ERROR")
-    _silence(context)
+    silence(context, _SILENT)
     return context
 
 
@@ -234,9 +216,3 @@ def spark_defaults(environ: Mapping[str, str]) -> set[str]:
 def _printed(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - java -version
     return done.stderr + done.stdout
-
-
-def _silence(context: SparkContext) -> None:
-    log4j = context._jvm.org.apache.logging.log4j  # noqa: SLF001
-    for name in _SILENT:
-        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)

@@ -39,9 +39,7 @@ def import_all() -> None:
     # The program that made the pipeline has imported the same, and has heard the warnings.
     logging.disable(logging.WARNING)
     # The imports are the point.
-    import pyspark.daemon  # noqa: PLC0415
-    import pyspark.worker  # noqa: F401, PLC0415
-
+    import sparkdrain.stages.spark.python_daemon  # noqa: PLC0415
     import sparkdrain.stages.task  # noqa: F401, PLC0415
 
     logging.disable(logging.NOTSET)
@@ -52,11 +50,10 @@ def import_all() -> None:
 
 def serve() -> None:
     """Be PySpark's daemon until Spark ends it."""
-    import pyspark.daemon  # noqa: PLC0415
+    from sparkdrain.stages.spark import python_daemon  # noqa: PLC0415
 
     _print_whole_lines()
-    pyspark.daemon.worker = _without_complaints(pyspark.daemon.worker)
-    pyspark.daemon.manager()
+    python_daemon.run(_without_complaints)
 
 
 def _print_whole_lines() -> None:

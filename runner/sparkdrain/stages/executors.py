@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.stages.cluster import is_local
+from sparkdrain.stages.spark.session import executor_summaries, started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,10 +56,10 @@ def await_executors(
     if is_local(context) or context.getConf().get("spark.dynamicAllocation.enabled") == "true":
         return
     asked, expected = clock(), _expected(context)
-    started = min(asked, context._jsc.sc().startTime() / 1000)  # noqa: SLF001
+    began = min(asked, started(context))
     while not cancel.is_cancelled():
         added = [seconds for _, seconds in _registered(context)]
-        left = patience(clock(), asked, started, added, expected)
+        left = patience(clock(), asked, began, added, expected)
         if left <= 0 and not added:
             tell(_NONE.format(context.master, _NONE_SECONDS))
         if left <= 0 or (added and not all_of_them):
@@ -109,10 +110,7 @@ def _expected(context: SparkContext) -> int | None:
 
 def _registered(context: SparkContext) -> list[tuple[Executor, float]]:
     """Each executor that is alive, with the time at which it came."""
-    found: Any = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001
-    summaries = [found.apply(index) for index in range(found.size())]
     return [
-        (Executor(_PORT.sub("", one.hostPort()), one.id()), one.addTime().getTime() / 1000)
-        for one in summaries
-        if one.id() != "driver" and not one.isExcluded()
+        (Executor(_PORT.sub("", one.address), one.id), one.added)
+        for one in executor_summaries(context)
     ]

@@ -66,8 +66,11 @@ def importable() -> Iterator[str]:
 
 
 def _spark_is_there() -> bool:
-    pyspark = sys.modules.get("pyspark")
-    return pyspark is not None and pyspark.SparkContext._gateway is not None  # noqa: SLF001
+    if "pyspark" not in sys.modules:
+        return False
+    from sparkdrain.stages.spark.driver import has_jvm  # noqa: PLC0415 - PySpark is there already
+
+    return has_jvm()
 
 
 def _launch(settings: Settings) -> None:

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark import SparkConf, SparkContext
-from pyspark.find_spark_home import _find_spark_home
-from pyspark.java_gateway import launch_gateway
+from sparkdrain.stages.spark import driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +42,7 @@ class Launched:
 
     def use(self) -> None:
         """Make it the JVM of this process, and pass on what it prints."""
-        SparkContext._ensure_initialized(gateway=self.gateway)  # noqa: SLF001
+        driver.use_jvm(self.gateway)
         bridge = logging.getLogger("py4j")
         if bridge.level == logging.NOTSET:
             # At INFO it tells of each thread that has ended.
@@ -69,11 +67,9 @@ def launch(properties: Sequence[tuple[str, str]]) -> Launched:
     Raises:
         PySparkRuntimeError: it ended at once.
     """
-    conf = SparkConf(loadDefaults=False)
-    conf.setAll(list(properties))
     reading, writing = os.pipe()
     try:
-        gateway = launch_gateway(conf, _Start(stderr=writing, process_group=0))
+        gateway = driver.launch(properties, _Start(stderr=writing, process_group=0))
     except BaseException:
         os.close(reading)
         raise
@@ -92,7 +88,7 @@ def start_jvm(properties: Sequence[tuple[str, str]], ahead: Launched | None = No
     Raises:
         PySparkRuntimeError: it ended at once.
     """
-    wanted = SparkContext._gateway is None  # noqa: SLF001
+    wanted = not driver.has_jvm()
     if ahead is not None and not (wanted and ahead.properties == tuple(properties)):
         ahead.end()
         ahead = None
@@ -109,7 +105,7 @@ class _Start(dict[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         if key == "env":
             # Spark's script would start a Python to find the same.
-            value = {"SPARK_HOME": _find_spark_home(), **quiet(value)}
+            value = {"SPARK_HOME": driver.spark_home(), **quiet(value)}
         if key != "preexec_fn":
             super().__setitem__(key, value)
 

@@ -11,9 +11,6 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors.exceptions.captured import CapturedException
-
 from sparkdrain.errors import Cancelled
 from sparkdrain.graph.plan import EdgeKind, Plan
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, reports_in
@@ -26,7 +23,9 @@ from sparkdrain.stages.cluster import is_local
 from sparkdrain.stages.failure_channel import first_failure
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.restrictions import restriction_edges
-from sparkdrain.stages.spark import Exchange, FileBroadcast, partitioner
+from sparkdrain.stages.spark.broadcast import FileBroadcast
+from sparkdrain.stages.spark.errors import JOB_FAILED, JVM_LOST
+from sparkdrain.stages.spark.exchange import Exchange, partitioner
 from sparkdrain.stages.spark_error import as_error, of_failure
 from sparkdrain.stages.task import LevelTask, TaskOptions
 
@@ -94,7 +93,7 @@ class LevelRunner:
             self._progress.begin(level)
             try:
                 reports = self._run_level(level)
-            except (Py4JError, CapturedException, ConnectionError) as error:
+            except JOB_FAILED as error:
                 if self._cancel.is_cancelled():
                     raise Cancelled(self._run_id) from None
                 if self._first is not None and self._first.failure is not None:
@@ -225,7 +224,7 @@ class LevelRunner:
         if self._first is not None:
             self._first.close()
         # Without a JVM there are none.
-        with contextlib.suppress(Py4JError, ConnectionError):
+        with contextlib.suppress(*JVM_LOST):
             for exchanges in self._exchanges.values():
                 for exchange in exchanges:
                     exchange.drop()

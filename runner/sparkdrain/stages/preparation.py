@@ -19,7 +19,7 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.main_classes import install
 from sparkdrain.stages.failure import silence_told_failures
 from sparkdrain.stages.packages import use_packages
-from sparkdrain.stages.spark import local_directories, sent_file
+from sparkdrain.stages.spark.files import local_directories, sent_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

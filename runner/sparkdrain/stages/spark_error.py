@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors.exceptions.captured import CapturedException
-
 from sparkdrain.checkpoints.storage import FileMissing
 from sparkdrain.errors import (
     BadSetup,
@@ -25,6 +22,7 @@ from sparkdrain.errors import (
     WorkerLost,
 )
 from sparkdrain.stages.failure import Failure, failure_in
+from sparkdrain.stages.spark.errors import told_by_spark
 
 _OURS = {
     kind.__name__: kind
@@ -84,10 +82,10 @@ def as_error(error: Exception, python: str = "python3") -> SparkDrainError:
     """The error to raise for what PySpark raised when it ran a job.
 
     Args:
-        error: a ``Py4JError``, ``CapturedException`` or ``ConnectionError``.
+        error: one of ``JOB_FAILED``.
         python: the interpreter that executors were to use.
     """
-    if isinstance(error, (Py4JJavaError, CapturedException)):
+    if told_by_spark(error):
         return of_text(str(error), python)
     return WorkerLost(
         "Spark's own process has ended, or was stopped, while the job ran. If memory was short, "

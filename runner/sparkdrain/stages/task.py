@@ -15,7 +15,8 @@ from sparkdrain.stages.failure_channel import FailureAddress, tell
 from sparkdrain.stages.progress_channel import ProgressAddress, ticking
 from sparkdrain.stages.pump import Pump
 from sparkdrain.stages.slot import Slot
-from sparkdrain.stages.spark import broadcast_path, local_directories
+from sparkdrain.stages.spark.broadcast import broadcast_path
+from sparkdrain.stages.spark.files import local_directories
 from sparkdrain.stages.warned import noted
 from sparkdrain.stages.worker import worker
 

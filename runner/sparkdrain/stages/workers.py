@@ -18,6 +18,7 @@ from sparkdrain.stages.dependencies import dependencies_of
 from sparkdrain.stages.head_start import importable, nursery_address
 from sparkdrain.stages.packages import ARCHIVE_VARIABLE
 from sparkdrain.stages.preparation import Preparation
+from sparkdrain.stages.spark.session import sent_code, temporary_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +45,7 @@ class JobContext:
         self._context = context
         self.pythonExec = python
         self.environment = environment
-        self._python_includes = [*context._python_includes, *includes]  # noqa: SLF001
+        self._python_includes = [*sent_code(context), *includes]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -135,7 +136,7 @@ def _sent_to(context: SparkContext) -> _SentFiles:
 
     with _SENT_LOCK:
         if context not in _SENT:
-            directory = Path(tempfile.mkdtemp(prefix="sent-", dir=context._temp_dir))  # noqa: SLF001
+            directory = Path(tempfile.mkdtemp(prefix="sent-", dir=temporary_directory(context)))
             root = SparkFiles.getRootDirectory()
             _SENT[context] = _SentFiles(context.addFile, directory, is_local(context), root)
         return _SENT[context]

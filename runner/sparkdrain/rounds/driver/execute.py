@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2, metrics_pb2
-from py4j.protocol import Py4JError
 
 from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
@@ -34,8 +33,10 @@ from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import Layout
-from sparkdrain.stages.cluster import is_usable, spark_context
+from sparkdrain.stages.cluster import spark_context
 from sparkdrain.stages.executors import await_executors, executors, hazards
+from sparkdrain.stages.spark.errors import JVM_LOST
+from sparkdrain.stages.spark.session import is_usable
 from sparkdrain.stages.task import TaskOptions
 from sparkdrain.stages.workers import job_context
 
@@ -194,7 +195,7 @@ class _StreamingJob:
 
     def _executors(self) -> list[Executor]:
         # If Spark does not answer, the next round says why.
-        with contextlib.suppress(Py4JError, ConnectionError):
+        with contextlib.suppress(*JVM_LOST):
             return executors(self.context)
         return []
 

@@ -7,9 +7,6 @@ import pickle
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors.exceptions.captured import CapturedException
-
 from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.driver.placement import Placement
@@ -18,7 +15,10 @@ from sparkdrain.rounds.slots.task import RoundTask
 from sparkdrain.shuffle.blocks import reports_in
 from sparkdrain.stages.cluster import is_local
 from sparkdrain.stages.executors import executors
-from sparkdrain.stages.spark import Exchange, FileBroadcast, Notes, partitioner
+from sparkdrain.stages.spark.broadcast import FileBroadcast
+from sparkdrain.stages.spark.errors import JOB_FAILED, JVM_LOST
+from sparkdrain.stages.spark.exchange import Exchange, partitioner
+from sparkdrain.stages.spark.notes import Notes
 from sparkdrain.stages.spark_error import as_error
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class SparkLevels:
             )
             self._exchanges[first.level] = exchange
             exchange.run()
-        except (Py4JError, CapturedException, ConnectionError) as error:
+        except JOB_FAILED as error:
             if self._cancel.is_cancelled():
                 raise Cancelled(self._run_id) from None
             raise as_error(error, self._context.pythonExec) from None
@@ -124,7 +124,7 @@ class SparkLevels:
     def end_round(self) -> None:
         """See ``loop.Levels``."""
         exchanges, self._exchanges = self._exchanges, {}
-        with contextlib.suppress(Py4JError, ConnectionError):
+        with contextlib.suppress(*JVM_LOST):
             for exchange in exchanges.values():
                 exchange.drop()
 
@@ -132,7 +132,7 @@ class SparkLevels:
         """End all hosts: DoFns are torn down, state is deleted."""
         self._leash.close()
         self._reports.close()
-        with contextlib.suppress(Py4JError, ConnectionError):
+        with contextlib.suppress(*JVM_LOST):
             self._plan_file.drop()
 
 

@@ -10,7 +10,8 @@ from sparkdrain.hosts.call import call
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.stages.failure import TaskFailed, guarded, task_failure
-from sparkdrain.stages.spark import broadcast_path, local_directories
+from sparkdrain.stages.spark.broadcast import broadcast_path
+from sparkdrain.stages.spark.files import local_directories
 from sparkdrain.stages.task import TaskOptions, scratch_directory
 from sparkdrain.stages.worker import worker
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.preparation import Preparation
-    from sparkdrain.stages.spark import Notes
+    from sparkdrain.stages.spark.notes import Notes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,126 @@
+"""A level's output as a Spark shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, pack_long
+
+from sparkdrain.stages.spark.gate import Gate, gate
+from sparkdrain.stages.spark.serving import records_from
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+# Of a pickled task; what is larger is not sent with every task.
+_LARGE: Final = 1 << 20
+
+Task = Callable[[int, Iterator[bytes]], Iterator[tuple[int, bytes]]]
+
+
+class Exchange:
+    """Runs a task in every slot and keeps what it sends, by partition, in a Spark shuffle.
+
+    Direct: ``RDD.partitionBy`` gathers blocks in Python lists first, and pickles.
+
+    Args:
+        context: where it runs.
+        task: what is run.
+        inputs: what is read.
+        partitions: how many there are in what is sent.
+        wanted: the partitions of the inputs, one for each slot.
+        partitioner: see ``partitioner``.
+        places: where Spark should run each slot, as it names places; "" is anywhere. Nothing for
+            no preferences but Spark's own.
+    """
+
+    def __init__(
+        self,
+        context: SparkContext,
+        task: Task,
+        inputs: Sequence[Exchange],
+        partitions: int,
+        wanted: Sequence[int],
+        partitioner: Any,
+        places: Sequence[str] = (),
+    ) -> None:
+        ways = self._gate = gate(context)
+        deserializer: Any = NoOpSerializer()
+        if inputs:
+            source = _read(ways, [exchange.pairs for exchange in inputs], wanted)
+            source = _at(ways, source, places) if any(places) else source
+        elif any(places):
+            source = ways.located(places).rdd()
+        else:
+            empty = ways.empty(context, len(wanted))
+            source, deserializer = empty._jrdd.rdd(), empty._jrdd_deserializer
+        command = (_Framed(task), None, deserializer, NoOpSerializer())
+        pickled = CloudPickleSerializer().dumps(command)
+        if len(pickled) > _LARGE:
+            # Lives as long as the function that refers to it.
+            pickled = CloudPickleSerializer().dumps(context.broadcast(pickled))
+        function = ways.python_function(context, pickled)
+        sent = ways.python_rdd(source, function, False, False)
+        self.pairs: Any = ways.pairwise_rdd(sent).asJavaPairRDD().partitionBy(partitioner)
+        self._shuffled = self.pairs.rdd().setSerializer(ways.serializer)
+
+    def run(self) -> None:
+        """Run the tasks, and nothing else: what they send can be read later."""
+        shuffle = self._shuffled.dependencies().head()
+        self._gate.scala_context.submitMapStage(shuffle).get()
+
+    def read(self, partitions: Sequence[int]) -> Iterator[bytes]:
+        """Fetch the records of ``partitions`` to the driver; runs the tasks if they have not run.
+
+        What is read at one time must fit into the driver's memory.
+        """
+        ways = self._gate
+        values = ways.value_of_pair(self.pairs)
+        served = ways.run_job(ways.scala_context, values, ways.numbers(partitions))
+        yield from records_from(served)
+
+    def drop(self) -> None:
+        """Give the shuffle files back."""
+        self._shuffled.cleanShuffleDependencies(False)
+
+
+class _Framed:
+    """Turns (partition, block) pairs into the alternating records that PairwiseRDD expects."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def __call__(self, slot: int, records: Iterator[bytes]) -> Iterator[bytes]:
+        for partition, block in self._task(slot, records):
+            yield pack_long(partition)
+            yield block
+        # Spark uses a worker again only if it has read all of its input.
+        for _ in records:
+            pass
+
+
+def partitioner(context: SparkContext, partitions: int, identity: int) -> Any:
+    """A partitioner for ``Exchange``; the same one for all exchanges that are read together."""
+    return context._jvm.PythonPartitioner(partitions, identity)
+
+
+def _read(ways: Gate, pairs: Sequence[Any], wanted: Sequence[int]) -> Any:
+    """The records of the ``wanted`` partitions, those of all ``pairs`` put together."""
+    together = pairs[0]
+    for more in pairs[1:]:
+        # With one partitioner, this is a union partition by partition.
+        together = together.union(more)
+    return ways.prune(ways.value_of_pair(together).rdd(), ways.chosen(wanted))
+
+
+def _at(ways: Gate, records: Any, places: Sequence[str]) -> Any:
+    """``records``, whose partitions are to be read at ``places``.
+
+    A product of the two has the places as its tasks' preferred locations, and hands one record
+    after the other through. Of its partitions those are left in which the two have one number.
+    (``zip`` would want as many records on either side.)
+    """
+    pairs = ways.located(places).cartesian(records.toJavaRDD())
+    same = range(0, len(places) ** 2, len(places) + 1)
+    return ways.prune(ways.value_of_pair(pairs).rdd(), ways.chosen(same))

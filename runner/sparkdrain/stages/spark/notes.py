@@ -1,0 +1,45 @@
+"""What tasks tell the driver by Spark's accumulators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.accumulators import AccumulatorParam, _accumulatorRegistry
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+class Notes:
+    """What tasks tell the driver beside their output. What a failed task has told does not come.
+
+    A task that Spark has run again although it had succeeded has told everything once more.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._accumulator = context.accumulator([], _Lists())
+
+    def tell(self, record: bytes) -> None:
+        """Tell the driver; in a task."""
+        self._accumulator.add([record])
+
+    def take(self) -> list[bytes]:
+        """What was told since the last call, by tasks of runs that are over; in the driver."""
+        told: list[bytes] = self._accumulator.value
+        self._accumulator.value = []
+        return told
+
+    def close(self) -> None:
+        """Nobody will tell anything any more."""
+        _accumulatorRegistry.pop(self._accumulator.aid, None)
+
+
+class _Lists(AccumulatorParam[list[bytes]]):
+    """Lists, put one behind the other."""
+
+    def zero(self, value: list[bytes]) -> list[bytes]:
+        return []
+
+    def addInPlace(self, value1: list[bytes], value2: list[bytes]) -> list[bytes]:  # noqa: N802
+        value1.extend(value2)
+        return value1

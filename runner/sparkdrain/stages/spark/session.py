@@ -1,0 +1,86 @@
+"""A session's state, as its JVM knows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class ExecutorSummary(NamedTuple):
+    """An executor that Spark may give tasks to.
+
+    Attributes:
+        address: host and port.
+        id: what Spark calls it.
+        added: when it came, in seconds since the epoch.
+    """
+
+    address: str
+    id: str
+    added: float
+
+
+def active_context() -> SparkContext | None:
+    """The context that PySpark holds for active, usable or not."""
+    context: SparkContext | None = SparkContext._active_spark_context
+    return context
+
+
+def is_usable(context: SparkContext) -> bool:
+    """Whether the session's JVM is there, and takes jobs."""
+    try:
+        return context._jsc is not None and not context._jsc.sc().isStopped()
+    except (Py4JError, OSError):  # the JVM has ended
+        return False
+
+
+def forget(context: SparkContext) -> None:
+    """Make room for a new context after a failure, and for a new JVM if the old one has ended."""
+    try:
+        context.stop()
+        SparkContext._jvm.java.lang.System.nanoTime()
+    except (Py4JError, OSError):
+        with SparkContext._lock:
+            SparkContext._gateway = SparkContext._jvm = None
+            SparkContext._active_spark_context = None
+
+
+def started(context: SparkContext) -> float:
+    """When the session started, in seconds since the epoch."""
+    return float(context._jsc.sc().startTime()) / 1000
+
+
+def executor_summaries(context: SparkContext) -> Iterator[ExecutorSummary]:
+    """The executors that are alive and not excluded, without the driver."""
+    found: Any = context._jsc.sc().statusStore().executorList(True)
+    for index in range(found.size()):
+        one = found.apply(index)
+        if one.id() != "driver" and not one.isExcluded():
+            yield ExecutorSummary(one.hostPort(), one.id(), one.addTime().getTime() / 1000)
+
+
+def silence(context: SparkContext, loggers: Iterable[str]) -> None:
+    """Turn loggers of the JVM off."""
+    log4j = context._jvm.org.apache.logging.log4j
+    for name in loggers:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+
+
+def sent_code(context: SparkContext) -> list[str]:
+    """The sent files that the session's workers import from."""
+    return list(context._python_includes)
+
+
+def temporary_directory(context: SparkContext) -> str:
+    """Where the session keeps files on the driver's machine."""
+    return str(context._temp_dir)
+
+
+def jvm_version(context: SparkContext) -> str:
+    """The version of the Spark that the session runs, whatever PySpark's own is."""
+    return str(context._jsc.version())
