@@ -25,6 +25,13 @@ def imported(file: Path) -> set[tuple[str, str]]:
     return found
 
 
+def imported_by(node: ast.stmt) -> list[str]:
+    """The modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
 def private(module: str, name: str) -> bool:
     """Whether another version of PySpark may have this name elsewhere, or not at all."""
     package = module.partition(".")[0]
@@ -41,6 +48,44 @@ def test_only_the_adapter_imports_private_parts_of_pyspark():
         if private(module, name)
     }
     assert found == set()
+
+
+# One thread imports PySpark. Another one begins to import a module of the adapter meanwhile.
+TWO_THREADS = """
+import importlib, sys, threading, time
+
+class Meanwhile:
+    begun = False
+    def find_spec(self, name, path=None, target=None):
+        if name == "pyspark.sql" and not self.begun:
+            self.begun = True
+            other.start()
+            time.sleep(0.5)
+
+import py4j.protocol, sparkdrain.stages.spark
+other = threading.Thread(target=lambda: importlib.import_module(sys.argv[1]) and print("imported"))
+sys.meta_path.insert(0, Meanwhile())
+import pyspark
+other.join()
+"""
+
+
+@pytest.mark.parametrize("module", sorted(file.stem for file in ADAPTER.glob("[a-z]*.py")))
+def test_a_module_can_be_imported_while_pyspark_is(python, module):
+    done = python("-c", TWO_THREADS, f"sparkdrain.stages.spark.{module}")
+    assert done.stdout == "imported\n", done.stderr
+
+
+def test_each_module_of_the_adapter_begins_with_all_of_pyspark():
+    """Whether half a module would be seen depends on the version; the rule does not."""
+    for file in ADAPTER.glob("[a-z]*.py"):
+        found = [
+            module
+            for node in ast.parse(file.read_text("utf-8")).body
+            for module in imported_by(node)
+            if module.partition(".")[0] == "pyspark"
+        ]
+        assert found[:1] in ([], ["pyspark"]), file.name
 
 
 @pytest.mark.parametrize("attribute", ["_gateway", "_jvm", "_jsc", "_active_spark_context"])

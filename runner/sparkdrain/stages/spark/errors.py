@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyspark  # noqa: F401 - whole before a part of it: see the package
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import pyspark  # noqa: F401 - whole before a part of it: see the package
 from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, pack_long
 
 from sparkdrain.stages.spark.gate import Gate, gate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyspark  # noqa: F401 - whole before a part of it: see the package
 from pyspark.accumulators import AccumulatorParam, _accumulatorRegistry
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+import pyspark  # noqa: F401 - whole before a part of it: see the package
 from pyspark.serializers import NoOpSerializer
 
 try:
