@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.jobs import BATCH, JOBS, KAFKA, STARTUP, STREAMING, Job
-from benchmarks.lane import Lane, Log
+from benchmarks.contest import measure_job
+from benchmarks.jobs import BATCH, JOBS, KAFKA, STARTUP, STREAMING
 from benchmarks.peers.fetch import BEAM_OF_JOB_SERVER, BYTEWAX
 from benchmarks.plan import ROOT, Plan, fetch_kits
 from benchmarks.ratios import ratios
@@ -25,6 +25,7 @@ from benchmarks.startup import measure_startup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.lane import Log
     from benchmarks.rows import Row
 
 QUICK = {"scale": 0.02, "runs": 1, "limit": 120.0}
@@ -65,24 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"\n## Goals of {OURS}\n\n{goals}", flush=True)
     problems = [*((r.runner, r.problem) for r in rows), *((s.runner, s.problem) for s in starts)]
     return int(any(_fatal(runner, problem) for runner, problem in problems))
-
-
-def measure_job(job: Job, plan: Plan, log: Log) -> list[Row]:
-    """The job on every runner of the plan, the runs of the runners in turns."""
-    lanes = [Lane(job, runner, plan, log) for runner in plan.runners_of(job)]
-    try:
-        for lane in lanes:
-            lane.open()
-        for turn in range(plan.runs):
-            for i in range(len(lanes)):
-                lanes[(i + turn) % len(lanes)].run()
-    finally:
-        for lane in lanes:
-            lane.close()
-    rows = [lane.row() for lane in lanes]
-    for row in rows:
-        log({"event": "row", **asdict(row), "rate": row.rate})
-    return rows
 
 
 def _fatal(runner: str, problem: str) -> bool:
@@ -144,7 +127,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help=f"of {', '.join([*known, *_SETS])}",
     )
     names = [runner.name for runner in RUNNERS]
-    parser.add_argument("--runners", default=",".join(names), help=f"of {', '.join(names)}")
+    families = list(dict.fromkeys(runner.family for runner in RUNNERS))
+    listed = ", ".join(dict.fromkeys([*families, *names]))
+    parser.add_argument(
+        "--runners", default=",".join(names), help=f"peers, or settings of them: of {listed}"
+    )
     parser.add_argument("--quick", action="store_true", help=f"defaults become {QUICK}")
     parser.add_argument("--runs", type=int, help=f"timed runs (default {FULL['runs']})")
     parser.add_argument("--scale", type=float, help="factor on every n (default 1)")
@@ -158,7 +145,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     sets = {name: ",".join(job.name for job in jobs) for name, jobs in _SETS.items()}
     options.only = ",".join(sets.get(name, name) for name in options.only.split(","))
     options.only = _chosen(parser, "--only", options.only, known)
-    options.runners = _chosen(parser, "--runners", options.runners, names)
+    chosen = set(options.runners.split(","))
+    settings = [r.name for r in RUNNERS if r.family in chosen and r.name not in chosen]
+    asked = [name for name in chosen if name in names or name not in families]
+    options.runners = _chosen(parser, "--runners", ",".join([*asked, *settings]), names)
     options.cache = options.cache.absolute()
     return options
 

@@ -64,9 +64,9 @@ class Lane:
             self._session.close()
             self._session = None
 
-    def row(self) -> Row:
-        """What is known now."""
-        share = self._job.share(self._runner.name)
+    def row(self, *, outdone: bool = False) -> Row:
+        """What is known now; `outdone` if another setting of the same peer was faster."""
+        share = self._job.share(self._runner.family)
         return Row(
             job=self._job.name,
             runner=self._runner.name,
@@ -81,6 +81,7 @@ class Lane:
             figures=_by_name([m.figures for m in self._measured]),
             peak_rss=max((m.peak_rss for m in self._measured), default=0),
             problem=self.problem,
+            outdone=outdone,
         )
 
     def _order(self, n: int, kind: str) -> Measured | None:

@@ -83,7 +83,7 @@ class Plan:
 
     def size(self, job: Job, runner: Runner) -> int:
         """The n of a timed run."""
-        return max(1, round(job.size * self.scale * job.share(runner.name)))
+        return max(1, round(job.size * self.scale * job.share(runner.family)))
 
     def warm_up_size(self, job: Job, runner: Runner) -> int:
         """The n of the first run, which only warms up."""

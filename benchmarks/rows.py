@@ -26,6 +26,7 @@ class Row:
         peak_rss: highest resident memory over the timed runs, bytes.
         figures: what the job found out beside, by name with unit, one entry per timed run.
         problem: why there is no figure; "" where there is one.
+        outdone: whether another setting of the same peer was faster, so that this one ended.
     """
 
     job: str
@@ -41,6 +42,7 @@ class Row:
     peak_rss: int = 0
     figures: dict[str, list[float]] = field(default_factory=dict)
     problem: str = ""
+    outdone: bool = False
 
     @property
     def rate(self) -> float | None:
@@ -51,6 +53,11 @@ class Row:
     def cpu_micros(self) -> float | None:
         """CPU microseconds per element, median; None where there is no figure."""
         return None if self.rate is None else median(self.cpu) / self.elements * 1e6
+
+    @property
+    def per_cpu_second(self) -> float | None:
+        """Elements per second of CPU time of all processes; None where there is no figure."""
+        return 1e6 / self.cpu_micros if self.cpu_micros else None
 
     def figure(self, name: str) -> float | None:
         """Median of one of `figures`, or `RATE`; None where there is none."""

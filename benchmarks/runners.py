@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from benchmarks.dataflows.arrangement import SAVE_SECONDS, Arrangement
 from benchmarks.jobs import Job, job_module
 from benchmarks.jobs.work import Work
 
@@ -38,24 +39,62 @@ class Runner:
         family: the peer that bars are set against; its settings compete, the fastest counts.
         title: for tables.
         needs: what it needs that this venv has not; it runs in a Python of its own then.
+        flags: pipeline options of this setting.
+        rows: rows in a micro-batch; of Structured Streaming only.
+        arrangement: processes and workers; of bytewax only.
+        delays: whether the setting gains rate by delay, so that it is no match for a clock.
     """
 
     name: str
     family: str
     title: str
     needs: Needs = ""
+    flags: tuple[str, ...] = ()
+    rows: int = 0
+    arrangement: Arrangement | None = None
+    delays: bool = False
 
     @property
     def runs_beam(self) -> bool:
         """Whether it runs the job's pipeline, not one written by hand."""
-        return self.name not in ("pyspark", "bytewax")
+        return self.name != "pyspark" and not self.rows and self.arrangement is None
 
     def takes(self, job: Job) -> bool:
         """Whether the job is measured on it."""
-        return self.family == OURS or self.family in job.peers
+        if self.family == OURS:
+            return True
+        return self.family in job.peers and not (self.delays and job.by_clock)
 
 
 OURS = "sparkdrain"
+# Beam's Flink runner ends a bundle of a stream after 1,000 elements, and caches no state.
+_BUNDLES = ("--max_bundle_size=100000", "--max_cache_memory_usage_mb=100")
+_ROWS = (20_000, 50_000, 100_000, 150_000)
+
+
+def _flink(environment: str, name: str = "", flags: tuple[str, ...] = ()) -> Runner:
+    title = f"Beam Flink job server, parallelism {WORKERS}, {environment.upper()} x {WORKERS}"
+    return Runner(
+        f"beam-flink-{environment}{name}",
+        "beam-flink",
+        ", ".join([title, *flags]),
+        "flink-job-server",
+        flags,
+        delays=bool(flags),
+    )
+
+
+def _bytewax(name: str, title: str, arrangement: Arrangement) -> Runner:
+    state = "saved every second" if arrangement.saves else "in memory"
+    return Runner(
+        f"bytewax-{name}",
+        "bytewax-saved" if arrangement.saves else "bytewax",
+        f"hand-written bytewax, {title}, state {state}",
+        "bytewax",
+        arrangement=arrangement,
+    )
+
+
 RUNNERS: tuple[Runner, ...] = (
     Runner(OURS, OURS, f"SparkDrainRunner, {MASTER}"),
     Runner(
@@ -70,29 +109,35 @@ RUNNERS: tuple[Runner, ...] = (
         f"Beam Spark job server, EXTERNAL x {WORKERS}",
         "spark-job-server",
     ),
-    Runner(
-        "beam-flink-loopback",
-        "beam-flink",
-        f"Beam Flink job server, parallelism {WORKERS}, LOOPBACK x {WORKERS}",
-        "flink-job-server",
-    ),
-    Runner(
-        "beam-flink-external",
-        "beam-flink",
-        f"Beam Flink job server, parallelism {WORKERS}, EXTERNAL x {WORKERS}",
-        "flink-job-server",
-    ),
+    _flink("loopback"),
+    _flink("external"),
+    _flink("loopback", "-bundles", _BUNDLES),
+    _flink("external", "-bundles", _BUNDLES),
     Runner("fnapi", "fnapi", "Beam FnApiRunner"),
-    Runner(
-        "pyspark",
-        "pyspark",
-        f"hand-written RDD or, in streams, transformWithState, {MASTER}",
+    Runner("pyspark", "pyspark", f"hand-written RDD, {MASTER}"),
+    *(
+        Runner(
+            f"structured-streaming-{rows // 1000}k",
+            "structured-streaming",
+            f"hand-written transformWithState, {MASTER}, {rows:,} rows in a micro-batch",
+            rows=rows,
+            delays=True,
+        )
+        for rows in _ROWS
+    ),
+    _bytewax("two", "2 processes that exchange", Arrangement(processes=2)),
+    _bytewax("threads", "2 workers in a process", Arrangement(workers=2)),
+    _bytewax("one", "1 worker", Arrangement()),
+    _bytewax("apart", "2 dataflows, half the shards each", Arrangement(2, apart=True)),
+    _bytewax("one-saved", "1 worker", Arrangement(saves=True)),
+    _bytewax(
+        "apart-saved", "2 dataflows, half the shards each", Arrangement(2, apart=True, saves=True)
     ),
     Runner(
-        "bytewax",
-        "bytewax",
-        f"hand-written bytewax, {WORKERS} processes, state in memory",
-        "bytewax",
+        "sparkdrain-saved",
+        "sparkdrain-saved",
+        f"SparkDrainRunner, {MASTER}, a checkpoint every second",
+        flags=("--checkpoint_dir=OUT/checkpoints", f"--checkpoint_ms={1000 * SAVE_SECONDS:.0f}"),
     ),
 )
 
@@ -112,18 +157,19 @@ def open_runner(runner: Runner, jars: Path | None, directory: Path) -> Iterator[
         directory: for its logs and files.
     """
     with ExitStack() as stack:
-        if runner.name == "bytewax":
+        if runner.arrangement is not None:
             from benchmarks.dataflows.cluster import open_cluster  # noqa: PLC0415
 
-            yield stack.enter_context(open_cluster(WORKERS))
-        elif runner.name == "pyspark":
+            yield stack.enter_context(open_cluster(runner.arrangement))
+        elif not runner.runs_beam:
             from benchmarks.handwritten.context import spark_context  # noqa: PLC0415
 
             context = stack.enter_context(spark_context(MASTER))
 
             def by_hand(job: Job, work: Work) -> tuple[float, list[int]]:
                 start = time.monotonic()
-                result = job_module("handwritten", job).run(context, work)
+                rows = (runner.rows,) if runner.rows else ()
+                result = job_module("handwritten", job).run(context, work, *rows)
                 seconds = time.monotonic() - start
                 return seconds, job_module("jobs", job).result(work) if result is None else result
 
@@ -133,7 +179,8 @@ def open_runner(runner: Runner, jars: Path | None, directory: Path) -> Iterator[
 
             def with_beam(job: Job, work: Work) -> tuple[float, list[int]]:
                 own = job.flags if runner.name == OURS else ()
-                return run_pipeline([*flags, *own], job, work)
+                settings = [flag.replace("OUT", str(work.out)) for flag in runner.flags]
+                return run_pipeline([*flags, *own, *settings], job, work)
 
             yield with_beam
 
@@ -158,7 +205,7 @@ def run_pipeline(flags: list[str], job: Job, work: Work) -> tuple[float, list[in
 
 @contextmanager
 def _beam_flags(runner: Runner, jars: Path | None, directory: Path) -> Iterator[list[str]]:
-    if runner.name == OURS:
+    if not runner.needs and runner.name != "fnapi":
         yield ["--runner=sparkdrain.SparkDrainRunner", f"--spark_master_url={MASTER}"]
     elif runner.name == "fnapi":
         yield ["--runner=FnApiRunner"]
@@ -167,7 +214,7 @@ def _beam_flags(runner: Runner, jars: Path | None, directory: Path) -> Iterator[
         with ExitStack() as stack:
             flags = stack.enter_context(_job_server(runner, jars, directory))
             flags.append(f"--sdk_worker_parallelism={WORKERS}")
-            if runner.name.endswith("-loopback"):
+            if "-loopback" in runner.name:
                 flags.append("--environment_type=LOOPBACK")
             else:
                 from benchmarks.peers.servers import sdk_worker_pool  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""bytewax processes that stay, one worker in each, and run one dataflow together when told to."""
+"""bytewax processes that stay, and run a dataflow when told to."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import multiprocessing
 import socket
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
+from benchmarks.dataflows.arrangement import SAVE_SECONDS, Arrangement
 from benchmarks.jobs import Job, job_module
 
 if TYPE_CHECKING:
@@ -18,14 +20,17 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_cluster(size: int) -> Iterator[Callable[[Job, Work], tuple[float, list[int]]]]:
-    """So many processes; what comes out runs a job on all of them."""
+def open_cluster(
+    arrangement: Arrangement,
+) -> Iterator[Callable[[Job, Work], tuple[float, list[int]]]]:
+    """The processes of an arrangement; yields what runs a job on all of them."""
+    size = arrangement.processes
     context = multiprocessing.get_context("spawn")
     ends: list[Connection] = []
     processes = []
     for number in range(size):
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(number, theirs), daemon=True)
+        process = context.Process(target=_serve, args=(arrangement, number, theirs), daemon=True)
         process.start()
         theirs.close()
         ends.append(ours)
@@ -34,7 +39,7 @@ def open_cluster(size: int) -> Iterator[Callable[[Job, Work], tuple[float, list[
         end.recv()
 
     def run(job: Job, work: Work) -> tuple[float, list[int]]:
-        addresses = _free_addresses(size)
+        addresses = _free_addresses(size) if size > 1 and not arrangement.apart else []
         start = time.monotonic()
         for end in ends:
             end.send((job, work, addresses))
@@ -54,7 +59,7 @@ def open_cluster(size: int) -> Iterator[Callable[[Job, Work], tuple[float, list[
             process.join()
 
 
-def _serve(number: int, orders: Connection) -> None:
+def _serve(arrangement: Arrangement, number: int, orders: Connection) -> None:
     from bytewax._bytewax import cluster_main  # noqa: PLC0415 - it starts threads
 
     orders.send("ready")
@@ -63,14 +68,35 @@ def _serve(number: int, orders: Connection) -> None:
             job, work, addresses = orders.recv()
         except EOFError:
             return
-        sums: list[int] = []
+        told: list[list[int]] = []
         try:
-            dataflow = job_module("dataflows", job).build(work, sums.extend)
-            cluster_main(dataflow, addresses, number, worker_count_per_proc=1)
+            dataflow = job_module("dataflows", job).build(
+                work, arrangement.part(number), told.append
+            )
+            cluster_main(
+                dataflow,
+                addresses,
+                number if addresses else 0,
+                worker_count_per_proc=arrangement.workers,
+                **(_saving(work, number) if arrangement.saves else {}),
+            )
         except BaseException as e:  # noqa: BLE001 - the row's reason, whatever it is
             orders.send(f"{type(e).__name__}: {e}; {e.__cause__}")
         else:
-            orders.send(sums)
+            orders.send([sum(column) for column in zip(*filter(None, told), strict=True)])
+
+
+def _saving(work: Work, number: int) -> dict[str, Any]:
+    """Arguments that make a process save its state, in a directory of its own."""
+    from bytewax.recovery import RecoveryConfig, init_db_dir  # noqa: PLC0415 - as above
+
+    directory = work.out / f"recovery-{number}"
+    directory.mkdir()
+    init_db_dir(directory, 1)
+    return {
+        "epoch_interval": timedelta(seconds=SAVE_SECONDS),
+        "recovery_config": RecoveryConfig(directory),
+    }
 
 
 def _free_addresses(count: int) -> list[str]:

@@ -37,11 +37,11 @@ class Session(StatefulLogic[tuple["datetime", int], int, tuple[int, int]]):
         return self._sum, self._count
 
 
-def build(work: Work, tell: Callable[[list[int]], None]) -> Dataflow:
-    """The dataflow."""
+def build(work: Work, part: slice, tell: Callable[[list[int]], None]) -> Dataflow:
+    """The dataflow over the shards of `part`."""
     flow = Dataflow("state")
     make = partial(sessions.make_sessions, work.keys)
-    elements = op.input("stream", flow, Stream(sessions.session_shards(work), make))
+    elements = op.input("stream", flow, Stream(sessions.session_shards(work)[part], make))
     sums = op.stateful("session", elements, Session)
     op.output("tally", sums, Tally(sessions.measure, tell))
     return flow

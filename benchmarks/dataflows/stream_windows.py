@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from benchmarks.jobs.work import Work
 
 
-def build(work: Work, tell: Callable[[list[int]], None]) -> Dataflow:
-    """The dataflow."""
+def build(work: Work, part: slice, tell: Callable[[list[int]], None]) -> Dataflow:
+    """The dataflow over the shards of `part`."""
     flow = Dataflow("windows")
-    stream = Stream(tumbling.tumbling_shards(work), tumbling.make_pairs)
+    stream = Stream(tumbling.tumbling_shards(work)[part], tumbling.make_pairs)
     elements = op.input("stream", flow, stream)
     clock = win.EventClock(_time_of, timedelta(0), _standing_still, _never)
     windower = win.TumblingWindower(

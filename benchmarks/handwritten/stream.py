@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-ROWS_PER_BATCH = 20_000
 _WAIT_SECONDS = 1.0
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -36,11 +35,11 @@ def stateful_session(context: SparkContext) -> Iterator[SparkSession]:
     yield spark
 
 
-def read_turns(spark: SparkSession, keys: int, turn_ms: int) -> DataFrame:
+def read_turns(spark: SparkSession, keys: int, turn_ms: int, rows_per_batch: int) -> DataFrame:
     """Columns `turn`, `key` (numbers) and `time`, without end, in the order of time."""
     rows = (
         spark.readStream.format("rate-micro-batch")
-        .option("rowsPerBatch", ROWS_PER_BATCH)
+        .option("rowsPerBatch", rows_per_batch)
         .option("numPartitions", min(SHARDS, context_cores(spark)))
         .option("startTimestamp", START_MS)
         .load()

@@ -60,13 +60,13 @@ class Session(StatefulProcessor):
         """Nothing to give back."""
 
 
-def run(context: SparkContext, work: Work) -> list[int]:
+def run(context: SparkContext, work: Work, rows_per_batch: int) -> list[int]:
     """Sessions, the sum of all values, and the sum weighted by session."""
     expected = sessions.TURNS // sessions.LENGTH * work.keys
     number = f.expr(f"turn div {sessions.LENGTH}") * work.keys + f.col("key")
     with stateful_session(context) as spark, tempfile.TemporaryDirectory() as checkpoint:
         spark.conf.set("spark.sql.streaming.checkpointLocation", checkpoint)
-        elements = read_turns(spark, work.keys, sessions.TURN_MS).select(
+        elements = read_turns(spark, work.keys, sessions.TURN_MS, rows_per_batch).select(
             f.concat(f.lit("k"), f.lpad(number.cast("string"), 8, "0")).alias("session"),
             ((f.col("key") + f.col("turn")) % 1000).alias("value"),
             f.unix_millis("time").alias("millis"),

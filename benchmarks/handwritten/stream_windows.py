@@ -29,7 +29,7 @@ def measured(key: Any, count: int) -> Row:
     return Row(count=count, checksum=checksum)
 
 
-def run(context: SparkContext, work: Work) -> list[int]:
+def run(context: SparkContext, work: Work, rows_per_batch: int) -> list[int]:
     """Counts per key and window: how many, their sum, their sum weighted by key and window."""
     turns = tumbling.turns_of(work)
     expected = -(-turns // tumbling.PER_WINDOW) * work.keys
@@ -37,7 +37,7 @@ def run(context: SparkContext, work: Work) -> list[int]:
     end = f.expr(f"(unix_millis(time) div {width} + 1) * {width}")
     with stateful_session(context) as spark, tempfile.TemporaryDirectory() as checkpoint:
         spark.conf.set("spark.sql.streaming.checkpointLocation", checkpoint)
-        elements = read_turns(spark, work.keys, tumbling.TURN_MS).select(
+        elements = read_turns(spark, work.keys, tumbling.TURN_MS, rows_per_batch).select(
             f.concat(f.lit("k"), f.lpad(f.col("key").cast("string"), 5, "0")).alias("name"),
             end.alias("end"),
             "time",

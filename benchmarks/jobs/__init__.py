@@ -38,7 +38,7 @@ def job_module(package: str, job: Job) -> ModuleType:
 
 _ALSO_BY_HAND = ("beam-spark", "fnapi", "pyspark")
 # At full n these two would need about 40 and 6 minutes a run: the first pays 20 ms for each key.
-_STATE_SHARES = {"beam-spark-loopback": 0.01, "beam-spark-external": 0.01, "fnapi": 0.05}
+_STATE_SHARES = {"beam-spark": 0.01, "fnapi": 0.05}
 _GROUPING_BARS = {"beam-spark": Bar(2, 5), "fnapi": Bar(6, 15), "pyspark": Bar(None, 0.7)}
 
 BATCH: tuple[Job, ...] = (

@@ -52,9 +52,10 @@ class Job:
         per_key: elements of one key; the number of keys follows n, so that a smaller run has
             the same shape. 0 where the job has no keys, `keys` where their number is fixed.
         keys: fixed number of keys.
-        shares: runner -> share of n that it gets, for peers that would not end in time.
+        shares: peer family -> share of n that it gets, for peers that would not end in time.
         streaming: whether it runs as a streaming job.
         goals: bounds of this runner's own figures.
+        by_clock: whether the wall clock says how fast elements come, so that delay counts.
         has_figures: whether its module has `figures(work)`, for what is not a rate.
         flags: options that this runner gets for this job.
     """
@@ -70,6 +71,7 @@ class Job:
     shares: Mapping[str, float] = field(default_factory=dict)
     streaming: bool = False
     goals: tuple[Goal, ...] = ()
+    by_clock: bool = False
     has_figures: bool = False
     flags: tuple[str, ...] = ()
 
@@ -78,9 +80,9 @@ class Job:
         """Whether n counts megabytes of text."""
         return self.module == "wordcount"
 
-    def share(self, runner: str) -> float:
-        """Share of n that the runner of this name gets."""
-        return self.shares.get(runner, 1.0)
+    def share(self, family: str) -> float:
+        """Share of n that the settings of this peer get."""
+        return self.shares.get(family, 1.0)
 
     def keys_for(self, n: int) -> int:
         """Number of distinct keys in a run of this size."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 from benchmarks.jobs.job import Bar, Goal, Job
 
 RATE = "elements/s"  # as in `rows`
-_PEERS = ("beam-flink", "pyspark", "bytewax")
+_PEERS = ("beam-flink", "structured-streaming", "bytewax")
+_SAVED = ("bytewax-saved", "sparkdrain-saved")
 # bytewax has no bar: its state is in memory only, and it says how far we are.
-_BARS = {"beam-flink": Bar(8, 8), "pyspark": Bar(30, 30), "bytewax": Bar(None, None)}
+_BARS = {
+    "beam-flink": Bar(8, 8),
+    "structured-streaming": Bar(30, 30),
+    "bytewax": Bar(None, None),
+}
 
 STREAMING: tuple[Job, ...] = (
     Job(
@@ -16,12 +21,22 @@ STREAMING: tuple[Job, ...] = (
         size=3_000_000,
         what="sessions of 10 elements, 100,000 at a time: a value state and a timer per element",
         bars=_BARS,
-        peers=_PEERS,
+        peers=(*_PEERS, *_SAVED),
         per_key=30,
         # The first two pay for each key and bundle, the third for each state call.
-        shares={"beam-flink-loopback": 0.02, "beam-flink-external": 0.02, "pyspark": 0.1},
+        shares={"beam-flink": 0.02, "structured-streaming": 0.2},
         streaming=True,
         goals=(Goal(RATE, at_least=250_000),),
+    ),
+    Job(
+        name="stream-count",
+        module="stream_count",
+        size=3_000_000,
+        what="the same sessions without timers: their tenth element ends them",
+        bars={"bytewax": Bar(None, None)},
+        peers=("bytewax", *_SAVED),
+        per_key=30,
+        streaming=True,
     ),
     Job(
         name="stream-windows",
@@ -31,7 +46,7 @@ STREAMING: tuple[Job, ...] = (
         bars=_BARS,
         peers=_PEERS,
         per_key=5000,
-        shares={"beam-flink-loopback": 0.2, "beam-flink-external": 0.2, "pyspark": 0.1},
+        shares={"beam-flink": 0.2, "structured-streaming": 0.1},
         streaming=True,
         goals=(Goal(RATE, at_least=400_000),),
     ),
@@ -43,6 +58,7 @@ STREAMING: tuple[Job, ...] = (
         peers=("beam-flink",),
         keys=100,
         streaming=True,
+        by_clock=True,
         goals=(Goal("p50 (ms)", at_most=500), Goal("p99 (ms)", at_most=1500)),
         has_figures=True,
     ),
