@@ -1,9 +1,9 @@
 """What an element of a streaming job costs, by level and part, in one process without Spark.
 
 Run: ``python -m benchmarks.element_cost [job] [elements] [--slots N] [--state-mb N] [--part N]
-[--no-prefetch] [--cprofile]``, by default ``stream-state`` with 300,000 elements. All slots and the
-driver's loop of rounds are in this process; lists stand in for shuffles. A round has about one
-element per key, or per key of one part of ``--part``.
+[--no-prefetch] [--no-undo] [--cprofile]``, by default ``stream-state`` with 300,000 elements. All
+slots and the driver's loop of rounds are in this process; lists stand in for shuffles. A round has
+about one element per key, or per key of one part of ``--part``.
 Figures are microseconds of this process's CPU time per element of the job: what a part calls counts
 for it, other parts excepted. The job's result is checked.
 """
@@ -28,11 +28,19 @@ from unittest.mock import patch
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from benchmarks.jobs import sessions, state_kinds, stream_state, stream_windows, tumbling
+from benchmarks.jobs import (
+    sessions,
+    state_kinds,
+    stream_count,
+    stream_state,
+    stream_windows,
+    tumbling,
+)
 from benchmarks.jobs.work import Work
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from tests.support.in_memory_rounds import DEFAULTS, InMemoryRounds, plan_of
 from timers_state import Overlay
+from timers_state.records import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,10 +48,12 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.messages import RoundHeader
     from sparkdrain.rounds.slots.slot import RoundSlot
     from sparkdrain.stages.task import TaskOptions
+    from timers_state.record import Content, Record
 
 # Keys, and elements of a key in a round; about as on Spark.
 JOBS: Final[dict[str, tuple[Any, Any, Any, int]]] = {
     "stream-state": (stream_state, sessions.session_shards, lambda n: n // sessions.TURNS, 1),
+    "stream-count": (stream_count, sessions.session_shards, lambda n: n // sessions.TURNS, 1),
     **{
         name: (variant, sessions.session_shards, lambda n: n // sessions.TURNS, 1)
         for name, variant in state_kinds.VARIANTS.items()
@@ -179,6 +189,12 @@ def table(meter: Meter, elements: int) -> list[str]:
     return lines
 
 
+def _keep_nothing(records: Records, record: Record) -> Content:
+    """Stands in for ``Records._save``: what was committed is not kept, nor is the change listed."""
+    record.saved = records.empty
+    return records.empty
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -188,6 +204,7 @@ def main() -> None:
     parser.add_argument("--part", type=int, default=1, help="which part of the keys a round has")
     parser.add_argument("--state-mb", type=float, help="room for state, in MiB")
     parser.add_argument("--no-prefetch", action="store_true", help="each key is read in its turn")
+    parser.add_argument("--no-undo", action="store_true", help="no round can be undone")
     parser.add_argument("--cprofile", action="store_true", help="also which functions took longest")
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
@@ -196,7 +213,11 @@ def main() -> None:
     if given.state_mb is not None:
         options = replace(DEFAULTS, state_bytes=int(given.state_mb * (1 << 20)))
     as_they_come = patch.object(Overlay, "prefetch", lambda _, state, keys, **parts: len(keys))
-    with as_they_come if given.no_prefetch else nullcontext():
+    as_in_memory = patch.object(Records, "_save", _keep_nothing)
+    with (
+        as_they_come if given.no_prefetch else nullcontext(),
+        as_in_memory if given.no_undo else nullcontext(),
+    ):
         meter = measure(given.job, given.elements, given.slots, options, given.part, profile)
     print("\n".join(table(meter, given.elements)))
     if profile is not None:
