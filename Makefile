@@ -1,4 +1,4 @@
-# `make` alone lists what there is. Needs Python 3.11 or later, Java 17 or later, and git.
+# `make` alone lists what there is. Needs Python 3.10 or later, Java 17 or later, and git.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -6,8 +6,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 # The first Python that is new enough; name another with `make PYTHON=python3.13 ...`.
-PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
-	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null \
 	&& command -v "$$python" && break; done)
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 UV := $(or $(shell uv venv --help 2>/dev/null | grep -q -e --clear && command -v uv),.cache/uv/bin/uv)
@@ -75,7 +75,7 @@ docs: $(READY) ## Write again what is generated in docs/ and README.md
 .PHONY: lock
 lock: $(UV) ## Choose the newest versions that fit and write requirements.lock
 	@"$(UV)" pip compile pyproject.toml --all-extras --group dev --quiet --upgrade \
-		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-header \
 		--output-file requirements.lock
 
 .PHONY: clean
@@ -100,7 +100,7 @@ java:
 .PHONY: python
 python:
 	@if [ -z "$(PYTHON)" ]; then \
-		echo "There is no Python 3.11 or later on the PATH. Install one, or name it:" \
+		echo "There is no Python 3.10 or later on the PATH. Install one, or name it:" \
 			"make PYTHON=/path/to/python3 ..." >&2; exit 1; \
 	fi
 

@@ -21,7 +21,7 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,7 +114,7 @@ class ParseFlight(beam.DoFn):
         elif flight.arrival_delay is None:
             self.diverted.inc()
         year, month, day, hour, minute = (int(field[unit]) for unit in CLOCK)
-        departure = datetime(year, month, day, hour, minute, tzinfo=UTC)
+        departure = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
         yield TimestampedValue(flight, departure.timestamp())
 
 

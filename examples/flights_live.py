@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,7 +75,7 @@ def departures(flights: Path, days: int) -> list[Departure]:
             if not row["dep_delay"].strip("NA"):
                 continue  # cancelled
             hour = datetime.fromisoformat(row["time_hour"].replace("Z", "+00:00"))
-            scheduled = hour.replace(tzinfo=UTC).timestamp() + 60 * int(row["minute"])
+            scheduled = hour.replace(tzinfo=timezone.utc).timestamp() + 60 * int(row["minute"])
             delay = int(float(row["dep_delay"]))
             left = scheduled + 60 * delay
             told = left + latency(chance)
@@ -165,7 +165,7 @@ class Show(beam.DoFn):
         pane: Any = beam.DoFn.PaneInfoParam,
     ) -> None:
         airport, (flights, mean) = result
-        day = datetime.fromtimestamp(float(window.start), UTC).date()
+        day = datetime.fromtimestamp(float(window.start), timezone.utc).date()
         row = [str(day), airport, flights, round(mean, 1), PANES.get(pane.timing, "only")]
         with self._board.open("a") as file:
             file.write(json.dumps(row) + "\n")

@@ -17,7 +17,7 @@ the runner.
 import argparse
 import json
 import sys
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import apache_beam as beam
@@ -40,7 +40,7 @@ class AsRecord(beam.DoFn):
         self, counted: tuple[str, int], window: Any = beam.DoFn.WindowParam
     ) -> list[tuple[bytes, bytes]]:
         key, count = counted
-        start = datetime.fromtimestamp(float(window.start), UTC).isoformat()
+        start = datetime.fromtimestamp(float(window.start), timezone.utc).isoformat()
         line = json.dumps({"key": key, "window": start, "count": count})
         return [(key.encode(), line.encode())]
 

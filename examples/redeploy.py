@@ -22,7 +22,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import apache_beam as beam
@@ -69,7 +69,7 @@ class AsRecord(beam.DoFn):
         self, summed: tuple[Any, Any], window: Any = beam.DoFn.WindowParam
     ) -> list[tuple[bytes, bytes]]:
         key, value = summed
-        hour = datetime.fromtimestamp(float(window.start), UTC).isoformat()
+        hour = datetime.fromtimestamp(float(window.start), timezone.utc).isoformat()
         line: dict[str, Any] = {"version": self._version, "hour": hour}
         if self._version == 1:
             line |= {"page": key, "visits": value}

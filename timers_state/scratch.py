@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from timers_state.errors import NotAStore, StoreClosed
 from timers_state.formats import Seal, read_seal
@@ -14,6 +14,8 @@ from timers_state.store import check_mark
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from typing_extensions import Self
 
     from timers_state.prefixes import RowsOf
     from timers_state.rocks import RocksMemory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
@@ -30,7 +30,7 @@ class Blocks(StatefulSourcePartition[Item, int]):
             raise StopIteration
         block = self._shard.block(self._number)
         self._number += 1
-        time = datetime.fromtimestamp(block.time_ms / 1000, UTC)
+        time = datetime.fromtimestamp(block.time_ms / 1000, timezone.utc)
         return [(key, (time, value)) for key, value in self._make(block.turn, block.keys)]
 
     def snapshot(self) -> int:

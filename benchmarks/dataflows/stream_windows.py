@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import bytewax.operators as op
@@ -28,7 +28,7 @@ def build(work: Work, part: slice, tell: Callable[[list[int]], None]) -> Dataflo
     clock = win.EventClock(_time_of, timedelta(0), _standing_still, _never)
     windower = win.TumblingWindower(
         length=timedelta(seconds=tumbling.WINDOW_SECONDS),
-        align_to=datetime.fromtimestamp(START_MS / 1000, UTC),
+        align_to=datetime.fromtimestamp(START_MS / 1000, timezone.utc),
     )
     counts = win.fold_window("count", elements, clock, windower, _zero, _one_more, _add)
     op.output("tally", counts.down, Tally(_measure, tell))
@@ -41,7 +41,7 @@ def _time_of(item: tuple[datetime, int]) -> datetime:
 
 def _standing_still() -> datetime:
     """The wall clock: if it went on, what comes late by it would be dropped."""
-    return datetime.fromtimestamp(START_MS / 1000, UTC)
+    return datetime.fromtimestamp(START_MS / 1000, timezone.utc)
 
 
 def _never(_: datetime) -> None:

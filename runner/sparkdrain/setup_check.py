@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DISTRIBUTION: Final = "spark-drain-runner"
 OLDEST_JAVA: Final = 17
-OLDEST_PYTHON: Final = (3, 11)
+OLDEST_PYTHON: Final = (3, 10)
 
 _VERSION: Final = re.compile(r'version "(?P<old>1\.)?(?P<major>\d+)(?P<rest>[^"]*)"')
 _REMEDY: Final = (
@@ -63,9 +63,14 @@ def check_python(version: Sequence[int] = tuple(sys.version_info[:3])) -> str:
     """
     text = ".".join(map(str, version))
     if tuple(version[:2]) < OLDEST_PYTHON:
-        message = f"Python {text} is too old; use {'.'.join(map(str, OLDEST_PYTHON))} or later."
+        message = f"Python {text} is too old; use {oldest_python()} or later."
         raise BadSetup(message)
     return text
+
+
+def oldest_python() -> str:
+    """The oldest version of Python that is supported, as text."""
+    return ".".join(map(str, OLDEST_PYTHON))
 
 
 def requirements() -> list[Requirement]:

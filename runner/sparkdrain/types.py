@@ -6,11 +6,13 @@ import logging
 import pickle
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from typing_extensions import Self
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ def test_a_session_that_does_not_answer_is_killed_with_its_children(tmp_path: Pa
     pid_file = tmp_path / "pid"
     child = session(
         tmp_path,
-        f"c = subprocess.Popen(['sleep', '600'], process_group=0)\n"
+        f"c = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
         f"open({str(pid_file)!r}, 'w').write(str(c.pid))\nsay(ready=True)\ntime.sleep(600)\n",
     )
     child.wait_ready(30)

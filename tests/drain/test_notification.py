@@ -16,7 +16,7 @@ NOTIFICATION = DrainNotification(
     uuid.UUID("8f0f2a38-0d2c-4b6f-9b5e-6f5f9f3b7a11"),
     "wordcount-7",
     DrainMode.DEFAULT,
-    dt.datetime(2026, 11, 21, 17, 30, 0, 5, tzinfo=dt.UTC),
+    dt.datetime(2026, 11, 21, 17, 30, 0, 5, tzinfo=dt.timezone.utc),
 )
 RUN_IDS = st.text(min_size=1).filter(lambda text: bool(text.strip()))
 TIMES = st.integers(min_value=0, max_value=4_000_000_000_000_000)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import apache_beam as beam
@@ -42,7 +42,7 @@ def test_the_last_panes_have_every_flight_that_was_not_too_late(told, tmp_path):
         last[day, airport] = flights, mean
     delays = defaultdict(list)
     for departure in told:
-        day = str(datetime.fromtimestamp(departure.left, UTC).date())
+        day = str(datetime.fromtimestamp(departure.left, timezone.utc).date())
         delays[day, departure.airport].append(departure.delay)
     assert last == {key: (len(d), round(sum(d) / len(d), 1)) for key, d in delays.items()}
 

@@ -7,6 +7,7 @@ import pytest
 
 from sparkdrain import errors
 from sparkdrain.jobs.failures import as_exception, describe
+from sparkdrain.notes import add_note
 
 KINDS = [
     kind
@@ -41,7 +42,7 @@ def test_what_the_engine_adds_in_further_paragraphs_stands_at_the_end():
 
 def test_notes_of_an_exception_stand_at_the_end():
     error = errors.WorkerLost("The worker of slot 3 is gone.")
-    error.add_note("executor 7 says: killed")
+    add_note(error, "executor 7 says: killed")
     text = describe(error, "'wc' (wc-1)").text
     assert text.startswith("The worker of slot 3 is gone.\n\nJob 'wc' (wc-1) failed: a Python")
     assert text.endswith("\n\nexecutor 7 says: killed")

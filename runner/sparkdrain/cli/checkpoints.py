@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -161,4 +161,6 @@ def _sign(found: Found) -> str:
 
 
 def _time(microseconds: int) -> str:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(microseconds / 1e6, timezone.utc).strftime(
+        "%Y-%m-%d %H:%M:%S UTC"
+    )

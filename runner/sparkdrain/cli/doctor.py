@@ -40,7 +40,7 @@ def checks() -> list[Check]:
             f"Java >= {setup_check.OLDEST_JAVA}",
             lambda: setup_check.check_java(os.environ, _printed),
         ),
-        ("Python >= 3.11", setup_check.check_python),
+        (f"Python >= {setup_check.oldest_python()}", setup_check.check_python),
     ]
     for needed in setup_check.requirements():
         name = f"{needed.name} {needed.specifier}"

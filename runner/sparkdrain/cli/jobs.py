@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import grpc
@@ -62,7 +62,7 @@ def _of_store(arguments: argparse.Namespace) -> Table:
 
 
 def _row(run: Run, asked: DrainNotification | None) -> list[str]:
-    began = datetime.fromtimestamp(run.began / 1e6, UTC)
+    began = datetime.fromtimestamp(run.began / 1e6, timezone.utc)
     return [
         escape(run.run_id),
         escape(run.job_name),

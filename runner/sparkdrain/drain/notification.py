@@ -88,7 +88,7 @@ class DrainNotification:
             raise UnreadableNotification(message) from error
 
 
-_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
+_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.timezone.utc)
 
 
 def _read(data: bytes) -> DrainNotification:
@@ -132,7 +132,7 @@ def _time(text: str) -> dt.datetime:
     if read.utcoffset() is None:
         message = f"The time {text!r} lacks its zone."
         raise ValueError(message)
-    return read.astimezone(dt.UTC)
+    return read.astimezone(dt.timezone.utc)
 
 
 def _modes() -> list[str]:

@@ -16,6 +16,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.errors import UnreadableState
 from sparkdrain.harness.cells import Again, micros
+from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -106,7 +107,7 @@ class Kind:
 
     def tell(self, error: Exception) -> None:
         """Note down which state could not be written."""
-        error.add_note(f"[while writing state {self._spec.name!r} of {self._transform!r}]")
+        add_note(error, f"[while writing state {self._spec.name!r} of {self._transform!r}]")
 
     def all_decoded(self, items: Iterable[bytes], place: Place) -> Iterator[Any]:
         """The values that were written as ``items``."""

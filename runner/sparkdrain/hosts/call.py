@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +14,7 @@ from sparkdrain.hosts.frames import Ended, FrameReader, Kind, records_of
 from sparkdrain.hosts.home import Home
 from sparkdrain.hosts.line import Address, Ask, ask, dial_host
 from sparkdrain.hosts.process import parent_of
+from sparkdrain.notes import trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ _ATTEMPTS: Final = 3
 
 def in_words(error: BaseException) -> bytes:
     """The traceback of ``error``."""
-    return "".join(traceback.format_exception(error)).encode(errors="replace")
+    return trace_of(error).encode(errors="replace")
 
 
 def as_it_says(told: bytes) -> Exception:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # The client has sent everything when it calls Run; only the last file's closing may be under way.
 _STAGING_SECONDS: Final = 10.0
 
+# Bytes of a file that are summed up at a time.
+_CHUNK: Final = 1 << 20
+
 _FILE: Final = common_urns.artifact_types.FILE.urn
 _STAGING_TO: Final = common_urns.artifact_roles.STAGING_TO.urn
 
@@ -130,5 +133,8 @@ def _name(entry: beam_runner_api_pb2.ArtifactInformation, source: Path) -> str:
 
 
 def _digest(path: Path) -> str:
+    summed = hashlib.sha256()
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while chunk := file.read(_CHUNK):
+            summed.update(chunk)
+    return summed.hexdigest()

@@ -48,7 +48,7 @@ def line(progress: DrainProgress) -> str:
         )
     if progress.things and progress.expected_end is not None:
         seconds = (progress.expected_end - progress.now) / 1e6
-        at = dt.datetime.fromtimestamp(progress.expected_end / 1e6, dt.UTC)
+        at = dt.datetime.fromtimestamp(progress.expected_end / 1e6, dt.timezone.utc)
         parts.append(f"{progress.rate:,.0f}/s, so {seconds:.0f} s more, until {at:%H:%M:%S} UTC")
     return f"Drain: {'; '.join(parts)}."
 

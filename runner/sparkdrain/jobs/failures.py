@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-import traceback
 from dataclasses import dataclass
 from typing import Final
 
 from sparkdrain import errors
 from sparkdrain.errors import SparkDrainError
+from sparkdrain.notes import message_of, notes_of, trace_of
 
 # Where an exception ends in a longer text: after Beam's note on the step, else at an empty line.
 _ENDS: Final = (re.compile(r" \[while running '[^\n]*"), re.compile(r"\n\n"))
@@ -62,13 +62,12 @@ def describe(error: BaseException, job: str) -> Failure:
 
 def _head_and_trace(error: BaseException) -> tuple[str, str]:
     if not isinstance(error, SparkDrainError):
-        head = "".join(traceback.format_exception_only(error)).strip()
-        return head, "".join(traceback.format_exception(error)).strip()
+        return message_of(error), trace_of(error).strip()
     text = str(error).strip() or type(error).__name__
     found = (pattern.search(text) for pattern in _ENDS)
     end = next((match.end() for match in found if match), len(text))
-    notes = getattr(error, "__notes__", [])
-    return text[:end].strip(), "\n\n".join([text[end:].strip(), *notes]).strip()
+    rest = "\n\n".join([text[end:].strip(), *notes_of(error)])
+    return text[:end].strip(), rest.strip()
 
 
 def as_exception(kind: str, text: str) -> RuntimeError:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain import errors
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
+from sparkdrain.notes import message_of, trace_of
 from sparkdrain.step_notes import maker_of, reader_of
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def task_failure(error: BaseException, level: int, slot: int) -> TaskFailed:
 
 def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failure:
     """The account of ``error``; never fails, whatever the exception's own methods do."""
-    message = "".join(traceback.format_exception_only(error)).strip()
+    message = message_of(error)
     tagged = getattr(error, "_tagged_with_step", False)
     step = None if tagged else maker_of(error) or _step_of(error)
     by_user = _may_be_of_code(error) and bool(tagged or step or _raised_outside(error))
@@ -175,7 +176,7 @@ def _raised_outside(error: BaseException) -> bool:
 def _trace(error: BaseException) -> str:
     whole = traceback.TracebackException.from_exception(error)
     _leave_out_runner_frames(whole)
-    return "".join(whole.format())
+    return trace_of(error, whole)
 
 
 def _leave_out_runner_frames(error: Any) -> None:

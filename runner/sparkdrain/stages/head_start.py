@@ -99,7 +99,7 @@ def start_nursery(home: str, environ: Mapping[str, str]) -> subprocess.Popen[byt
             stderr=subprocess.DEVNULL,
             env=environ,
             pass_fds=[listening],
-            process_group=0,
+            start_new_session=True,
         )
 
 

@@ -66,8 +66,8 @@ class Preparation:
 def level_asked_for(options: Mapping[str, Any], otherwise: int) -> int:
     """What ``--default_sdk_harness_log_level`` says: a number, or the name of a level."""
     asked = str(options.get("default_sdk_harness_log_level") or otherwise)
-    number = int(asked) if asked.isdecimal() else logging.getLevelNamesMapping().get(asked)
-    return otherwise if number is None else number
+    number = int(asked) if asked.isdecimal() else logging.getLevelName(asked)
+    return number if isinstance(number, int) else otherwise
 
 
 def prepare(preparation: Preparation) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 
 import pytest
 from apache_beam.utils.timestamp import Timestamp
@@ -107,7 +107,7 @@ def test_both_clients_are_found(client):
 
 def test_positions_are_words_times_or_offsets():
     assert position("latest", "start") == Position("latest")
-    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    noon = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
     assert position(noon, "start") == Position("time", millis=1767268800000)
     assert position(Timestamp(12.5), "start") == Position("time", millis=12500)
     given_offsets = position({("b", 1): 4, ("a", 0): 3}, "start")

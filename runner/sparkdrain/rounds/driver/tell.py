@@ -93,7 +93,7 @@ def shown(time_: int) -> str:
         return "not known yet"
     if time_ == END:
         return "at the end of time"
-    moment = dt.datetime.fromtimestamp(0, dt.UTC)
+    moment = dt.datetime.fromtimestamp(0, dt.timezone.utc)
     try:
         return f"{moment + dt.timedelta(microseconds=time_):%Y-%m-%d %H:%M:%S.%f}"[:-3]
     except OverflowError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sparkdrain.notes import add_note
+
 _LONGEST: Final = 200
 # Python's SDK puts this before the names that users give to timers.
 _PREFIX: Final = "ts-"
@@ -25,7 +27,7 @@ def tell_key(
         parts.append(f"timer {family.decode().removeprefix(_PREFIX)!r}")
         if tag:
             parts.append(f"tag {tag.decode()!r}")
-    error.add_note(f"[{', '.join(parts)}]")
+    add_note(error, f"[{', '.join(parts)}]")
 
 
 def _shown(value: Any) -> str:

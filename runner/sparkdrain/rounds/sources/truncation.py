@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.harness.beam import common
+from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
     from sparkdrain.rounds.sources.line import Arrivals
@@ -42,7 +43,8 @@ class Truncation:
                 return None
             size = self._provider.restriction_size(element, left)
         except Exception as error:
-            error.add_note(f"while truncating {restriction!r} of {element!r}, to drain the job")
+            note = f"while truncating {restriction!r} of {element!r}, to drain the job"
+            add_note(error, note)
             raise
         if size < 0:
             message = (

@@ -1,0 +1,40 @@
+"""Notes of exceptions (PEP 678), which Python itself adds and prints since 3.11 only."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Final
+
+_PRINTS_NOTES: Final = sys.version_info >= (3, 11)
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add ``note`` to the paragraphs that are printed behind the message of ``error``."""
+    notes = [*notes_of(error), note]
+    error.__notes__ = notes  # type: ignore[attr-defined]
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """The notes of ``error``, in the order in which they were added."""
+    return getattr(error, "__notes__", [])
+
+
+def message_of(error: BaseException) -> str:
+    """The type and the message of ``error`` as Python prints them, then its notes."""
+    return "".join([*traceback.format_exception_only(error), *_left_out(error)]).strip()
+
+
+def trace_of(error: BaseException, whole: traceback.TracebackException | None = None) -> str:
+    """The traceback of ``error`` and of its causes as Python prints them, notes included.
+
+    Args:
+        error: the exception.
+        whole: its traceback, if the caller has changed that.
+    """
+    whole = whole or traceback.TracebackException.from_exception(error)
+    return "".join([*whole.format(), *_left_out(error)])
+
+
+def _left_out(error: BaseException) -> list[str]:
+    return [] if _PRINTS_NOTES else [f"{note}\n" for note in notes_of(error)]
