@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     said = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
     print(f"{len(outcomes)} mutants in {minutes:.0f} minutes: {said}")
     if options.record:
-        record(outcomes, _git("rev-parse", "--short", "HEAD"), datetime.now(UTC).date(), minutes)
+        record(outcomes, _git("rev-parse", "--short", "HEAD"), datetime.now(timezone.utc).date(), minutes)
     return 0 if set(counted) <= GOOD else 1
 
 
