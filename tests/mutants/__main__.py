@@ -60,7 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     said = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
     print(f"{len(outcomes)} mutants in {minutes:.0f} minutes: {said}")
     if options.record:
-        record(outcomes, _git("rev-parse", "--short", "HEAD"), datetime.now(timezone.utc).date(), minutes)
+        record(
+            outcomes,
+            _git("rev-parse", "--short", "HEAD"),
+            datetime.now(timezone.utc).date(),
+            minutes,
+        )
     return 0 if set(counted) <= GOOD else 1
 
 

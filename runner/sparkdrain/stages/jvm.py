@@ -69,7 +69,7 @@ def launch(properties: Sequence[tuple[str, str]]) -> Launched:
     """
     reading, writing = os.pipe()
     try:
-        gateway = driver.launch(properties, _Start(stderr=writing, process_group=0))
+        gateway = driver.launch(properties, _Start(stderr=writing, start_new_session=True))
     except BaseException:
         os.close(reading)
         raise
@@ -97,7 +97,7 @@ def start_jvm(properties: Sequence[tuple[str, str]], ahead: Launched | None = No
 
 
 class _Start(dict[str, Any]):
-    """How to start the JVM: quietly, in a process group of its own, which Ctrl-C does not reach.
+    """How to start the JVM: quietly, in a session of its own, which Ctrl-C does not reach.
 
     PySpark would run code between fork and exec for that, which threads of gRPC do not take well.
     """
