@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkdrain.coordination.address import Address, parse
+from sparkdrain.coordination.address import Address, beside, parse
 from sparkdrain.errors import BadOption
 
 
@@ -18,6 +18,19 @@ from sparkdrain.errors import BadOption
 )
 def test_an_address_is_a_kind_and_a_place(text, address):
     assert parse(text) == address
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "address"),
+    [
+        ("", Address("memory", "")),
+        ("gs://bucket/jobs", Address("memory", "")),
+        ("/var/jobs", Address("file", "/var/jobs/@runs")),
+        ("file:///var/jobs", Address("file", "/var/jobs/@runs")),
+    ],
+)
+def test_a_job_that_names_none_has_a_store_beside_its_checkpoints(checkpoints, address):
+    assert beside(checkpoints) == address
 
 
 @pytest.mark.parametrize(

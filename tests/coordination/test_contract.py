@@ -140,6 +140,48 @@ def test_of_many_that_expect_the_same_exactly_one_wins(backend):
     keeper.close()
 
 
+class Slow(bytes):
+    """What is expected of a record; comparing it takes until the test says so."""
+
+    compared, may_go_on = threading.Event(), threading.Event()
+
+    def __eq__(self, other):
+        return not self.__ne__(other)
+
+    def __ne__(self, other):
+        self.compared.set()
+        assert self.may_go_on.wait(60)
+        return bytes(self) != other
+
+    __hash__ = bytes.__hash__
+
+
+def test_who_expects_the_same_waits_for_who_was_first(backend):
+    """Comparing and writing is one step, whichever handle of the store does it."""
+    handle, other = backend.open(), backend.open()
+    handle.put("a", "k", b"before")
+    Slow.compared.clear()
+    Slow.may_go_on.clear()
+    won = []
+
+    def change(handle, expected, value):
+        won.append(value if handle.compare_and_set("a", "k", expected, value) else None)
+
+    first = threading.Thread(target=change, args=(handle, Slow(b"before"), b"first"))
+    second = threading.Thread(target=change, args=(other, b"before", b"second"))
+    first.start()
+    assert Slow.compared.wait(60)
+    second.start()
+    second.join(0.3)  # as long as it takes, if nothing keeps it
+    Slow.may_go_on.set()
+    first.join(60)
+    second.join(60)
+    assert sorted(won, key=str) == [None, b"first"]
+    assert other.get("a", "k") == b"first"
+    handle.close()
+    other.close()
+
+
 def test_a_count_that_many_raise_loses_no_step(backend):
     def raise_it() -> None:
         handle = backend.open()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkdrain.coordination.backends.file import FileStore
@@ -44,6 +44,15 @@ def test_a_record_with_any_byte_changed_cut_or_added_is_not_believed(key, value,
         assert damaged == changed[0]
 
 
+def test_a_record_whose_key_has_changed_is_not_believed():
+    whole = encode("a key", b"value")
+    assert whole.count(b"a key") == 1
+    with pytest.raises(DamagedFile, match="checksum"):
+        decode(whole.replace(b"a key", b"b key"))
+
+
+@example("a", "A")
+@example("k" * 200 + "a", "k" * 200 + "b")
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_different_keys_have_different_files_also_where_case_is_ignored(one, other):
     assert (file_name(one).lower() == file_name(other).lower()) == (one == other)
@@ -103,6 +112,52 @@ def test_a_write_that_fails_leaves_the_record_as_it_was(store, tmp_path, monkeyp
             store.put("a", "k", b"after")
     assert store.get("a", "k") == b"before"
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """What the system was asked for, in order, that decides what a crash of the machine leaves."""
+    calls = []
+
+    def note(name, call):
+        def noted(*arguments, **named):
+            call(*arguments, **named)
+            calls.append((name, *(os.fspath(a) for a in arguments if not isinstance(a, int))))
+
+        return noted
+
+    for name in ("replace", "mkdir", "unlink"):
+        monkeypatch.setattr(os, name, note(name, getattr(os, name)))
+    fsync = os.fsync
+
+    def sync(descriptor):
+        fsync(descriptor)
+        calls.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}")))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    return calls
+
+
+def test_what_was_written_survives_the_machine(store, tmp_path, made):
+    """The content is on disk before the record is replaced, and the names before it is told."""
+    root = str(tmp_path / "store")
+    store.put("a", "k", b"1")
+    (replaced,) = [call for call in made if call[0] == "replace"]
+    assert made == [
+        ("mkdir", f"{root}/a"),
+        ("sync", root),
+        ("sync", replaced[1]),
+        replaced,
+        ("sync", f"{root}/a"),
+    ]
+
+
+def test_what_was_removed_stays_so_after_the_machine_has_crashed(store, tmp_path, made):
+    store.put("a", "k", b"1")
+    path = str(only_file(tmp_path))
+    made.clear()
+    store.remove("a", "k")
+    assert made == [("unlink", path), ("sync", os.path.dirname(path))]
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path):

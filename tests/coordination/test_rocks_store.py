@@ -90,6 +90,37 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path):
         Stores().open(parse(f"rocksdb:{tmp_path}/file/store"))
 
 
+class Watched:
+    """A database, and whether each change of it was synced."""
+
+    def __init__(self, db):
+        self._db = db
+        self.synced = []
+
+    def __getattr__(self, name):
+        return getattr(self._db, name)
+
+    def put(self, row, value, write_opt=None):
+        self.synced.append(write_opt is not None and write_opt.sync)
+        self._db.put(row, value, write_opt=write_opt)
+
+    def delete(self, row, write_opt=None):
+        self.synced.append(write_opt is not None and write_opt.sync)
+        self._db.delete(row, write_opt=write_opt)
+
+
+def test_every_change_is_synced_before_it_is_told(tmp_path):
+    store = Backend("rocksdb", tmp_path).open()
+    watched = store._database.db = Watched(store._database.db)
+    store.put("a", "k", b"1")
+    assert store.compare_and_set("a", "k", b"1", b"2")
+    assert store.compare_and_set("a", "k", b"2", None)
+    store.put("a", "k", b"3")
+    store.remove("a", "k")
+    assert watched.synced == [True] * 5
+    store.close()
+
+
 def test_a_database_that_fails_is_told_as_down(tmp_path):
     store = Backend("rocksdb", tmp_path).open()
     store._database.db.close()
