@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,9 @@ from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaUnreachable, KafkaWri
 from sparkdrain.io.kafka.topics import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from sparkdrain.io.kafka.records import ProducerRecord
     from sparkdrain.io.kafka.settings import Settings
 
 
@@ -49,6 +50,11 @@ class FakeKafka:
         self.opened = 0
         self.closed = 0
         self.follows = 0
+        self.numbers: dict[str, int] = {}
+        """What transactions have recorded last, by transactional id."""
+        self.epochs: Counter[str] = Counter()
+        self.before: Callable[[str], None] = lambda step: None
+        """Called before each step of a transaction, and with "committed" after the last."""
 
     def topic(self, name: str, partitions: int = 1) -> None:
         for number in range(partitions):
@@ -99,6 +105,10 @@ class FakeClient:
 
     def sink(self, *, tell: bool) -> FakeSink:
         return FakeSink(self.kafka, tell=tell)
+
+    def transactions(self, ident: str, mark: Partition) -> FakeTransactions:
+        assert mark in self.kafka.logs
+        return FakeTransactions(self.kafka, ident)
 
 
 class Closing:
@@ -241,3 +251,48 @@ class FakeSink(Closing):
 
     def partitions(self, topic: str) -> int:
         return sum(at.topic == topic for at in self.kafka.logs)
+
+
+class FakeTransactions(Closing):
+    """Of one id; what was not committed is nowhere."""
+
+    def __init__(self, kafka: FakeKafka, ident: str) -> None:
+        super().__init__(kafka)
+        self._ident = ident
+        self._epoch = 0
+        self._sink = FakeSink(kafka, tell=False)
+        self._number = 0
+        kafka.opened -= 1  # the sink is part of this
+
+    def fence(self) -> None:
+        self.kafka.before("fence")
+        self.kafka.epochs[self._ident] += 1
+        self._epoch = self.kafka.epochs[self._ident]
+
+    def recorded(self) -> int | None:
+        self.kafka.before("recorded")
+        return self.kafka.numbers.get(self._ident)
+
+    def begin(self) -> None:
+        self.kafka.before("begin")
+        self._sink.forget()
+
+    def send(self, entry: ProducerRecord) -> None:
+        self.kafka.before("send")
+        assert entry.topic is not None
+        self._sink.send(
+            entry.topic, entry.partition, entry.key, entry.value, entry.headers, entry.timestamp
+        )
+
+    def record(self, number: int) -> None:
+        self.kafka.before("record")
+        self._number = number
+
+    def commit(self) -> None:
+        self.kafka.before("commit")
+        if self._epoch != self.kafka.epochs[self._ident]:
+            msg = "another producer has this id"
+            raise KafkaWriteFailed(msg)
+        self._sink.flush()
+        self.kafka.numbers[self._ident] = self._number
+        self.kafka.before("committed")

@@ -157,6 +157,53 @@ TestJob = Job.TestCase
 TestJob.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 
 
+def entries(numbers):
+    return list(numbers)
+
+
+def test_the_number_is_read_when_nobody_else_can_change_it_any_more():
+    class Late(Producer):
+        """Fences when another one, that was before, has just committed."""
+
+        def fence(self):
+            other.commit()
+            super().fence()
+
+    brokers = Brokers()
+    other = Producer(brokers, 7)
+    other.fence()
+    other.begin()
+    other.send(0)
+    other.record(1)
+    assert publish(Outbox(0, 2), entries, Late(brokers, 20)) == 2
+    assert brokers.visible == [0, 1]
+
+
+def test_who_was_before_cannot_commit_any_more():
+    brokers = Brokers()
+    old = Producer(brokers, 4)
+    with pytest.raises(Crash):
+        publish(Outbox(0, 2), entries, old)
+    assert publish(Outbox(0, 2), entries, Producer(brokers, 20)) == 2
+    old.calls = 5
+    with pytest.raises(Fenced):
+        old.commit()
+    assert brokers.visible == [0, 1]
+
+
+def test_what_was_published_is_not_published_again_and_comes_in_order():
+    brokers = Brokers()
+    outbox, numbers = Outbox().added(3)
+    assert numbers == range(3)
+    for _ in range(2):
+        assert publish(outbox, entries, Producer(brokers, 20)) == 3
+    outbox, numbers = outbox.without(3)[0].added(2)
+    assert (outbox, numbers) == (Outbox(3, 5), range(3, 5))
+    for _ in range(2):
+        assert publish(outbox, entries, Producer(brokers, 20)) == 5
+    assert brokers.visible == [0, 1, 2, 3, 4]
+
+
 @given(outboxes, st.integers(0, 20))
 def test_what_is_published_follows_what_is_recorded_and_ends_with_the_checkpoint(covered, number):
     decision = decide(covered, number)
@@ -179,6 +226,16 @@ def test_a_record_that_brokers_have_lost_is_not_taken_for_a_new_job():
 
 def test_a_record_of_something_else_is_noticed():
     assert decide(Outbox(4, 6), 2) is Verdict.GAP
+
+
+@pytest.mark.parametrize(
+    ("recorded", "verdict"), [(9, Verdict.OLDER), (1, Verdict.GAP), (None, Verdict.FORGOTTEN)]
+)
+def test_what_may_not_be_published_is_refused_to_the_caller(recorded, verdict):
+    brokers = Brokers()
+    brokers.number = recorded
+    assert publish(Outbox(2, 5), entries, Producer(brokers, 20)) is verdict
+    assert (brokers.visible, brokers.number) == ([], recorded)
 
 
 @given(outboxes, st.integers(0, 30))

@@ -197,6 +197,7 @@ class Publish(beam.DoFn):
         assert last - first + 1 == len(numbered), "numbers of a group have no gaps"
         if group not in self._open:
             transactions = self._transactional.open(group)
+            self._open[group] = transactions, None  # `_let_go` closes them if the next call fails
             self._open[group] = transactions, transactions.recorded()
         transactions, recorded = self._open[group]
         # What comes again is the same, so it need not be published again.
