@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sparkdrain.drain.states import DrainMessage
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_block, encode_end
 from sparkdrain.shuffle.complete import Completeness, agree
@@ -135,6 +136,60 @@ def test_a_shard_that_expects_nobody_is_complete_with_nothing():
     assert Completeness(frozenset()).verify() == {}
 
 
+def some_records():
+    """What arrives of two blocks of each producer; and the place of the first producer's end."""
+    records = records_of({key: [(0, CONSUMER, b"a"), (1, CONSUMER, b"b")] for key in PRODUCERS})
+    return records, next(n for n, r in enumerate(records) if isinstance(decode(r), EndMessage))
+
+
+@pytest.mark.parametrize("what", ["lost", "doubled", "edge", "sequence", "size"])
+def test_a_lost_doubled_or_other_block_is_noticed(what):
+    records, _ = some_records()
+    match what:
+        case "lost":
+            del records[0]
+        case "doubled":
+            records.append(records[0])
+        case _:
+            records[0] = altered(records[0], what)
+    with pytest.raises(TruncatedInput, match=r"sent 2 blocks, \d arrived"):
+        verdict(records)
+
+
+@pytest.mark.parametrize("what", ["block", "end"])
+def test_records_of_a_producer_that_is_not_expected_are_an_error(what):
+    records, end = some_records()
+    record = encode_block(7, 0, 0, 0, b"a")
+    if what == "end":
+        record = encode_end(replace(decode(records[end]), level=7, blocks=0, checksum=0))
+    with pytest.raises(TruncatedInput, match=r"unexpected records from \[\(7, \d\)\]"):
+        verdict([*records, record])
+
+
+def test_a_second_end_of_a_producer_is_an_error():
+    records, end = some_records()
+    with pytest.raises(TruncatedInput, match="ended twice"):
+        verdict([*records, records[end]])
+
+
+def ended(**ends):
+    complete = Completeness(frozenset((0, slot) for slot in range(len(ends))))
+    for slot, (frontiers, drain) in enumerate(ends.values()):
+        complete.saw_end(EndMessage(0, slot, 9, 0, 0, frontiers, drain))
+    return complete
+
+
+def test_the_frontier_of_an_edge_is_that_of_its_slowest_producer():
+    complete = ended(a=(((1, 5), (2, 9)), None), b=(((1, 3),), None), c=(((1, 4), (2, 10)), None))
+    assert complete.frontiers() == {1: 3, 2: 9}
+
+
+def test_what_every_producer_tells_of_the_drain_is_heard():
+    messages = [DrainMessage("run", slot, (1,)) for slot in range(3)]
+    complete = ended(a=((), messages[0]), b=((), None), c=((), messages[1]), d=((), messages[2]))
+    assert complete.drains() == messages
+
+
 attempts = st.dictionaries(
     st.tuples(st.integers(0, 1), st.integers(0, 2)), st.integers(0, 3), max_size=6
 )
@@ -146,6 +201,8 @@ def test_consumers_that_saw_the_same_attempts_agree(attempts, cuts):
     agree({producers[i]: attempts[producers[i]] for i in cut if i < len(producers)} for cut in cuts)
 
 
+@example(seen=[{(0, 0): 1}, {(0, 0): 2}])
+@example(seen=[{(0, 0): 2}, {(0, 0): 1}])
 @given(seen=st.lists(attempts, max_size=5))
 def test_consumers_agree_only_if_no_producer_was_seen_twice_with_different_attempts(seen):
     stamps = {(producer, stamp) for one in seen for producer, stamp in one.items()}
