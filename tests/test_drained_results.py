@@ -116,6 +116,24 @@ def test_a_signal_drains_the_job_if_that_is_asked_for_and_the_next_one_is_as_bef
         assert during == [before]
 
 
+def test_a_signal_that_was_not_named_drains_nothing(running):
+    """A drain never happens by itself: the program is ended, and its job cancelled."""
+    result = start()
+    assert running.started.wait(30)
+    wait = result._over.wait
+
+    def wait_and_hear(seconds=None):
+        result._over.wait = wait
+        os.kill(os.getpid(), signal.SIGTERM)
+        return wait(30)
+
+    result._over.wait = wait_and_hear
+    with pytest.raises(SystemExit):
+        result.wait_until_finish()
+    assert running.calls[0].drain.requested() is None
+    assert result.state == PipelineState.CANCELLED
+
+
 def test_beams_own_portable_runner_sees_draining_then_drained(serve):
     may_end = threading.Event()
 

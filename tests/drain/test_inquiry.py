@@ -38,6 +38,7 @@ def test_an_answer_to_an_earlier_question_is_none_to_a_later_one():
     inquiry.ask(0)
     inquiry.answer(early, PROGRESS)
     assert inquiry.wanted() == 2
+    assert inquiry.ask(0.01) is None
 
 
 def test_one_answer_is_for_all_who_have_asked():

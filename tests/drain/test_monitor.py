@@ -157,6 +157,21 @@ def test_stopping_ends_the_watch_and_may_be_repeated(store):
     assert monitor.state is State.STOPPED
 
 
+def test_a_stop_that_comes_during_a_look_keeps_the_callback_from_being_called(store, monkeypatch):
+    monitor, heard = started(store, Script())
+    write(store, MINE)
+    look = store.all
+
+    def stopped_meanwhile(*args):
+        found = look(*args)
+        monitor.stop()
+        return found
+
+    monkeypatch.setattr(store, "all", stopped_meanwhile)
+    monitor.look()
+    assert heard == []
+
+
 def test_one_that_was_never_started_can_be_stopped(store):
     monitor = DrainMonitor(store, "mine", 1.0)
     monitor.stop()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
@@ -44,8 +45,22 @@ def test_a_callback_that_fails_does_not_keep_the_others_from_hearing(caplog):
     assert "A callback of a drain request failed." in caplog.text
 
 
+class Slow(DrainSignal):
+    """Lets other threads run between a look at the request and the next step."""
+
+    @property
+    def _notification(self):
+        seen = self.__dict__.get("notification")
+        time.sleep(0.01)
+        return seen
+
+    @_notification.setter
+    def _notification(self, value):
+        self.__dict__["notification"] = value
+
+
 def test_of_many_threads_that_request_exactly_one_is_the_first():
-    signal, calls, won = DrainSignal(), [], []
+    signal, calls, won = Slow(), [], []
     signal.on_request(lambda: calls.append(1))
     together = threading.Barrier(8)
 

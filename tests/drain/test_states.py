@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,3 +95,12 @@ def test_only_what_runs_meanwhile_is_caused_by_drain():
             assert caused_by_drain()
         assert caused_by_drain()
     assert not caused_by_drain()
+
+
+def test_what_runs_in_other_threads_is_not_caused_by_drain():
+    seen = []
+    with causing():
+        thread = threading.Thread(target=lambda: seen.append(caused_by_drain()))
+        thread.start()
+        thread.join()
+    assert seen == [False]

@@ -413,6 +413,28 @@ def test_a_run_is_listed_in_the_store_with_its_state(client, store, address):
 # --- stores that are not there --------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("behave", [lambda call: None, until_drained, lambda call: 1 / 0])
+def test_a_job_that_is_over_has_no_thread_and_no_open_store(client, monkeypatch, behave):
+    closed, original = [], STORES.open
+
+    def opened(address):
+        store = original(address)
+        close = store.close
+        monkeypatch.setattr(store, "close", lambda: (close(), closed.append(store)))
+        return store
+
+    monkeypatch.setattr(STORES, "open", opened)
+    jobs = client(FakeEngine(behave))
+    job = jobs.start(drain_limit_ms="3600000", drain_poll_ms="60000")
+    if behave is until_drained:
+        jobs.until(job, S.RUNNING)
+        jobs.drain(job)
+    jobs.path(job)
+    assert len(closed) == 1
+    left = [each for each in threading.enumerate() if each.name == "sparkdrain-drain-monitor"]
+    assert left == []
+
+
 def test_a_store_that_cannot_be_opened_keeps_the_job_from_starting(client, tmp_path):
     (tmp_path / "file").write_text("")
     jobs = client(FakeEngine())

@@ -102,3 +102,9 @@ def test_tasks_at_home_and_away_are_counted():
     assert [info.labels["NAME"] for info in placement.metrics()] == ["tasksAtHome", "tasksAway"]
     assert (placement.at_home, placement.away) == (3, 3)
     assert placement.told() == "3 of 6 tasks away from their slot's state"
+
+
+def test_a_host_that_has_ended_is_no_place_for_its_slot():
+    placement = Placement(1)
+    placement.begin([A1])
+    assert placement.places([host(0, B3, ended="killed")]) == (A1.place,)

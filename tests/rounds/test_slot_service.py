@@ -1,0 +1,19 @@
+"""What lives in a host: the slots of all levels, and the end of them."""
+
+from __future__ import annotations
+
+from sparkdrain.rounds.slots.service import SlotService
+
+
+class Slot:
+    is_closed = False
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_closing_the_service_closes_the_slots_of_all_levels(tmp_path):
+    service = SlotService(b"", None, None, tmp_path)
+    slots = service._slots = {0: Slot(), 2: Slot()}
+    service.close()
+    assert all(slot.is_closed for slot in slots.values())

@@ -1,0 +1,67 @@
+"""A slot's part in a checkpoint: one version for each, and a full disk is no end of a round."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparkdrain.rounds.slots.uploads import SlotUploads
+
+
+class Recording:
+    """An uploader that remembers what it was told."""
+
+    def __init__(self):
+        self.begun, self.failed, self.is_closed = [], [], False
+
+    def begin(self, number, snapshot):
+        self.begun.append((number, sorted(path.name for path in snapshot.iterdir())))
+
+    def fail(self, number, error):
+        self.failed.append((number, error))
+
+    def poll(self):
+        return self.begun[-1] if self.begun else None
+
+    def close(self):
+        self.is_closed = True
+
+
+@pytest.fixture
+def uploader():
+    return Recording()
+
+
+@pytest.fixture
+def uploads(uploader, tmp_path):
+    return SlotUploads(uploader, tmp_path / "versions")
+
+
+def write(directory):
+    directory.mkdir()
+    (directory / "state").touch()
+
+
+def test_a_checkpoint_is_kept_once_however_often_it_is_ordered(uploads, uploader):
+    """The round that orders a checkpoint may be run again."""
+    for _ in range(2):
+        uploads.begin(1, write)
+    uploads.begin(2, write)
+    assert uploader.begun == [(1, ["state"]), (2, ["state"])]
+    assert uploads.ended() == (2, ["state"])
+
+
+def test_a_disk_that_is_full_fails_the_checkpoint_and_not_the_round(uploads, uploader, tmp_path):
+    def refuse(directory):
+        write(directory)
+        message = "no space left"
+        raise OSError(message)
+
+    uploads.begin(1, refuse)
+    assert uploader.begun == []
+    assert uploader.failed == [(1, "no space left")]
+    assert list((tmp_path / "versions").iterdir()) == []
+
+
+def test_closing_stops_the_uploader(uploads, uploader):
+    uploads.close()
+    assert uploader.is_closed
