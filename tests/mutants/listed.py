@@ -68,3 +68,9 @@ def mutants(folder: Path = LISTS) -> list[Mutant]:
         for path in sorted(folder.glob("*.toml"))
         for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("mutant", ())
     ]
+
+
+def open_points(folder: Path = LISTS) -> dict[int, str]:
+    """Points of the drain contract that no mutant can show in full, and why."""
+    listed = tomllib.loads((folder / "points.toml").read_text(encoding="utf-8"))["open"]
+    return {int(point): why for point, why in listed.items()}

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from tests.mutants.listed import ROOT, mutants
+from tests.mutants.listed import AREAS, ROOT, mutants, open_points
 
 MUTANTS = mutants()
 _each_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
@@ -38,8 +38,13 @@ def test_a_mutant_names_tests_of_the_default_run_or_says_why_no_test_can_tell(mu
         assert not name or name.partition("[")[0] in found, f"{test} is not in the default run"
 
 
-def test_points_are_those_of_the_contract():
-    assert {point for mutant in MUTANTS for point in mutant.points} <= set(range(1, 61))
+def test_every_point_of_the_drain_contract_has_a_mutant_or_a_reason():
+    killed = {point for mutant in MUTANTS if mutant.tests for point in mutant.points}
+    assert killed | open_points().keys() == set(range(1, 61))
+
+
+def test_what_keeps_the_promises_has_150_mutants():
+    assert sum(mutant.file.startswith(AREAS) for mutant in MUTANTS) >= 150
 
 
 @cache
