@@ -8,7 +8,7 @@ import pytest
 from test_schedule import SLOTS, chain, report
 
 from sparkdrain.rounds.driver.schedule import Schedule
-from sparkdrain.rounds.messages import DrainOrder, Orders
+from sparkdrain.rounds.messages import DrainOrder, Inheritance, Missing, Orders
 from sparkdrain.rounds.record import record_of, report_of
 from sparkdrain.watermarks.frontier import END
 
@@ -31,10 +31,6 @@ def schedule():
     return schedule
 
 
-def header(schedule, level, orders=DRAIN, ran=None):
-    return schedule.header(level, 1, 0, ran or {}, 1.0, 10, {}, orders)
-
-
 def test_every_level_runs_when_the_job_is_drained_and_then_only_if_it_has_something_to_do(schedule):
     assert not schedule.is_draining()
     assert all(schedule.is_due(level, 0, {}, {}, DRAIN) for level in range(3))
@@ -52,18 +48,46 @@ def test_a_level_runs_when_one_of_its_producers_is_drained(schedule):
     assert not schedule.is_due(1, 0, ran, {}, DRAIN)
 
 
-def test_a_slot_is_told_who_was_drained_before_the_round_and_whether_it_was_itself(schedule):
-    schedule.commit(reports(0, [True, False]))
-    schedule.commit(reports(1, [False, True]))
-    told = header(schedule, 1, ran={0: reports(0, [True, True])})
-    assert told.heard == {(0, 0)}
-    assert told.drained == (True,)
-    assert header(schedule, 0).heard == frozenset()
+def test_after_a_resume_every_level_runs_again_so_that_all_producers_tell_their_consumers(schedule):
+    all_ = [r for level in range(3) for r in reports(level, [True, True], time=END)]
+    restored = Schedule(chain(), SLOTS)
+    restored.restore(7, {(r.level, r.slot): Inheritance(r, (), SLOTS) for r in all_})
+    assert restored.is_drained(), "a job that was drained before it was resumed is over"
+    assert not restored.is_draining()
+    assert all(restored.is_due(level, 0, {}, {}, DRAIN) for level in range(3))
+    restored.commit([r for r in all_ if r.level < 2])
+    assert not restored.is_due(0, 0, {}, {}, DRAIN)
+    assert restored.is_due(2, 0, {}, {}, DRAIN)
+    assert not restored.is_draining()
+    restored.commit([r for r in all_ if r.level == 2])
+    assert restored.is_draining()
 
 
-def test_nobody_is_told_anything_of_it_in_a_job_that_is_not_drained(schedule):
-    schedule.commit(reports(0, [True, True]))
-    assert header(schedule, 1, Orders()).heard == frozenset()
+def missing(level):
+    return (Missing(f"stage {level}", level - 1, 1),)
+
+
+def test_a_job_waits_for_drain_messages_only_if_nothing_else_holds_a_stage(schedule):
+    schedule.commit(reports(0, [True, True], time=END))
+    waiting = [replace(r, missing=missing(1)) for r in reports(1, [True, False], time=END)]
+    schedule.commit([waiting[0], waiting[1]])
+    schedule.commit([replace(r, missing=missing(2)) for r in reports(2, [False, False], time=END)])
+    assert {(each.stage, each.producers) for each in schedule.missing()} == {
+        ("stage 1", 1),
+        ("stage 2", 1),
+    }
+    # Slot 1 of stage 1 has heard from all, and yet it is not drained: something holds it.
+    schedule.commit(reports(1, [True, False], time=END))
+    assert schedule.missing() == []
+    schedule.commit(reports(1, [True, True], time=END))
+    schedule.commit(reports(2, [True, True], time=END))
+    assert schedule.missing() == []
+
+
+def test_messages_of_other_runs_are_added_up(schedule):
+    schedule.commit([replace(r, strangers=2) for r in reports(0, [False, False])])
+    schedule.commit([replace(r, strangers=1) for r in reports(1, [False, False])])
+    assert schedule.strangers == 6
 
 
 def test_a_job_is_drained_when_all_of_its_stages_are(schedule):

@@ -66,6 +66,7 @@ class InMemoryRounds:
         interval: between checkpoints, microseconds.
         pace: in place of the budget.
         stopwatch: seconds that pass.
+        deliver: called with every header and the records for its slot; gives those that arrive.
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class InMemoryRounds:
         interval: int = 0,
         pace: Pace | None = None,
         stopwatch: Callable[[], float] = time.monotonic,
+        deliver: Callable[[RoundHeader, list[bytes]], list[bytes]] = lambda _, records: records,
     ) -> None:
+        self.deliver = deliver
         self.plan = plan
         self.options = options
         self.layout = Layout(slots, len(plan.levels), 4)
@@ -169,7 +172,9 @@ class InMemoryRounds:
             producers = sorted({level for level, _ in header.expected})
             inbox = [r for producer in producers for r in self.partitions[producer].get(own, ())]
             self._slot(header).run(
-                header, iter(inbox), lambda target, record: sent[target].append(record)
+                header,
+                iter(self.deliver(header, inbox)),
+                lambda target, record: sent[target].append(record),
             )
         for record in sent.pop(self.layout.reports):
             message = decode(record)

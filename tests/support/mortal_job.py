@@ -55,6 +55,8 @@ class Job:
         self.cut = None
         """How much of the script was played when sources were cut."""
         self.made_at_cut = None
+        self.begun = {}
+        """Checkpoints by number, from the time when their publication begins until it is known."""
 
     def live(self, slots, steps):
         """One life of the job, with so many slots per level; what it has made, None if it died."""
@@ -62,16 +64,26 @@ class Job:
         job = self
 
         class Burning(DurableJob):
+            def take(self, *, resume):
+                found = super().take(resume=resume)
+                if found is not None:
+                    job.is_durable(found.number)
+                return found
+
             def publish(self, cut) -> None:
                 fuse.burn()
+                job.begun[cut.number] = cut
                 super().publish(cut)
-                if job.cut is None and cut.drain is not None:
-                    job.cut = cut.play
-                    job.made_at_cut = results(cut.reports.values())
-                fuse.burn()
+
+            def is_published(self) -> bool:
+                published = super().is_published()
+                if published and self.number in job.begun:
+                    job.is_durable(self.number)
+                    fuse.burn()
+                return published
 
         durable = DurableJob.at(self.folder, "job", "run", {}, slots, 2)
-        burning = Burning(durable.storage, durable.paths, "run", {}, slots, 2, in_background=False)
+        burning = Burning(durable.storage, durable.paths, "run", {}, slots, 2)
         rounds = InMemoryRounds(self.plan, slots, fail=fuse.burn, durable=burning, clock=self.clock)
         rounds.loop.drain.signal = DrainSignal()
         rounds.loop.drain.timer_repeats = 10
@@ -88,8 +100,17 @@ class Job:
         except Crash:
             return None
         finally:
+            # A thread of a process that died would be dead; here it may come to its end.
             rounds.close()
+            burning.settle()
         return results(rounds.schedule.reports())
+
+    def is_durable(self, number) -> None:
+        """A checkpoint is known to be there. Those before it are of no interest any more."""
+        cut = self.begun.pop(number, None)
+        if cut is not None and cut.drain is not None and self.cut is None:
+            self.cut = cut.play
+            self.made_at_cut = results(cut.reports.values())
 
     def step(self, rounds, of=1) -> None:
         if self.rounds_to_drain is None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.portability.api import metrics_pb2
-
 from sparkdrain.graph.check import check
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
-from sparkdrain.metrics.merge import merge
+from sparkdrain.rounds.driver.counted import counted
 from sparkdrain.stages.failure import failure_of
 from sparkdrain.stages.spark_error import of_failure
 from tests.support.in_memory_rounds import InMemoryRounds
@@ -41,9 +39,5 @@ class RoundsEngine:
                 rounds.close()
         except Exception as error:  # noqa: BLE001 - as a task would tell it
             raise of_failure(failure_of(error, 0, 0, "this machine")) from None
-        infos = merge(
-            metrics_pb2.MonitoringInfo.FromString(info)
-            for report in rounds.schedule.reports()
-            for info in report.metrics
-        )
+        infos = counted(rounds.schedule)
         return Outcome(infos, infos, drained=rounds.schedule.is_drained())

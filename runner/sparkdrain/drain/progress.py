@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+METRICS: Final = "sparkdrain.drain"
+"""Namespace of the counters that tell of a drain."""
 
 
 @dataclass(frozen=True, slots=True)

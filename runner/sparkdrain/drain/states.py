@@ -2,7 +2,7 @@
 
 Every producer of an edge tells every consumer, in its end message, on which edges it is drained: it
 has sent everything, and nothing more can come from it in this run. An edge is drained when all of
-its distinct producers have told so. What they have told is remembered between rounds by the driver.
+its distinct producers have told so. The shard itself remembers between rounds what it was told.
 """
 
 from __future__ import annotations
@@ -86,6 +86,16 @@ class DrainStates:
         if (edge, producer) in self.heard:
             text = f"slot {producer} sent elements on edge {edge} after its drain message"
             raise DataAfterDrain(text)
+
+    @property
+    def told(self) -> frozenset[tuple[int, int]]:
+        """(edge, producer): who has told so by now."""
+        return frozenset(self._told)
+
+    def missing(self, edges: Iterable[int]) -> dict[int, int]:
+        """Of those of some edges that are not drained, how many producers have not told so."""
+        counts = {edge: self.count([edge]) for edge in edges}
+        return {edge: all_ - told for edge, (all_, told) in counts.items() if told < all_}
 
     def count(self, edges: Iterable[int]) -> tuple[int, int]:
         """How many producers some edges have, each counted for each of them, and how many told."""

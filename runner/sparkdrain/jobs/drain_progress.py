@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from apache_beam.metrics import monitoring_infos
 
+from sparkdrain.drain.progress import METRICS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.drain.progress import DrainProgress, Left
-
-NAMESPACE: Final = "sparkdrain.drain"
-"""Of the counters that tell of a drain."""
 
 _SHOWN: Final = 12
 _NAMES: Final = {
@@ -96,7 +95,7 @@ def answer(found: DrainProgress | str | None) -> str:
 
 
 def infos(progress: DrainProgress | None, unreadable: int) -> list[metrics_pb2.MonitoringInfo]:
-    """Counters in ``NAMESPACE``: of each stage, and of the job."""
+    """Counters in ``METRICS``: of each stage, and of the job."""
     counters = []
     if unreadable:
         counters.append(_counter("unreadable_notifications", unreadable, ""))
@@ -114,7 +113,7 @@ def infos(progress: DrainProgress | None, unreadable: int) -> list[metrics_pb2.M
 
 
 def _counter(name: str, value: int, stage: str) -> metrics_pb2.MonitoringInfo:
-    return monitoring_infos.int64_user_counter(NAMESPACE, name, value, ptransform=stage)
+    return monitoring_infos.int64_user_counter(METRICS, name, value, ptransform=stage)
 
 
 def _is_news(before: DrainProgress, now: DrainProgress) -> bool:

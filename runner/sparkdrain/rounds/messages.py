@@ -91,8 +91,6 @@ class RoundHeader(ControlMessage):
         feeds: by transform id, for sources that the driver plays.
         orders: what all slots are told.
         restore: of what to make the state that ``committed`` names, if it may not be here.
-        heard: (edge, producer) pairs: those that were drained before this round.
-        drained: of each own stage, by number, whether it was; empty if nobody has asked yet.
     """
 
     number: int
@@ -109,8 +107,21 @@ class RoundHeader(ControlMessage):
     feeds: dict[str, Feed] = field(default_factory=dict)
     orders: Orders = field(default_factory=Orders)
     restore: Inheritance | None = None
-    heard: frozenset[tuple[int, int]] = frozenset()
-    drained: tuple[bool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Drain messages that a stage waits for in one slot.
+
+    Attributes:
+        stage: name of the stage.
+        edge: on which they are to come.
+        producers: how many producers of the edge have not sent theirs.
+    """
+
+    stage: str
+    edge: int
+    producers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +151,8 @@ class RoundReport(ControlMessage):
         drained: of each stage, by number, whether it is drained; empty in a job that is not.
         left: what was left inside of each stage when the round began, if that was asked for.
         refused: timers that a drain has refused in the round: (transform, family, how many).
-        strangers: drain messages of other runs that came in the round.
+        missing: while the job is drained: the drain messages that stages still wait for.
+        strangers: drain messages of other runs that came in the round, and were dropped.
         unsettled: how many of those who are told how far the job has come have not answered yet.
         complaints: why some of them have not, in the last round.
         passed: by edge of a side input, the time up to which the slot has dropped its windows.
@@ -165,6 +177,7 @@ class RoundReport(ControlMessage):
     drained: tuple[bool, ...] = ()
     left: tuple[Left, ...] = ()
     refused: tuple[tuple[str, str, int], ...] = ()
+    missing: tuple[Missing, ...] = ()
     strangers: int = 0
     made: int = 0
     spent: bool = False

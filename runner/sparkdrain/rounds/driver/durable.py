@@ -51,7 +51,6 @@ class DurableJob:
         kept: how many checkpoints stay.
         clock: microseconds since 1970.
         number: of the newest checkpoint that is known to be published.
-        in_background: whether publishing goes on while the driver does.
     """
 
     storage: Storage
@@ -62,7 +61,6 @@ class DurableJob:
     kept: int
     clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1000)
     number: int = 0
-    in_background: bool = True
     _lease: Lease | None = None
     _publisher: Publisher | None = None
 
@@ -173,8 +171,6 @@ class DurableJob:
             DriverState(cut.play, cut.phase, drain).encode(),
         )
         self._publisher.begin(manifest)
-        if not self.in_background:
-            self._publisher.wait(_PATIENCE)
 
     def is_published(self) -> bool:
         """Whether the last checkpoint is the newest one now.

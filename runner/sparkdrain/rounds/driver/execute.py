@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.portability.api import beam_job_api_pb2, metrics_pb2
+from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
 from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
-from sparkdrain.metrics.merge import merge
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints
+from sparkdrain.rounds.driver.counted import counted
 from sparkdrain.rounds.driver.drain_terms import DrainTerms
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over
@@ -243,10 +243,5 @@ class _StreamingJob:
 
     def _counted(self, schedule: Schedule) -> Outcome:
         """What counts so far; of rounds that were undone nothing is left."""
-        infos = merge(
-            metrics_pb2.MonitoringInfo.FromString(info)
-            for report in schedule.reports()
-            for info in report.metrics
-        )
-        infos += self.placement.metrics()
+        infos = counted(schedule) + self.placement.metrics()
         return Outcome(infos, infos, drained=schedule.is_drained())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
 from sparkdrain.rounds.driver.attention import Attention
@@ -20,8 +21,20 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.driver.checkpointing import Checkpoints
     from sparkdrain.rounds.driver.pace import Pace
     from sparkdrain.rounds.driver.schedule import Schedule
-    from sparkdrain.rounds.messages import DrainOrder, Feed, Orders, RoundHeader, RoundReport
+    from sparkdrain.rounds.messages import (
+        DrainOrder,
+        Feed,
+        Missing,
+        Orders,
+        RoundHeader,
+        RoundReport,
+    )
     from sparkdrain.types import CancelToken
+
+
+_LOGGER = logging.getLogger(__name__)
+# Missing drain messages that a warning names.
+_SHOWN: Final = 5
 
 
 class Levels(Protocol):
@@ -123,6 +136,8 @@ class RoundLoop:
     stopwatch: Callable[[], float] = time.monotonic
     _order: DrainOrder | None = field(default=None, init=False)
     _is_cutting: bool = field(default=False, init=False)
+    _is_waiting: bool = field(default=False, init=False)
+    _strangers: int = field(default=0, init=False)
 
     def run(self) -> None:
         """Run until nothing is left to do.
@@ -144,7 +159,7 @@ class RoundLoop:
                 if wake is None and waits:
                     self.checkpoints.hurry()
                 elif wake is None and self._order is not None:
-                    raise DrainStuck(_stuck(self.schedule))
+                    self._await_messages()
                 wait = _earliest(wake, self.checkpoints.wake())
                 self.clock.wait_until(wait, attention)
                 attention.clear()
@@ -175,6 +190,19 @@ class RoundLoop:
             self._order = self.drain.order(notification.run_id)
             self.play.cut()
 
+    def _await_messages(self) -> None:
+        """Nothing is due, and the job is not drained: drain messages are missing, or it is stuck.
+
+        A job that waits for drain messages stays ``DRAINING``: that all is at the end of time does
+        not show that every producer of this run has sent all of its elements.
+        """
+        missing = self.schedule.missing()
+        if not missing:
+            raise DrainStuck(_stuck(self.schedule))
+        if not self._is_waiting:
+            _LOGGER.warning(_waiting(missing))
+        self._is_waiting = True
+
     def _is_new_order(self) -> bool:
         return self._order is not None and not self.schedule.is_draining()
 
@@ -196,6 +224,7 @@ class RoundLoop:
             finally:
                 self.levels.end_round()
             self.schedule.commit(reports)
+            self._tell_strangers()
             self.play.committed()
             self.checkpoints.committed(reports, self.clock.now())
             wake = self.schedule.wake()
@@ -206,6 +235,18 @@ class RoundLoop:
             self.tell(self.schedule, reports)
             self.drain.committed(self.schedule, self.clock.now())
             return
+
+    def _tell_strangers(self) -> None:
+        new = self.schedule.strangers - self._strangers
+        self._strangers = self.schedule.strangers
+        if new:
+            _LOGGER.warning(
+                "Round %d dropped %d drain messages of another run than %r. They do not count; "
+                "the drain goes on waiting for those of its own run.",
+                self.schedule.number,
+                new,
+                None if self._order is None else self._order.run_id,
+            )
 
     def _try(self, feeds: Mapping[str, Feed], orders: Orders) -> list[RoundReport]:
         """One attempt: all levels that are due; commits nothing."""
@@ -232,6 +273,19 @@ class RoundLoop:
 
 def _earliest(*times: int | None) -> int | None:
     return min((time for time in times if time is not None), default=None)
+
+
+def _waiting(missing: Sequence[Missing]) -> str:
+    shown = "; ".join(
+        f"{each.stage!r} waits for {each.producers} producers of edge {each.edge}"
+        for each in missing[:_SHOWN]
+    )
+    more = f"; and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    return (
+        "The drain has nothing more to do, but drain messages are missing, so the job stays "
+        f"DRAINING: {shown}{more}. If they do not come, cancel the job and start it with --resume: "
+        "then every producer tells again that it is drained."
+    )
 
 
 def _stuck(schedule: Schedule) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sparkdrain.graph.plan import Plan
-    from sparkdrain.rounds.messages import Inheritance
+    from sparkdrain.rounds.messages import Inheritance, Missing
     from sparkdrain.shuffle.complete import Producer
 
 _NO_ORDERS: Final = Orders()
@@ -35,6 +35,8 @@ class Schedule:
     number: int = 0
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Timers that a drain has refused, by transform and family."""
+    strangers: int = 0
+    """Drain messages of other runs that slots have dropped."""
     _last: dict[Shard, RoundReport] = field(default_factory=dict)
     # What slots begin with that have not run since the job was taken up again.
     _inherited: dict[Shard, Inheritance] = field(default_factory=dict)
@@ -108,9 +110,34 @@ class Schedule:
         )
 
     def is_draining(self) -> bool:
-        """Whether all slots know that the job is drained."""
+        """Whether all slots know, in this life of the job, that it is drained."""
         slots = len(self.plan.levels) * self.slots
-        return len(self._last) == slots and all(r.drained for r in self._last.values())
+        knowing = all(report.drained for report in self._last.values())
+        return knowing and len(self._last) == slots and not self._inherited
+
+    def missing(self) -> list[Missing]:
+        """The drain messages for which stages wait that nothing else keeps from being drained.
+
+        Empty if some stage that is not drained has heard from all of its producers: something else
+        holds that stage, and with it all those behind it.
+        """
+        undrained = {
+            (stage.name, slot)
+            for level, stages in enumerate(self.plan.levels)
+            for number, stage in enumerate(stages)
+            for slot in range(self.slots)
+            if not self._is_drained(level, number, slot)
+        }
+        waiting = {
+            (missing.stage, report.slot): missing
+            for report in self._last.values()
+            for missing in report.missing
+        }
+        return list(waiting.values()) if undrained and undrained <= waiting.keys() else []
+
+    def _is_drained(self, level: int, number: int, slot: int) -> bool:
+        report = self._last.get((level, slot))
+        return report is not None and bool(report.drained) and report.drained[number]
 
     def undrained(self) -> list[str]:
         """The names of the stages that are not drained in all slots."""
@@ -118,12 +145,7 @@ class Schedule:
             stage.name
             for level, stages in enumerate(self.plan.levels)
             for number, stage in enumerate(stages)
-            if not all(
-                (report := self._last.get((level, slot)))
-                and report.drained
-                and report.drained[number]
-                for slot in range(self.slots)
-            )
+            if not all(self._is_drained(level, number, slot) for slot in range(self.slots))
         ]
 
     def is_drained(self) -> bool:
@@ -155,7 +177,7 @@ class Schedule:
         if level in orders.levels or orders.survey:
             return True
         mine = [self._last.get((level, slot)) for slot in range(self.slots)]
-        if orders.drain is not None and not all(report and report.drained for report in mine):
+        if orders.drain is not None and not self._knows_of_drain(level):
             return True
         if any(report is None or _is_awake(report, now) for report in mine):
             return True
@@ -171,6 +193,17 @@ class Schedule:
             )
             for edge in self.plan.edges_into(level)
             if edge.producer in ran
+        )
+
+    def _knows_of_drain(self, level: int) -> bool:
+        """Whether all slots of a level have run in this life of the job since it is drained.
+
+        After a resume every producer tells again that it is drained: there may be other consumers.
+        """
+        shards = [(level, slot) for slot in range(self.slots)]
+        return all(
+            (report := self._last.get(shard)) and report.drained and shard not in self._inherited
+            for shard in shards
         )
 
     def header(
@@ -209,13 +242,6 @@ class Schedule:
             feeds={transform: feed for transform, feed in feeds.items() if transform in own},
             orders=orders,
             restore=self._inherited.get((level, slot)),
-            heard=frozenset(
-                (edge.id, producer)
-                for edge in edges
-                if orders.drain is not None
-                for producer in self._drained(edge.id, self._last)
-            ),
-            drained=() if last is None else last.drained,
         )
 
     def commit(self, reports: Sequence[RoundReport]) -> None:
@@ -227,6 +253,7 @@ class Schedule:
             self._last[report.level, report.slot] = report
             for transform, family, count in report.refused:
                 self.refused[transform, family] += count
+            self.strangers += report.strangers
             self._inherited.pop((report.level, report.slot), None)
         self.number += 1
 

@@ -5,13 +5,14 @@ happens there would have happened anyway. In the second one, time is at its end 
 drain has made of it: all that fires there is caused by drain, and so is what came in elements that
 are. The parts are bundles of their own, and blocks of their own.
 
-A stage is drained when all producers of its inputs are, and nothing is left inside. Then its DoFns
-are told (``on_drain``), and with the end of time its consumers hear that it is drained.
+A stage is drained when the drain messages of this run have come from all producers of its inputs,
+side inputs too, and nothing is left inside. That its inputs are at the end of time is not enough: a
+bounded input gets there by itself. Then its DoFns are told (``on_drain``), and with the end of time
+its consumers hear that it is drained.
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,9 @@ from sparkdrain.drain.caused import causing
 from sparkdrain.drain.limits import Kind
 from sparkdrain.drain.states import DrainMessage, DrainStates
 from sparkdrain.graph.plan import EdgeId, EdgeKind
-from sparkdrain.graph.state_ids import DRAIN_STATE_ID
 from sparkdrain.panes.round_blocks import RoundBlocks
+from sparkdrain.rounds.messages import Missing
+from sparkdrain.rounds.slots.drain_memory import DrainMemory
 from sparkdrain.rounds.slots.time_limits import limited
 from sparkdrain.watermarks.frontier import END
 
@@ -29,68 +31,23 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from sparkdrain.graph.plan import Edge
+    from sparkdrain.graph.plan import Edge, Stage
     from sparkdrain.rounds.inputs import Input, Turn
-    from sparkdrain.rounds.messages import DrainOrder, RoundHeader
+    from sparkdrain.rounds.messages import DrainOrder
     from sparkdrain.rounds.shard import RoundShard
     from sparkdrain.shuffle.blocks import Block
     from sparkdrain.shuffle.outbox import Outbox
     from timers_state import Overlay
 
-_EDGE: Final = struct.Struct(">I")
-_TIME: Final = struct.Struct(">q")
-_NATURAL, _MIXED = b"n", b"m"
 # The part of a slot's memory in which blocks of an edge wait for the second part of a round.
 _SHARE: Final = 16
-
-
-class DrainMemory:
-    """What a slot remembers of a drain from round to round; part of its state."""
-
-    def __init__(self, overlay: Overlay) -> None:
-        scope = overlay.scope(DRAIN_STATE_ID, b"")
-        self._natural = scope.map(_NATURAL)
-        self._mixed = scope.map(_MIXED)
-
-    def inherit(self, other: DrainMemory) -> None:
-        """Remember what another slot does, too: some of its keys are here now."""
-        for edge, time in other._natural.items():
-            known = self._natural.get(edge)
-            if known is None or _TIME.unpack(time) < _TIME.unpack(known):
-                self._natural.put(edge, time)
-        for edge, mark in other._mixed.items():
-            self._mixed.put(edge, mark)
-
-    def natural(self, edge: int, turn: Turn) -> int:
-        """The frontier of an edge as it would be without the drain: as it was when that began.
-
-        Whatever moves it later may be the drain, firing window after window on its way to the end
-        of time. What it fires is taken in the second part: nothing may be late for that.
-        """
-        known = self._natural.get(_EDGE.pack(edge))
-        if known is not None:
-            time: int = _TIME.unpack(known)[0]
-            return time
-        # Who was at the end of time before the drain began got there alone.
-        if turn.before < END:
-            self._natural.put(_EDGE.pack(edge), _TIME.pack(turn.before))
-        return turn.before
-
-    def mix(self, edge: int) -> None:
-        """What is caused by drain was put to other things that came on an edge."""
-        if not self.is_mixed(edge):
-            self._mixed.put(_EDGE.pack(edge), b"")
-
-    def is_mixed(self, edge: int) -> bool:
-        """Whether that was so."""
-        return self._mixed.get(_EDGE.pack(edge)) is not None
 
 
 class Draining:
     """One round of one slot.
 
     Args:
-        header: of the round.
+        slot: its number.
         order: to drain.
         edges: that lead to the slot's level.
         slots: per level.
@@ -101,7 +58,7 @@ class Draining:
 
     def __init__(
         self,
-        header: RoundHeader,
+        slot: int,
         order: DrainOrder,
         edges: Iterable[Edge],
         slots: int,
@@ -111,15 +68,16 @@ class Draining:
     ) -> None:
         self._edges = {edge.id: edge for edge in edges}
         self._order = order
-        self._slot = header.slot
-        self._before = header.drained
+        self._slot = slot
         self._memory = DrainMemory(overlay)
+        self._memory.begin(order.run_id)
         self._room = memory_bytes // _SHARE
         self._scratch = scratch
         self._blocks: dict[int, RoundBlocks] = {}
         self._drained: list[bool] = []
         self._edges_drained: list[int] = []
-        self.states = DrainStates(order.run_id, dict.fromkeys(self._edges, slots), header.heard)
+        expected = {int(edge): slots for edge in self._edges}
+        self.states = DrainStates(order.run_id, expected, self._memory.heard())
 
     # --- what comes ---------------------------------------------------------------------------
 
@@ -144,9 +102,10 @@ class Draining:
         return True
 
     def heard(self, messages: Iterable[DrainMessage]) -> None:
-        """Drain messages came."""
+        """Drain messages came: count them, and remember them with the round."""
         for message in messages:
             self.states.update(message)
+        self._memory.hear(self.states.told)
 
     # --- what is done -------------------------------------------------------------------------
 
@@ -164,7 +123,7 @@ class Draining:
         firsts = [
             replace(
                 turn,
-                after=turn.after if edge is None else self._memory.natural(edge, turn),
+                after=turn.after if edge is None else self._memory.natural(edge, turn.before),
                 draining=True,
                 complete=None if self._waits(edge) else turn.after,
                 repeats=self._repeats(turn),
@@ -223,12 +182,13 @@ class Draining:
         """Find out whether a stage is drained, and tell its DoFns, once."""
         number = len(self._drained)
         drained = (
-            self.states.is_drained(_edges_of(shard))
+            self.states.is_drained(edges_of(shard.stage))
             and all(turn.after == END for turn in turns)
             and all(input_.hold() == END and input_.wake() is None for _, input_ in shard.inputs)
         )
-        if drained and not (self._before and self._before[number]):
+        if drained and not self._memory.is_told(number):
             shard.drain()
+            self._memory.tell(number)
         self._drained.append(drained)
         if drained:
             self._edges_drained += [edge for _, edge in shard.stage.sinks]
@@ -255,6 +215,14 @@ class Draining:
         """Of each stage whether it is drained."""
         return tuple(self._drained)
 
+    def missing(self, shards: Iterable[RoundShard]) -> tuple[Missing, ...]:
+        """The drain messages that stages still wait for."""
+        return tuple(
+            Missing(shard.stage.name, edge, count)
+            for shard in shards
+            for edge, count in self.states.missing(edges_of(shard.stage)).items()
+        )
+
 
 def _mixes(edge: Edge) -> bool:
     """Whether what comes on an edge is put to what came earlier, and comes out with that."""
@@ -266,5 +234,7 @@ def _is_behind(input_: Input, now: int) -> bool:
     return wake is not None and wake <= now
 
 
-def _edges_of(shard: RoundShard) -> list[int]:
-    return [edge for edge, _ in shard.inputs if edge is not None]
+def edges_of(stage: Stage) -> list[int]:
+    """The edges whose producers tell a stage that they are drained; side inputs are among them."""
+    main = [edge for _, edge in stage.sources if edge is not None]
+    return [*main, *{side.edge for side in stage.side_inputs}]

@@ -29,7 +29,7 @@ from sparkdrain.rounds.keyed.state import state_maker
 from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.shard import RoundShard
 from sparkdrain.rounds.sides.sides import Sides
-from sparkdrain.rounds.slots.draining import Draining
+from sparkdrain.rounds.slots.draining import Draining, edges_of
 from sparkdrain.rounds.slots.input_for import input_for, source_input_for
 from sparkdrain.rounds.slots.late import take_dropped
 from sparkdrain.rounds.stable import Coverage, StableInput
@@ -321,7 +321,7 @@ class RoundSlot:
         if order is None:
             return None
         return Draining(
-            header,
+            header.slot,
             order,
             self._edges.values(),
             self._outbox.layout.slots,
@@ -418,6 +418,7 @@ class RoundSlot:
             waits=any(input_.waits for input_ in self._stable_inputs()),
             drained=() if self._draining is None else self._draining.drained,
             refused=() if self._draining is None else self._refused(),
+            missing=() if self._draining is None else self._draining.missing(self._shards),
             strangers=0 if self._draining is None else self._draining.states.strangers,
             passed=self._passed,
         )
@@ -434,7 +435,7 @@ class RoundSlot:
         slots, draining = self._outbox.layout.slots, self._draining
         left = []
         for number, (shard, own) in enumerate(zip(self._shards, inside, strict=bool(inside))):
-            edges = [edge for edge, _ in shard.inputs if edge is not None]
+            edges = edges_of(shard.stage)
             inputs, drained = slots * len(edges), 0
             if draining is not None:
                 inputs, drained = draining.states.count(edges)

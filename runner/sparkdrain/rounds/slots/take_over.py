@@ -28,7 +28,7 @@ from sparkdrain.graph.state_ids import (
 )
 from sparkdrain.panes.arrivals import values_in
 from sparkdrain.rounds.sides.parking import Parking
-from sparkdrain.rounds.slots.draining import DrainMemory
+from sparkdrain.rounds.slots.drain_memory import DrainMemory
 from sparkdrain.rounds.sources.residuals import ResidualStore, count_in, written_in
 from sparkdrain.rounds.stable import put_together
 from sparkdrain.shuffle.grouped_blocks import decode_groups, part_of_slot
@@ -198,8 +198,7 @@ class _Move:
 
                 put_together(olds.items(), overlay, id_, part)
             elif id_ == DRAIN_STATE_ID:
-                for old in olds.values():
-                    DrainMemory(overlay).inherit(DrainMemory(old))
+                DrainMemory(overlay).inherit([DrainMemory(old) for old in olds.values()])
 
     def _move_residuals(self, stores: Mapping[int, Store], overlay: Overlay, state_id: int) -> None:
         """Residuals are dealt out, so that sources go on in all slots."""
