@@ -6,6 +6,7 @@ Messages are swallowed, forged and sent again on their way from slot to slot, wh
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 from dataclasses import replace
 
@@ -18,12 +19,16 @@ from sparkdrain.drain.states import DataAfterDrain, UnexpectedProducer
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.rounds.driver.counted import counted
+from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.slots import open_slot
 from sparkdrain.shuffle.blocks import EndMessage, decode, encode_end
 from sparkdrain.watermarks.frontier import END
+from tests.support.at_once import AtOnce
 from tests.support.drained import drain_after
 from tests.support.endless import numbers
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
-from tests.support.random_pipelines import Named, TotalAtEndOfWindow, count
+from tests.support.random_pipelines import Named, TotalAtEndOfWindow, count, results
+from tests.support.recorded import Steady
 from tests.support.restrictions import Count, LeapingClock
 
 SLOTS = 2
@@ -253,3 +258,64 @@ def test_a_message_about_an_edge_that_the_producer_does_not_send_on_fails_the_jo
         pytest.raises(UnexpectedProducer, match="edge 99"),
     ):
         rounds.run_to_end()
+
+
+# --- other slots ----------------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """The driver and all hosts are gone."""
+
+
+def live(folder, plan, slots, *, fail=lambda header: None, look=lambda rounds: None):
+    """One life of a job whose state is kept in ``folder``, and that is drained all the time."""
+    durable = DurableJob.at(str(folder), "job", "run", {}, slots, 2)
+    rounds = InMemoryRounds(
+        plan, slots, clock=Clock(), elements=6, durable=durable, fail=fail, seconds=1
+    )
+    rounds.loop.pace = Steady(rounds.loop.pace, 6)
+    drain_after(0, rounds)
+    tell = rounds.loop.tell
+
+    def told(schedule, reports) -> None:
+        tell(schedule, reports)
+        look(rounds)
+
+    rounds.loop.tell = told
+    try:
+        rounds.run_to_end()
+        return results(rounds.schedule.reports()), rounds.schedule.is_drained()
+    finally:
+        rounds.close()
+        durable.settle()
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 2), (3, 1), (2, 3), (2, 2)])
+def test_other_slots_hear_from_the_producers_that_there_are_now(
+    before, after, tmp_path, monkeypatch
+):
+    """Some producers were drained when the job died. Their successors have more to send."""
+    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    plan = long_bounded()
+    edge = next(edge for edge in plan.edges if edge.kind is EdgeKind.GROUP)
+    published = []
+
+    def die_when_some_are_drained(rounds) -> None:
+        number = rounds.loop.checkpoints.published
+        heard = {
+            missing.producers
+            for report in rounds.schedule.reports()
+            for missing in report.missing
+            if missing.edge == edge.id
+        }
+        published.append((number, heard))
+        # A checkpoint that covers a round in which some had told so, and not all.
+        if any(0 < count < before for _, known in published[:-3] for count in known) and number > 1:
+            raise Crash
+
+    with pytest.raises(Crash):
+        live(tmp_path, plan, before, look=die_when_some_are_drained)
+    made, is_drained = live(tmp_path, plan, after)
+    assert is_drained
+    sums = {key: total for key, total, *_ in map(json.loads, made)}
+    assert sums == {rest: sum(n for n in range(60) if n % 3 == rest) for rest in range(3)}

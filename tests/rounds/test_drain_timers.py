@@ -10,6 +10,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from sparkdrain.errors import TruncatedInput
+from sparkdrain.graph.state_ids import DRAIN_STATE_ID
 from sparkdrain.rounds.driver.tell import refused_timers
 from tests.support.drained import emitted_when_drained
 from tests.support.scripts import Mark, pairs_in_rounds
@@ -315,7 +316,7 @@ def test_state_of_windows_that_end_is_empty_afterwards():
             left.extend(inspect.entries(slot.overlay.store))
 
     drained(Total(), ("a", 1, 1), ("b", 2, 15), windows=FixedWindows(10), watch=look)
-    assert {entry.kind for entry in left if entry.tag not in (b"n", b"m")} == set()
+    assert {entry.kind for entry in left if entry.state_id != DRAIN_STATE_ID} == set()
 
 
 def test_elements_carry_the_time_of_the_timer_that_made_them():
