@@ -86,13 +86,16 @@ def assert_all_came_out_once(result) -> None:
 def test_what_was_heard_in_a_round_that_spark_ran_again_was_never_heard(tmp_path, monkeypatch):
     """The round in which the last producer is drained is lost. In its replay it is not drained."""
     run, lost = SparkLevels.run, []
+    reading, summing = 1, 2
 
     def lose(levels, headers):
         reports = run(levels, headers)
-        if headers[0].level == 0 and (tmp_path / "go").exists() and not lost:
-            lost.append(all(report.drained and report.drained[0] for report in reports))
-        if lost == [True] and headers[0].level == 2:
-            # All slots of the level before have heard that all producers are drained.
+        level = headers[0].level
+        if level == reading and not lost and all(all(r.drained or [False]) for r in reports):
+            lost.append(headers[0].number)
+        if level == summing and lost == [headers[0].number]:
+            # The slots of this level have heard that all of their producers are drained.
+            assert not any(report.missing for report in reports)
             lost.append(headers[0].number)
             (tmp_path / "go").unlink()
             message = "as the test wants it"

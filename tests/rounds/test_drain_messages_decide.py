@@ -15,6 +15,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows, GlobalWindows
 
+from sparkdrain import SparkDrainRunner
 from sparkdrain.drain.states import DataAfterDrain, UnexpectedProducer
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.graph.plan import EdgeKind
@@ -30,6 +31,8 @@ from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.random_pipelines import Named, TotalAtEndOfWindow, count, results
 from tests.support.recorded import Steady
 from tests.support.restrictions import Count, LeapingClock
+from tests.support.rounds_engine import RoundsEngine
+from tests.support.waiting import wait_until
 
 SLOTS = 2
 DRAIN_AFTER = 2
@@ -319,3 +322,18 @@ def test_other_slots_hear_from_the_producers_that_there_are_now(
     assert is_drained
     sums = {key: total for key, total, *_ in map(json.loads, made)}
     assert sums == {rest: sum(n for n in range(60) if n % 3 == rest) for rest in range(3)}
+
+
+def test_people_see_that_the_job_drains_on_what_it_waits_for_and_can_cancel_it(in_process, caplog):
+    lost = Post(lambda _, drain: replace(drain, edges=() if drain.producer else drain.edges))
+    in_process(RoundsEngine(deliver=lost, elements=20))
+    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers", "--progress=off"])
+    pipeline = beam.Pipeline(SparkDrainRunner(), options=options)
+    _ = pipeline | Named(numbers("a")) | "sums" >> beam.CombinePerKey(sum)
+    result = pipeline.run()
+    result.drain()
+    wait_until(lambda: "the job stays DRAINING" in caplog.text)
+    assert "waits for 1 producers of edge" in caplog.text
+    assert result.state == "DRAINING"
+    result.cancel()
+    wait_until(lambda: result.state == "CANCELLED")
