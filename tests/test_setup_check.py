@@ -12,6 +12,7 @@ from sparkdrain.setup_check import (
     check_package,
     check_python,
     check_temporary_directory,
+    javas_for_spark,
     requirements,
 )
 
@@ -64,6 +65,29 @@ def test_versions_are_read_as_different_javas_print_them(home, printed, version)
 def test_a_java_that_is_too_old_is_refused(home, printed, version):
     with pytest.raises(BadSetup, match=rf"Java {version} at .*too old.*Install Java 17 or later"):
         check_java({"JAVA_HOME": str(home)}, lambda command: printed)
+
+
+@pytest.mark.parametrize(
+    ("spark", "java", "said"),
+    [
+        ("3.5.9", "1.8.0_402", None),
+        ("3.5.9", "11.0.2", None),
+        ("3.5.9", "25", "Java 25 at .*too new for Spark 3.5.*Install Java 8 to 23"),
+        ("4.0.5", "11.0.2", "Java 11.0.2 at .*too old for Spark 4.0.*Install Java 17 to 23"),
+        ("4.0.5", "25", "too new for Spark 4.0"),
+        ("4.1.4", "25", None),
+        ("4.3.0", "25", None),
+        ("4.3.0", "11.0.2", "too old for Spark. Install Java 17 or later"),
+    ],
+)
+def test_which_java_fits_depends_on_the_spark(home, spark, java, said):
+    javas = javas_for_spark(lambda package: spark)
+    printed = f'openjdk version "{java}"'
+    if said is None:
+        assert check_java({"JAVA_HOME": str(home)}, lambda command: printed, javas)
+        return
+    with pytest.raises(BadSetup, match=said):
+        check_java({"JAVA_HOME": str(home)}, lambda command: printed, javas)
 
 
 def test_no_java_at_all_is_told_with_the_remedy():

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from packaging.requirements import Requirement
@@ -18,39 +19,89 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 DISTRIBUTION: Final = "spark-drain-runner"
-OLDEST_JAVA: Final = 17
 OLDEST_PYTHON: Final = (3, 10)
 
 _VERSION: Final = re.compile(r'version "(?P<old>1\.)?(?P<major>\d+)(?P<rest>[^"]*)"')
-_REMEDY: Final = (
-    f"Install Java {OLDEST_JAVA} or later (any OpenJDK, for example Eclipse Temurin) and put it on "
-    "the PATH, or set JAVA_HOME to it."
-)
 
 
-def check_java(environ: Mapping[str, str], run: Callable[[Sequence[str]], str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Javas:
+    """The versions of Java that a Spark runs on.
+
+    Attributes:
+        oldest: the first one.
+        newest: the last one, or None if none is known that fails.
+        spark: the Spark's name in messages.
+    """
+
+    oldest: int
+    newest: int | None = None
+    spark: str = "Spark"
+
+    def __str__(self) -> str:
+        """As an installation guide says it."""
+        if self.newest is None:
+            return f"Java {self.oldest} or later"
+        return f"Java {self.oldest} to {self.newest}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do without such a Java."""
+        return (
+            f"Install {self} (any OpenJDK, for example Eclipse Temurin) and put it on the PATH, or "
+            "set JAVA_HOME to it."
+        )
+
+
+def javas_for_spark(version_of: Callable[[str], str] = importlib.metadata.version) -> Javas:
+    """The versions of Java that the installed Spark runs on.
+
+    Java 24 has taken away what Spark needs before 4.1 to ask who the user is.
+    """
+    try:
+        version = version_of("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        return Javas(17)
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) >= (4, 1):
+        return Javas(17)
+    return Javas(17 if major >= 4 else 8, 23, f"Spark {major}.{minor}")
+
+
+def check_java(
+    environ: Mapping[str, str],
+    run: Callable[[Sequence[str]], str],
+    javas: Javas | None = None,
+) -> str:
     """The version and place of the Java that Spark will start, as Spark looks for it.
 
     Args:
         environ: the environment; ``JAVA_HOME`` wins over ``PATH``.
         run: runs a command and returns all that it prints.
+        javas: which versions fit; those of the installed Spark if not given.
 
     Raises:
-        BadSetup: there is no Java, it does not start, or it is too old.
+        BadSetup: there is no Java, it does not start, or Spark does not run on it.
     """
-    java = java_of(environ)
+    javas = javas or javas_for_spark()
+    java = java_of(environ, javas)
     try:
         printed = run([java, "-version"])
     except OSError as error:
-        message = f"Java at {java} does not start: {error}. {_REMEDY}"
+        message = f"Java at {java} does not start: {error}. {javas.remedy}"
         raise BadSetup(message) from error
     match = _VERSION.search(printed)
     if match is None:
-        message = f"{java} -version does not name a version. {_REMEDY} It printed: {printed[:500]}"
+        message = (
+            f"{java} -version does not name a version. {javas.remedy} It printed: {printed[:500]}"
+        )
         raise BadSetup(message)
     version = "".join(match.group("major", "rest"))
-    if int(match["major"]) < OLDEST_JAVA:
-        message = f"Java {version} at {java} is too old for Spark. {_REMEDY}"
+    if int(match["major"]) < javas.oldest:
+        message = f"Java {version} at {java} is too old for {javas.spark}. {javas.remedy}"
+        raise BadSetup(message)
+    if javas.newest is not None and int(match["major"]) > javas.newest:
+        message = f"Java {version} at {java} is too new for {javas.spark}. {javas.remedy}"
         raise BadSetup(message)
     return f"{version} ({java})"
 
@@ -122,21 +173,26 @@ def check_temporary_directory(directory: str | None = None) -> str:
     return f"{place} ({free / 2**30:.1f} GiB free)"
 
 
-def java_of(environ: Mapping[str, str]) -> str:
+def java_of(environ: Mapping[str, str], javas: Javas | None = None) -> str:
     """The Java that Spark will start.
+
+    Args:
+        environ: the environment.
+        javas: see ``check_java``.
 
     Raises:
         BadSetup: there is none.
     """
+    remedy = (javas or javas_for_spark()).remedy
     home = environ.get("JAVA_HOME")
     if home:
         java = os.path.join(home, "bin", "java")
         if shutil.which(java) is None:
-            message = f"JAVA_HOME is {home}, but there is no program bin/java in it. {_REMEDY}"
+            message = f"JAVA_HOME is {home}, but there is no program bin/java in it. {remedy}"
             raise BadSetup(message)
         return java
     found = shutil.which("java", path=environ.get("PATH", os.defpath))
     if found is None:
-        message = f"There is no Java on this machine, and Spark needs one. {_REMEDY}"
+        message = f"There is no Java on this machine, and Spark needs one. {remedy}"
         raise BadSetup(message)
     return found

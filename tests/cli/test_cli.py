@@ -77,7 +77,7 @@ def test_doctor_looks_at_java_python_packages_and_temporary_files(monkeypatch):
     needed = doctor.setup_check.Requirement("pyspark>=4.3")
     monkeypatch.setattr(doctor.setup_check, "requirements", lambda: [needed])
     names = [name for name, _ in doctor.checks()]
-    assert names == ["Java >= 17", "Python >= 3.10", "pyspark >=4.3", "temporary directory"]
+    assert names == ["Java 17 or later", "Python >= 3.10", "pyspark >=4.3", "temporary directory"]
 
 
 def test_doctor_asks_the_java_of_this_machine(python, tmp_path):

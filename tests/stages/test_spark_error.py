@@ -60,11 +60,18 @@ def test_a_worker_that_ended_is_told_with_what_may_have_ended_it(text):
     assert "org.apache.spark.api.python.A" not in str(error)
 
 
-def test_a_different_python_on_the_executors_names_both():
+@pytest.mark.parametrize(
+    "told",
+    [
+        "different version: 3.12 than that in driver: 3.11, PySpark",
+        "different version (3, 12) than that in driver 3.11, PySpark",  # Spark 3.5
+    ],
+)
+def test_a_different_python_on_the_executors_names_both(told):
     text = TASK.format(
         "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
         "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in "
-        "worker has different version: 3.12 than that in driver: 3.11, PySpark cannot run with "
+        f"worker has {told} cannot run with "
         "different minor versions.\nPlease check environment variables"
     )
     error = of_text(ABORTED.format(text), "python9")

@@ -37,7 +37,7 @@ def checks() -> list[Check]:
     """What is checked, in the order of the table."""
     found: list[Check] = [
         (
-            f"Java >= {setup_check.OLDEST_JAVA}",
+            str(setup_check.javas_for_spark()),
             lambda: setup_check.check_java(os.environ, _printed),
         ),
         (f"Python >= {setup_check.oldest_python()}", setup_check.check_python),

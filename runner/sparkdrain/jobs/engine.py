@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class Engine(Protocol):
         Raises:
             Unsupported: names the transform, its URN and an alternative.
             BadOption: an option would have no effect on such a job.
+            BadSetup: the program uses Spark Connect.
         """
 
     def execute(self, invocation: Invocation) -> Outcome:
@@ -49,7 +52,9 @@ class SparkEngine:
         """See ``Engine.check``."""
         from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
+        from sparkdrain.stages.connect_check import check_classic  # noqa: PLC0415 - as all of Spark
 
+        check_classic(settings.spark_master_url, settings.spark_conf, os.environ, sys.modules)
         streaming = is_streaming(pipeline, settings)
         settings.check_effect(streaming=streaming)
         check(pipeline, streaming=streaming, durable=bool(settings.checkpoint_dir))

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,18 @@ from sparkdrain.setup_check import check_java
 from sparkdrain.stages.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.jvm import Launched, launch, start_jvm
 from sparkdrain.stages.master_check import check_master
-from sparkdrain.stages.spark.driver import has_jvm
-from sparkdrain.stages.spark.session import active_context, forget, is_usable, silence
+from sparkdrain.stages.spark.driver import has_jvm, spark_home
+from sparkdrain.stages.spark.master import version_of_master
+from sparkdrain.stages.spark.session import (
+    active_context,
+    forget,
+    is_usable,
+    jvm_version,
+    silence,
+)
+from sparkdrain.stages.spark.versions import home_version, pyspark_version
 from sparkdrain.stages.spark_error import gist
+from sparkdrain.stages.version_check import check_cluster, check_home, check_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +103,7 @@ def spark_context(settings: Settings) -> SparkContext:
     A context of ours that was started for another master or other properties is replaced.
 
     Raises:
-        BadSetup: Java or the cluster cannot be used.
+        BadSetup: Java or the cluster cannot be used, or is of another version of Spark.
     """
     with _LOCK:
         active = active_context()
@@ -103,6 +113,7 @@ def spark_context(settings: Settings) -> SparkContext:
             if not is_usable(active):
                 forget(active)
             elif not ours or asked == _Session.asked:
+                check_session(jvm_version(active), pyspark_version())
                 _warn_of_no_effect(active, settings, ours=ours)
                 return active
             else:
@@ -139,37 +150,62 @@ def is_local(context: SparkContext) -> bool:
 
 def _start(settings: Settings) -> SparkContext:
     master = settings.spark_master_url
-    if _Session.ahead is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        check_java(os.environ, _printed)
-    if master is not None:
-        given = {name for name, _ in settings.spark_conf} | spark_defaults(os.environ)
-        check_master(master, given, os.environ)
+    _check_place(settings)
     ahead, _Session.ahead = _Session.ahead, None
     try:
         start_jvm(list(_jvm_properties(settings, os.environ)), ahead)
-        # With a JVM there, this has all that spark-submit and spark-defaults.conf say.
-        conf = SparkConf()
-        if master is not None:
-            conf.setMaster(master)
-        known_master = conf.get("spark.master", "local") or ""
-        local = known_master.startswith("local")
-        for key, value in _defaults(known_master).items():
-            conf.setIfMissing(key, value)
-        if "PYSPARK_GATEWAY_PORT" not in os.environ:
-            known = spark_defaults(os.environ)
-            conf.setAll([entry for entry in _INSTEAD_OF_SHELLS.items() if entry[0] not in known])
-        conf.setAll(list(settings.spark_conf))
-        if local:
-            # Else Spark takes the first python3 on the PATH.
-            os.environ["PYSPARK_PYTHON"] = sys.executable
+        conf = _configuration(settings)
+        known_master = conf.get("spark.master", "") or ""
+        if known_master.startswith("spark://"):
+            # Spark itself would try for a minute, or get executors that end at once.
+            check_cluster(known_master, pyspark_version(), partial(version_of_master, conf))
         context = SparkContext(conf=conf)
+    except BadSetup:
+        raise
     except Exception as error:
         wanted = "" if master is None else f" for --spark_master_url={master}"
         message = f"Spark could not be started{wanted}: {gist(str(error))}"
         raise BadSetup(message) from error
+    try:
+        check_session(jvm_version(context), pyspark_version())
+    except BadSetup:
+        context.stop()
+        raise
     context.setLogLevel("ERROR")
     silence(context, _SILENT)
     return context
+
+
+def _check_place(settings: Settings) -> None:
+    """Return if Java, Spark's jars and a master are where they are looked for."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        if not has_jvm():
+            home = spark_home()
+            check_home(home, home_version(home), pyspark_version())
+        if _Session.ahead is None:
+            check_java(os.environ, _printed)
+    master = settings.spark_master_url
+    if master is not None:
+        given = {name for name, _ in settings.spark_conf} | spark_defaults(os.environ)
+        check_master(master, given, os.environ)
+
+
+def _configuration(settings: Settings) -> SparkConf:
+    """What a new session is to have. With a JVM there, it has what Spark's own files say."""
+    conf = SparkConf()
+    if settings.spark_master_url is not None:
+        conf.setMaster(settings.spark_master_url)
+    known_master = conf.get("spark.master", "local") or ""
+    for key, value in _defaults(known_master).items():
+        conf.setIfMissing(key, value)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        known = spark_defaults(os.environ)
+        conf.setAll([entry for entry in _INSTEAD_OF_SHELLS.items() if entry[0] not in known])
+    conf.setAll(list(settings.spark_conf))
+    if known_master.startswith("local"):
+        # Else Spark takes the first python3 on the PATH.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    return conf
 
 
 def _defaults(master: str) -> dict[str, str]:

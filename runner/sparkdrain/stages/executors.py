@@ -24,7 +24,8 @@ _QUIET_SECONDS: Final = (1.0, 15.0)
 _LOOK_SECONDS: Final = 0.1
 _NONE: Final = (
     "Spark's master {} has given no executor in {:.0f} s, and nothing runs before there is one. "
-    "Its own pages and logs say why: no worker, no room for an executor of that size, no image."
+    "Its own pages and logs say why: no worker, no room for an executor of that size, no image, "
+    "an image or a worker with another version of Spark."
 )
 _HAZARDS: Final = {
     "spark.dynamicAllocation.enabled": (

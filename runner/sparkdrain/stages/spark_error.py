@@ -71,7 +71,10 @@ _LOST_WORKER = (
 # Before the task's own code runs, which would tell it as a failure of ours.
 _MISSING = re.compile(r"ModuleNotFoundError: No module named .*")
 _GIST_LINES = 8
-_VERSIONS = re.compile(r"different version: (\S+) than that in driver: ([0-9.]+)")
+_VERSIONS = re.compile(
+    # Spark 3.5 prints a tuple, and no colons.
+    r"different version:? \(?(\d+)(?:\.|, )(\d+)\)? than that in driver:? ([0-9.]+)"
+)
 _CAUSE = re.compile(
     r"most recent failure(?: reason)?:\s*(.*?)(?:\nDriver stacktrace|\Z)", re.DOTALL | re.IGNORECASE
 )
@@ -157,7 +160,11 @@ def _bad_setup(text: str, python: str) -> BadSetup | None:
 
 def _version_mismatch(text: str, python: str) -> BadSetup:
     found = _VERSIONS.search(text)
-    theirs, ours = (found[1], found[2]) if found else ("another version", "this program's version")
+    theirs, ours = (
+        (f"{found[1]}.{found[2]}", found[3])
+        if found
+        else ("another version", "this program's version")
+    )
     return BadSetup(
         f"The executors run Python {theirs} ({python}), but this program runs Python {ours}. "
         f"Set PYSPARK_PYTHON to the path that Python {ours} has on the executors."
