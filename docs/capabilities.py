@@ -399,9 +399,15 @@ _DRAIN = (
         "without_a_drain_the_new_version_is_refused_and_begun_anew_it_loses_visits",
     ),
     _row(
-        "A drain goes on after its driver was lost",
+        "A drain goes on after its driver, Spark's JVM or a slot's process was killed in any phase",
+        "tests/drain/test_killed_while_draining: killed_in_each_phase",
         "tests/drain/test_drain_on_spark: "
         "a_request_is_heard_by_who_takes_the_run_up_again_after_its_driver_was_killed",
+    ),
+    _row(
+        "A drain that was cancelled goes on when the run is taken up again",
+        "tests/drain/test_drain_on_spark: "
+        "a_drain_that_is_given_up_by_cancelling_is_gone_on_with_by_who_resumes",
     ),
 )
 

@@ -20,11 +20,17 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration
 
+from sparkdrain.checkpoints.local_storage import LocalStorage
+from sparkdrain.checkpoints.paths import Paths
+from sparkdrain.checkpoints.publish import newest
 from sparkdrain.drain import caused_by_drain
+from sparkdrain.rounds.driver.checkpointing import Phase
+from sparkdrain.rounds.driver.driver_state import DriverState
 from tests.support import gated_file_system  # noqa: F401 - Beam knows it from now on
 from tests.support.endless import Endless
 from tests.support.gates import Gates
 
+JOB = "gated"
 WIDTH = 60
 KEYS = 4
 SOURCES = "abc"
@@ -40,6 +46,11 @@ class Places:
     def make(self) -> None:
         for name in ("gates", "hosts", "admitted", "out", "told"):
             (self.root / name).mkdir()
+
+    def driver_state(self) -> DriverState | None:
+        """What the newest manifest says of the driver."""
+        found = newest(LocalStorage(), Paths(str(self.root / "checkpoints"), JOB))
+        return None if found is None else DriverState.of(found)
 
     def hosts(self) -> list[int]:
         """Processes that have held a slot's state."""
@@ -112,7 +123,9 @@ class Told:
         self.ident = self.data = data
 
     def __call__(self) -> None:
-        self._places.gates.pass_by("telling")
+        state = self._places.driver_state()
+        if state is not None and state.phase is Phase.PUBLISHING:
+            self._places.gates.pass_by("telling")
         (self._places.root / "told" / self.data).touch()
 
     def settle(self, seconds: float) -> bool:
