@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.contest import measure_job
 from benchmarks.page import sizes
-from benchmarks.page.tables import figures_lines, rates_table, settings_table, starts_table
+from benchmarks.page.tables import (
+    figures_lines,
+    rates_table,
+    settings_table,
+    starts_table,
+    steps_table,
+)
 from benchmarks.plan import ROOT
 from benchmarks.startup import measure_startup
 
@@ -31,12 +37,14 @@ _TURNS = 2
 
 def measure_streams(plan: Plan, log: Log) -> str:
     """Streams, and every setting of their peers."""
-    return _compared(sizes.STREAMS, replace(plan, runs=2 * plan.runs), log)
+    text, rows = _compared(sizes.STREAMS, replace(plan, runs=2 * plan.runs), log)
+    steps = steps_table(rows)
+    return f"{text}\n\nWhat saving and exchanging add to the CPU time of an element:\n\n{steps}"
 
 
 def measure_batch(plan: Plan, log: Log) -> str:
     """Batch jobs, and both settings of Beam's Spark runner."""
-    return _compared(sizes.BATCH, plan, log)
+    return _compared(sizes.BATCH, plan, log)[0]
 
 
 def measure_clock(plan: Plan, log: Log) -> str:
@@ -91,10 +99,11 @@ PARTS: Final[dict[str, Callable[[Plan, Log], str]]] = {
 }
 
 
-def _compared(jobs: Sequence[Job], plan: Plan, log: Log) -> str:
+def _compared(jobs: Sequence[Job], plan: Plan, log: Log) -> tuple[str, list[Row]]:
     rows = _rows(jobs, plan, log)
     tried = settings_table(rows)
-    return f"{rates_table(jobs, rows)}\n\nEvery setting that was tried in this run:\n\n{tried}"
+    text = f"{rates_table(jobs, rows)}\n\nEvery setting that was tried in this run:\n\n{tried}"
+    return text, rows
 
 
 def _rows(jobs: Sequence[Job], plan: Plan, log: Log) -> list[Row]:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from benchmarks.jobs import Job
     from benchmarks.rows import Row, StartRow
 
+_STEPS = (
+    ("save every second", "sparkdrain", "sparkdrain-saved"),
+    ("save every second", "bytewax-one", "bytewax-one-saved"),
+    ("save every second", "bytewax-apart", "bytewax-apart-saved"),
+    ("exchange with a second process", "bytewax-one", "bytewax-two"),
+)
 _HEAD = ("job", "runner", "n", "seconds", "elements/s", "elements/CPU s", "CPU µs/element", "load")
 
 
@@ -39,6 +45,19 @@ def settings_table(rows: Sequence[Row]) -> str:
     ]
     cells = [[*_cells(row), "" if row.outdone else "counts"] for row in several]
     return table([*_HEAD, ""], cells)
+
+
+def steps_table(rows: Sequence[Row]) -> str:
+    """What an element costs with state in memory alone, and what each step beyond that adds."""
+    costs = {(row.job, row.runner): row.cpu_micros for row in rows}
+    cells = []
+    for job in dict.fromkeys(row.job for row in rows):
+        for step, before, after in _STEPS:
+            first, then = costs.get((job, before)), costs.get((job, after))
+            if first is not None and then is not None:
+                micros = [f"{cost:.1f}" for cost in (first, then, then - first)]
+                cells.append([job, step, f"`{before}`, `{after}`", *micros])
+    return table(["job", "step", "without, with", "µs without", "µs with", "difference"], cells)
 
 
 def figures_lines(jobs: Sequence[Job], rows: Sequence[Row]) -> str:
