@@ -93,9 +93,9 @@ PARTS: Final[dict[str, Callable[[Plan, Log], str]]] = {
     "streams": measure_streams,
     "elements": measure_elements,
     "batch": measure_batch,
+    "drain": measure_drain,
     "starts": measure_starts,
     "clock": measure_clock,
-    "drain": measure_drain,
 }
 
 

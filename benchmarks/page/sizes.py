@@ -14,17 +14,19 @@ def _sized(name: str, size: int, **shares: float) -> Job:
     return replace(job_named(name), size=size, shares=named)
 
 
+# A batch size between two others, left out for time; `python -m benchmarks` has it.
+LEFT_OUT: Final = ("structured-streaming-50k",)
 STREAMS: Final = (
     _sized("stream-state", 1_500_000, beam_flink=0.02, structured_streaming=0.2),
     _sized("stream-count", 1_500_000),
     _sized("stream-windows", 5_000_000, beam_flink=0.08, structured_streaming=0.06, bytewax=0.4),
 )
 BATCH: Final = (
-    _sized("wordcount", 200, beam_spark=0.3, fnapi=0.3),
-    _sized("gbk-few-keys", 5_000_000, beam_spark=0.3, fnapi=0.1),
-    _sized("gbk-many-keys", 5_000_000, beam_spark=0.2, fnapi=0.1),
-    _sized("chain", 6_000_000, beam_spark=0.15, fnapi=0.08),
-    _sized("windows", 2_000_000, beam_spark=0.25, fnapi=0.2),
-    _sized("stateful", 1_000_000, beam_spark=0.003, fnapi=0.03),
+    _sized("wordcount", 150, beam_spark=0.3, fnapi=0.3),
+    _sized("gbk-few-keys", 4_000_000, beam_spark=0.3, fnapi=0.1),
+    _sized("gbk-many-keys", 3_000_000, beam_spark=0.25, fnapi=0.1),
+    _sized("chain", 5_000_000, beam_spark=0.15, fnapi=0.08),
+    _sized("windows", 2_000_000, beam_spark=0.25, fnapi=0.15),
+    _sized("stateful", 600_000, beam_spark=0.005, fnapi=0.03),
 )
 CLOCK: Final = (_sized("stream-latency", 400_000), _sized("stream-timers", 500_000))
