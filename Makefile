@@ -53,6 +53,14 @@ test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, kille
 mutants: java $(READY) ## Break the product on purpose, and see that a test notices (slow)
 	@$(RUN) -m tests.mutants $(ARGS)
 
+.PHONY: test-versions
+test-versions: java $(READY) ## Try the wheel with each Python, Beam and Spark of docs/versions.md (slow)
+	@$(RUN) -m tests.versions $(ARGS)
+
+.PHONY: test-oldest
+test-oldest: java $(READY) ## Try the wheel with the oldest Python, Beam and Spark, in a small form
+	@$(RUN) -m tests.versions --oldest --check stream
+
 .PHONY: bench
 bench: java $(READY) ## Compare speed with other runners of Beam, PySpark and bytewax
 	@$(RUN) -m benchmarks $(ARGS)

@@ -1,0 +1,57 @@
+"""What is run in the environment of each pair."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tests.versions.environment import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Beam's own suites on Spark, those that reach furthest into Beam: state, timers, side inputs,
+# splittable DoFns, combiners, metrics, windows.
+CONFORMANCE: Final = (
+    "tests/conformance/test_fn_api_runner.py",
+    "-k",
+    "pardo or side_input or state or timer or sdf or combine or flatten or reshuffle or windowing",
+)
+
+
+def demo(python: Path) -> str:
+    """The example with files, joins, windows and a picture."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "flights"
+        run([
+            *(str(python), "examples/flights.py", "--runner=SparkDrainRunner", "--progress=off"),
+            f"--output={output}",
+        ])  # fmt: skip
+        made = [file for file in output.parent.rglob("*") if file.is_file()]
+    if not made:
+        message = "the demo wrote nothing"
+        raise RuntimeError(message)
+    return f"{len(made)} files"
+
+
+def conformance(python: Path) -> str:
+    """A part of Beam's own suites, of the Beam that is installed."""
+    printed = run([
+        *(str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=."),
+        *CONFORMANCE,
+    ])  # fmt: skip
+    return printed.strip().splitlines()[-1].strip("= ").partition(" in ")[0]
+
+
+def stream(python: Path) -> str:
+    """A stream with checkpoints that is killed, resumed and drained."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run([str(python), "tests/versions/live.py", folder]).strip().splitlines()[-1]
+
+
+CHECKS: Final[dict[str, Callable[[Path], str]]] = {
+    "demo": demo,
+    "conformance": conformance,
+    "stream": stream,
+}
