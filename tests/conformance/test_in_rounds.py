@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
+from beams import suites_of
 from in_rounds import use
 from marked import VALIDATES_RUNNER, marked_suites
 from pipelines import OnSparkDrain
@@ -115,10 +115,8 @@ class FnApiRunnerSplitSuiteInRounds(OnSparkDrain, fn_runner_test.FnApiRunnerSpli
 
 for _test in NOT_RUN:
     setattr(FnApiRunnerSplitSuiteInRounds, _test.removeprefix("FnApiRunnerSplitSuite."), None)
-for _module, _names in _SUITES.items():
-    for _name in _names:
-        _suite = getattr(importlib.import_module(_module), _name)
-        globals()[f"{_name}InRounds"] = _in_rounds(_suite, f"{_name}InRounds")
+for _name, _suite in suites_of(_SUITES):
+    globals()[f"{_name}InRounds"] = _in_rounds(_suite, f"{_name}InRounds")
 for _module in sorted(VALIDATES_RUNNER - _SUITES.keys()):
     for _suite in marked_suites(_module, "it_validatesrunner", __name__):
         _name = f"{_suite.__name__}InRounds"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Final
 
 import pytest
+from beams import suites_of
 from in_rounds import stream_here
 
 _SUITES: Final = {
@@ -29,13 +29,11 @@ def _pipelines_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _add(suites: dict[str, tuple[str, ...]], *marks: pytest.MarkDecorator) -> None:
-    for module, names in suites.items():
-        for name in names:
-            beams = getattr(importlib.import_module(module), name)
-            suite = type(f"{name}OnSpark", (beams,), {"__module__": __name__})
-            for mark in marks:
-                suite = mark(suite)
-            globals()[suite.__name__] = suite
+    for name, beams in suites_of(suites):
+        suite = type(f"{name}OnSpark", (beams,), {"__module__": __name__})
+        for mark in marks:
+            suite = mark(suite)
+        globals()[suite.__name__] = suite
 
 
 _add(_SUITES)
