@@ -296,6 +296,19 @@ def test_a_job_that_was_cut_in_another_life_is_not_cut_again():
     assert checkpoints.wake() is None
 
 
+def test_a_cut_whose_checkpoint_failed_is_made_again_at_once():
+    running, published = job()
+    running.round()
+    running.checkpoints.cut(b"the request")
+    assert running.round().checkpoint == 1
+    running.round(uploaded={SLOTS[0]: Uploaded(1, error="no space left")})
+    assert not running.checkpoints.is_cut
+    assert running.round().checkpoint == 2
+    running.round(uploaded=all_uploaded(2))
+    assert running.checkpoints.is_cut
+    assert [(cut.number, cut.drain) for cut in published] == [(2, b"the request")]
+
+
 def test_one_that_fails_is_followed_by_another_and_too_many_in_a_row_fail_the_job():
     running, published = job(attempts=2)
     running.round()

@@ -86,6 +86,22 @@ def test_elements_that_were_admitted_are_not_caused_wherever_they_are():
     assert len(before + after) == 3
 
 
+def test_admitted_elements_are_not_caused_where_another_stage_of_the_level_was_drained_first():
+    def build(p):
+        parts = [
+            p
+            | f"range {n}" >> beam.Create([(100 * n, 100 * n + 5 + 20 * n)], reshuffle=False)
+            | f"count {n}" >> beam.ParDo(Count())
+            | f"shuffle {n}" >> beam.Reshuffle()
+            for n in range(3)
+        ]
+        return parts | beam.Flatten() | beam.ParDo(Mark_())
+
+    before, after = emitted_when_drained(build, 2, slots=1, elements=6)
+    assert len(before + after) == 5 + 25 + 45
+    assert {mark for _, mark in after} == {False}
+
+
 class AtEnd(beam.DoFn):
     SEEN = userstate.CombiningValueStateSpec("seen", VarIntCoder(), sum)
     END = userstate.TimerSpec("end", userstate.TimeDomain.WATERMARK)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 
+import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkdrain.checkpoints.manifest import Manifest
 from sparkdrain.checkpoints.publish import publish
 from sparkdrain.checkpoints.storage import FileMissing
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused, Fenced
+from sparkdrain.graph.identity import identity
 from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.stages.failure import Failure
 from sparkdrain.stages.spark_error import of_failure
+from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 
 
 def job(folder):
@@ -87,3 +91,29 @@ def test_what_a_driver_of_another_release_wrote_is_refused_by_the_name_of_the_ma
         for resume in (True, False):
             with pytest.raises(CheckpointRefused, match=r"Manifest 000001-000000004 of job 'job'"):
                 begin(resume=resume)
+
+
+def counts(key):
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    pairs = (
+        pipeline
+        | beam.Create([key])
+        | beam.Map(lambda key: (key, 1)).with_output_types(tuple[type(key), int])
+    )
+    _ = pairs | beam.GroupByKey() | beam.Map(str)
+    return plan_of(pipeline)
+
+
+def test_a_pipeline_whose_coders_differ_cannot_go_on_and_the_difference_is_told(tmp_path):
+    """State of the old version would be read with the coders of the new one."""
+    old, new = counts("a"), counts(1)
+    durable = DurableJob.at(str(tmp_path), "job", "run", identity(old), 1, 2)
+    rounds = InMemoryRounds(old, 1, durable=durable)
+    try:
+        rounds.run_to_end()
+    finally:
+        rounds.close()
+        durable.settle()
+    DurableJob.at(str(tmp_path), "job", "run", identity(old), 1, 2).check(resume=True)
+    with pytest.raises(CheckpointRefused, match=r"(?s)cannot go on from checkpoint.*coded as"):
+        DurableJob.at(str(tmp_path), "job", "run", identity(new), 1, 2).check(resume=True)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 from test_schedule import SLOTS, chain, report
 
+from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.rounds.driver.loop import NoPlay, RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
@@ -127,3 +129,29 @@ def test_ends_with_an_error_when_it_is_cancelled():
     cancel.cancel()
     with pytest.raises(Cancelled):
         loop(FakeLevels(), cancel=cancel).run()
+
+
+def test_a_job_that_always_has_something_to_do_hears_that_it_is_drained():
+    cancel = CancelToken()
+
+    class Busy(FakeLevels):
+        def run(self, headers):
+            if headers[0].number == 10:
+                cancel.cancel()
+            self.script[headers[0].number, headers[0].level] = 0
+            return super().run(headers)
+
+    levels = Busy()
+    busy = loop(levels, cancel=cancel)
+    busy.drain.signal = DrainSignal()
+
+    def drain_after_three(schedule, reports):
+        if schedule.number == 3:
+            busy.drain.signal.request(DrainNotification.create("job/1", 0))
+
+    busy.tell = drain_after_three
+    with pytest.raises(Cancelled):
+        busy.run()
+    drained = {header.number: header.orders.drain is not None for header in levels.headers}
+    assert drained[3] is False
+    assert drained[4] is True
