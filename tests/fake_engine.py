@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 
 class FakeEngine:
-    """Does what ``behave`` says; remembers its calls."""
+    """Does what ``behave`` says, under a lease of that epoch; remembers its calls."""
 
-    def __init__(self, behave: Callable[[Invocation], Outcome | None] = lambda call: None) -> None:
+    def __init__(
+        self, behave: Callable[[Invocation], Outcome | None] = lambda call: None, epoch: int = 0
+    ) -> None:
         self.behave = behave
+        self.epoch = epoch
         self.refuse: Exception | None = None
         self.calls: list[Invocation] = []
 
@@ -33,6 +36,7 @@ class FakeEngine:
             raise self.refuse
 
     def execute(self, invocation: Invocation) -> Outcome:
+        invocation.observer.began(self.epoch)
         self.calls.append(invocation)
         return self.behave(invocation) or Outcome()
 

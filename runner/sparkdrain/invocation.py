@@ -22,6 +22,20 @@ if TYPE_CHECKING:
 class Observer(Protocol):
     """Who wants to hear how a job goes."""
 
+    def began(self, epoch: int) -> None:
+        """Take that nothing refuses the job any more, and that it has read nothing yet.
+
+        An engine calls this once before it reads anything, and again each time it takes the job's
+        checkpoints anew. Once this has returned, ``Invocation.drain`` knows of a request that came
+        before.
+
+        Args:
+            epoch: of the lease on the job's checkpoints; 0 if it makes none.
+
+        Raises:
+            SparkDrainError: the job must not begin, or go on.
+        """
+
     def message(self, importance: int, text: str) -> None:
         """Take a message; ``importance`` is ``JobMessage.MessageImportance``."""
 

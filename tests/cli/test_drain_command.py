@@ -19,6 +19,7 @@ from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.progress import Left, advanced, began
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from sparkdrain.invocation import Outcome
@@ -78,6 +79,8 @@ def start(serve, address):
         server.service.Run(api.RunJobRequest(preparation_id=prepared.preparation_id), None)
         if behave is telling:
             assert ready.acquire(timeout=30)
+        # The store knows a job from when it is RUNNING.
+        wait_until(lambda: server.service.jobs()[-1].state.state != api.JobState.STARTING)
         return prepared.preparation_id, server
 
     return run
@@ -113,12 +116,13 @@ def test_how_it_goes_on_is_told_through_the_store_too_if_the_service_is_within_r
 
 
 def test_a_run_whose_service_is_out_of_reach_is_waited_for_all_the_same(store, address):
-    runs.begin(store, runs.Run("far", "far", "wc", "localhost:1", "RUNNING", drain=True, began=1))
+    far = runs.Run("far", "far", "wc", "localhost:1", "RUNNING", drain=True, began=1)
+    runs.begin(store, far)
     waited = []
 
     def sleep(seconds):
         waited.append(seconds)
-        runs.tell(store, "far", "DRAINED")
+        runs.tell(store, far, "DRAINED")
 
     assert drain_by_store.follow(store, "far", sleep, pytest.fail) == "DRAINED"
     assert waited

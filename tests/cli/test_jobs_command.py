@@ -38,8 +38,9 @@ def test_runs_of_a_store_are_listed_the_newest_first_with_who_was_asked_to_drain
     store, address, tmp_path
 ):
     hour = 3600 * 10**6
-    runs.begin(store, Run("old", "old", "wc", "", "RUNNING", drain=True, began=hour))
-    runs.tell(store, "old", "DRAINED")
+    old = Run("old", "old", "wc", "", "RUNNING", drain=True, began=hour)
+    runs.begin(store, old)
+    runs.tell(store, old, "DRAINED")
     runs.begin(store, Run("new", "new", "wc", "", "RUNNING", drain=True, began=2 * hour))
     runs.begin(store, Run("deaf", "deaf", "x", "", "RUNNING", drain=False, began=0))
     runs.request(store, "new", 3 * hour)

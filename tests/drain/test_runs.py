@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparkdrain.coordination.backends.memory import MemoryStore
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.runs import DrainDisabled, NoSuchRun, Run, RunTaken
-from sparkdrain.errors import BadOption
+from sparkdrain.errors import BadOption, Fenced
 
 RUN = Run("mine", "job-1", "wordcount", "unix:/x", "RUNNING", drain=True, began=5)
 RUNS = st.builds(
@@ -22,6 +22,7 @@ RUNS = st.builds(
     st.booleans(),
     st.integers(),
     st.text(),
+    st.integers(),
 )
 
 
@@ -64,7 +65,7 @@ def test_by_the_jobs_name_the_run_is_found_that_goes_on(store):
     runs.begin(store, run("second", began=2))
     runs.begin(store, run("third", state="CANCELLED", began=3))
     assert runs.find(store, "wordcount").run_id == "second"
-    runs.tell(store, "second", "DRAINED")
+    runs.tell(store, run("second"), "DRAINED")
     assert runs.find(store, "wordcount").run_id == "third"
 
 
@@ -94,7 +95,7 @@ def test_a_request_writes_one_notification_and_a_second_one_finds_it(store):
 
 def test_a_run_that_is_over_is_not_asked_any_more(store):
     runs.begin(store, RUN)
-    runs.tell(store, "mine", "DONE")
+    runs.tell(store, RUN, "DONE")
     asked, notification = runs.request(store, "mine", 7)
     assert (asked.state, notification) == ("DONE", None)
     assert store.all(records.NAMESPACE) == {}
@@ -110,7 +111,7 @@ def test_a_run_that_does_not_listen_is_not_asked(store):
 @pytest.mark.parametrize("state", ["DRAINED", "DONE"])
 def test_the_id_of_a_run_that_has_ended_well_is_not_used_again(store, state):
     runs.begin(store, RUN)
-    runs.tell(store, "mine", state)
+    runs.tell(store, RUN, state)
     with pytest.raises(RunTaken, match=rf"has ended as {state}. Choose another --run_id"):
         runs.begin(store, RUN)
 
@@ -118,7 +119,7 @@ def test_the_id_of_a_run_that_has_ended_well_is_not_used_again(store, state):
 @pytest.mark.parametrize("state", ["RUNNING", "DRAINING", "FAILED", "CANCELLED"])
 def test_a_run_that_did_not_end_well_may_go_on(store, state):
     runs.begin(store, RUN)
-    runs.tell(store, "mine", state)
+    runs.tell(store, RUN, state)
     runs.begin(store, RUN)
     assert runs.find(store, "mine") == RUN
 
@@ -141,7 +142,7 @@ def test_of_runs_that_are_over_the_newest_are_kept(store):
     for number in range(120):
         runs.begin(store, run(f"r{number}", began=number))
         if number != 3:
-            runs.tell(store, f"r{number}", "FAILED")
+            runs.tell(store, run(f"r{number}"), "FAILED")
     kept = {each.run_id for each in runs.known(store)}
     assert len(kept) == 102
     assert {"r3", "r119", "r20"} <= kept
@@ -166,7 +167,7 @@ def test_who_goes_on_from_checkpoints_takes_up_the_newest_run_that_has_them(stor
 def test_a_run_that_ended_well_is_not_taken_up(store, state):
     runs.begin(store, durable("old", 1))
     runs.begin(store, durable("newest", 2))
-    runs.tell(store, "newest", state)
+    runs.tell(store, durable("newest", 2), state)
     assert runs.resumed(store, durable("mine", 3)) == durable("mine", 3)
 
 
@@ -175,13 +176,105 @@ def test_a_run_without_checkpoints_takes_up_none(store):
     assert runs.resumed(store, run("mine")).run_id == "mine"
 
 
-def test_a_new_run_with_the_checkpoints_of_one_that_did_not_end_is_the_only_one_that_goes_on(store):
-    runs.begin(store, durable("lost", 1))
-    runs.begin(store, durable("elsewhere", 2, checkpoints="/other", job_name="other"))
-    runs.begin(store, durable("new", 3))
-    assert {each.run_id: each.state for each in runs.known(store)} == {
-        "lost": "FAILED",
-        "elsewhere": "RUNNING",
-        "new": "RUNNING",
-    }
+def states(store) -> dict[str, str]:
+    return {each.run_id: each.state for each in runs.known(store)}
+
+
+def test_a_run_that_holds_the_lease_now_is_the_only_one_that_goes_on(store):
+    runs.begin(store, durable("lost", 1, epoch=1))
+    runs.begin(store, durable("elsewhere", 2, checkpoints="/other", job_name="other", epoch=1))
+    runs.begin(store, durable("new", 3, epoch=2))
+    assert states(store) == {"lost": "FAILED", "elsewhere": "RUNNING", "new": "RUNNING"}
     assert runs.find(store, "wordcount").run_id == "new"
+
+
+def test_a_look_at_the_store_writes_nothing(store):
+    runs.begin(store, durable("living", 1, epoch=1))
+    before = store.all(runs.NAMESPACE)
+    second = runs.resumed(store, durable("second", 2))
+    assert second.run_id == "living"
+    runs.check(store, second)
+    assert store.all(runs.NAMESPACE) == before
+
+
+def test_a_run_without_checkpoints_declares_no_other_lost(store):
+    runs.begin(store, run("first"))
+    runs.begin(store, run("second"))
+    assert states(store) == {"first": "RUNNING", "second": "RUNNING"}
+
+
+@pytest.mark.parametrize("later", ["same id", "id of its own"])
+def test_of_two_drivers_at_the_same_moment_the_one_with_the_lease_stays(store, later):
+    """The first takes the lease, then the second does and tells of its run; then the first does."""
+    first = durable("run", 1, job_id="first", epoch=1)
+    second = durable("run" if later == "same id" else "new", 2, job_id="second", epoch=2)
+    runs.begin(store, second)
+    before = store.all(runs.NAMESPACE)
+    with pytest.raises(Fenced, match=r"run '\w+' \(job second\) has taken over"):
+        runs.begin(store, first)
+    assert store.all(runs.NAMESPACE) == before
+
+
+class Interleaved(MemoryStore):
+    """Lets another driver act once, just before the first write."""
+
+    def __init__(self, other) -> None:
+        super().__init__()
+        self.other = other
+
+    def compare_and_set(self, *arguments):
+        if (other := self.other) is not None:
+            self.other = None
+            other(self)
+        return super().compare_and_set(*arguments)
+
+
+@pytest.mark.parametrize("later", ["same id", "id of its own"])
+def test_a_driver_that_writes_too_late_does_not_come_back_to_life(later):
+    second = durable("run" if later == "same id" else "new", 2, job_id="second", epoch=2)
+    store = Interleaved(lambda store: runs.begin(store, second))
+    first = durable("run", 1, job_id="first", epoch=1)
+    if later == "same id":
+        with pytest.raises(Fenced):
+            runs.begin(store, first)
+    else:
+        runs.begin(store, first)  # and the driver is killed before it looks at its lease again
+    assert runs.find(store, "wordcount") == second
+    assert runs.resumed(store, durable("third", 3)).run_id == second.run_id
+
+
+def test_a_driver_that_lost_its_lease_tells_nothing_of_the_run_that_was_taken_up(store):
+    first = durable("run", 1, job_id="first", epoch=1)
+    second = durable("run", 2, job_id="second", epoch=2)
+    runs.begin(store, first)
+    runs.begin(store, second)
+    for state in ("DRAINING", "FAILED"):
+        runs.tell(store, first, state)
+    assert runs.known(store) == [second]
+    assert not runs.belongs_to(store, first)
+    runs.tell(store, second, "DRAINING")
+    assert states(store) == {"run": "DRAINING"}
+
+
+def test_a_record_from_before_epochs_is_read(store):
+    fields = json.loads(RUN.encode())
+    del fields["epoch"]
+    store.put(runs.NAMESPACE, "mine", json.dumps(fields).encode())
+    assert runs.known(store) == [RUN]
+
+
+def test_an_old_run_that_is_taken_up_meanwhile_is_not_forgotten():
+    again = run("r0", began=0, job_id="again")
+
+    class TakenUp(MemoryStore):
+        def compare_and_set(self, namespace, key, expected, value):
+            if value is None:
+                self.put(namespace, key, again.encode())
+            return super().compare_and_set(namespace, key, expected, value)
+
+    store = TakenUp()
+    for number in range(101):
+        failed = run(f"r{number}", began=number, state="FAILED")
+        store.put(runs.NAMESPACE, failed.run_id, failed.encode())
+    runs.begin(store, run("newest", began=200))
+    assert states(store)["r0"] == "RUNNING"

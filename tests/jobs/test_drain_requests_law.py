@@ -62,7 +62,7 @@ class Requests(RuleBasedStateMachine):
         self.drain = JobDrain(run, made, self.job, self.tick)
         self.drain.open()
         self.counts = self.own[0] if self.own else None
-        self.drain.listen()
+        self.drain.begin(0)
 
     @precondition(lambda self: self.drain is not None)
     @rule()

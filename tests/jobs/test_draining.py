@@ -19,7 +19,13 @@ from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.progress import Left, advanced, began
-from sparkdrain.errors import Cancelled, DrainLimitExceeded, UserCodeError
+from sparkdrain.errors import (
+    Cancelled,
+    CheckpointRefused,
+    DrainLimitExceeded,
+    Fenced,
+    UserCodeError,
+)
 from sparkdrain.invocation import Outcome
 from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY
 from sparkdrain.jobs.messages import failure_kind
@@ -172,9 +178,15 @@ def test_a_job_that_is_starting_can_be_drained(client, monkeypatch):
         "sparkdrain.jobs.artifacts.Artifacts.collect", lambda *_: asked.wait(30) and ()
     )
     job = jobs.start()
-    assert jobs.drain(job) == "DRAINING"
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(jobs.drain(job)))
+    asking.start()
+    asking.join(0.2)
+    assert asking.is_alive()  # nothing is written down before the job has begun
     asked.set()
     assert jobs.path(job) == ["STOPPED", "STARTING", "DRAINING", "DRAINED"]
+    asking.join(30)
+    assert answers[0] in ("DRAINING", "DRAINED")
 
 
 # --- what is asked twice, too early, too late, of the wrong one -----------------------------------
@@ -275,6 +287,7 @@ def test_a_run_that_was_told_to_drain_does_not_start_deaf(client, store, address
     assert (code, kind) == (grpc.StatusCode.FAILED_PRECONDITION, "DrainDisabled")
     assert str(notification.id) in details
     assert jobs.stub.GetState(api.GetJobStateRequest(job_id=job)).state == S.STOPPED
+    assert runs.known(store) == []
 
 
 # --- how it ends ----------------------------------------------------------------------------------
@@ -349,15 +362,16 @@ def test_a_drain_that_goes_on_after_its_driver_was_lost_cleans_up_under_the_old_
     """The engine finds the request in its checkpoint; the new job has an id of its own."""
     old = DrainNotification.create("old", 1)
     records.write(store, old)
-    runs.begin(store, runs.Run("old", "old", "wc", "", "DRAINING", drain=True, began=1))
+    lost = runs.Run("old", "old", "wc", "", "DRAINING", drain=True, began=1, checkpoints="/cp")
+    runs.begin(store, lost)
 
     def behave(call):
         assert call.drain.requested() is None
         call.drain.request(old)
         return Outcome(drained=True)
 
-    jobs = client(FakeEngine(behave))
-    job = jobs.start(metadata_store=address)
+    jobs = client(FakeEngine(behave, epoch=1))
+    job = jobs.start(metadata_store=address, checkpoint_dir="/cp")
     assert jobs.path(job)[-3:] == ["RUNNING", "DRAINING", "DRAINED"]
     assert records.read(store, pytest.fail) == []
     assert {run.run_id: run.state for run in runs.known(store)} == {
@@ -408,6 +422,162 @@ def test_a_run_is_listed_in_the_store_with_its_state(client, store, address):
     behave.may_end.set()
     jobs.path(job)
     assert runs.find(store, "wc").state == "DRAINED"
+
+
+# --- a start beside a job that runs ---------------------------------------------------------------
+
+
+class Refusing(FakeEngine):
+    """Refuses a job when it is told to, before the job begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_refuse = threading.Event()
+
+    def execute(self, invocation):
+        self.calls.append(invocation)
+        assert self.may_refuse.wait(60)
+        message = "there is a checkpoint"
+        raise CheckpointRefused(message)
+
+
+def written(store) -> dict[str, dict[str, bytes]]:
+    return {name: store.all(name) for name in (runs.NAMESPACE, records.NAMESPACE, records.HEARD)}
+
+
+@pytest.mark.parametrize("name", ["wc", "living"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"checkpoint_dir": "/cp"},
+        {"checkpoint_dir": "/cp", "resume": True},
+        {"checkpoint_dir": "/cp", "run_id": "living"},
+        {"checkpoint_dir": "/cp", "run_id": "another"},
+        {"run_id": "living"},
+        {},
+    ],
+)
+def test_a_start_that_is_refused_leaves_the_store_and_the_running_job_alone(
+    client, store, address, options, name
+):
+    jobs = client(FakeEngine(until_drained, epoch=1))
+    living = jobs.start(metadata_store=address, run_id="living", checkpoint_dir="/cp")
+    jobs.until(living, S.RUNNING)
+    before = written(store)
+
+    engine = Refusing()
+    engine.may_refuse.set()
+    others = client(engine)
+    assert others.path(others.start(metadata_store=address, **options))[-1] == "FAILED"
+    assert written(store) == before
+
+    run, notification = runs.request(store, name, 1)
+    assert (run.run_id, run.job_id) == ("living", living)
+    assert notification is not None
+    assert jobs.path(living)[-1] == "DRAINED"
+
+
+def test_a_start_that_is_refused_does_not_give_its_id_to_the_next_one(client, store, address):
+    lost = runs.Run("lost", "lost", "wc", "", "RUNNING", True, 1, checkpoints="/cp", epoch=1)
+    runs.begin(store, lost)
+    engine = Refusing()
+    engine.may_refuse.set()
+    refused = client(engine)
+    refused.path(refused.start(metadata_store=address, checkpoint_dir="/cp"))
+
+    jobs = client(FakeEngine(until_drained, epoch=2))
+    job = jobs.start(metadata_store=address, checkpoint_dir="/cp", resume=True)
+    jobs.until(job, S.RUNNING)
+    assert [(run.run_id, run.job_id) for run in runs.known(store)] == [("lost", job)]
+    jobs.drain(job)
+    assert jobs.path(job)[-1] == "DRAINED"
+
+
+def test_a_driver_that_is_fenced_tells_nothing_of_the_run_that_another_took_up(
+    client, store, address
+):
+    fenced = threading.Event()
+
+    def until_fenced(call):
+        assert fenced.wait(60)
+        message = "another driver has it"
+        raise Fenced(message)
+
+    first = client(FakeEngine(until_fenced, epoch=1))
+    lost = first.start(metadata_store=address, checkpoint_dir="/cp")
+    first.until(lost, S.RUNNING)
+    jobs = client(FakeEngine(until_drained, epoch=2))
+    job = jobs.start(metadata_store=address, checkpoint_dir="/cp", resume=True)
+    jobs.until(job, S.RUNNING)
+    fenced.set()
+    assert first.path(lost)[-1] == "FAILED"
+    assert [(run.run_id, run.job_id, run.state) for run in runs.known(store)] == [
+        (lost, job, "RUNNING")
+    ]
+    runs.request(store, "wc", 1)
+    assert jobs.path(job)[-1] == "DRAINED"
+
+
+@pytest.mark.parametrize("asks", ["by the service", "by the store"])
+def test_a_request_for_a_job_that_is_refused_does_not_drain_the_running_one(
+    client, store, address, asks
+):
+    """The refused job would have taken up the run; a request for it waits until it has."""
+    jobs = client(FakeEngine(until_drained, epoch=1))
+    living = jobs.start(metadata_store=address, checkpoint_dir="/cp", drain_poll_ms="1")
+    jobs.until(living, S.RUNNING)
+    before = written(store)
+
+    engine = Refusing()
+    others = client(engine)
+    refused = others.start(metadata_store=address, checkpoint_dir="/cp", resume=True)
+    if asks == "by the store":
+        with pytest.raises(runs.NoSuchRun):
+            runs.request(store, refused, 1)
+        engine.may_refuse.set()
+    else:
+        answers = []
+        asking = threading.Thread(target=lambda: answers.append(others.drain(refused)))
+        asking.start()
+        asking.join(0.2)
+        assert (asking.is_alive(), written(store)) == (True, before)
+        engine.may_refuse.set()
+        asking.join(60)
+        assert answers == ["FAILED"]
+    assert others.path(refused)[-1] == "FAILED"
+    assert written(store) == before
+    assert jobs.stub.GetState(api.GetJobStateRequest(job_id=living)).state == S.RUNNING
+    jobs.drain(living)
+    assert jobs.path(living)[-1] == "DRAINED"
+
+
+def test_a_run_id_that_is_taken_over_without_a_lease_is_warned_of(client, store, address):
+    jobs = client(FakeEngine(until_drained))
+    first = jobs.start(metadata_store=address, run_id="mine")
+    jobs.until(first, S.RUNNING)
+    second = jobs.start(metadata_store=address, run_id="mine")
+    jobs.until(second, S.RUNNING)
+    runs.request(store, "mine", 1)
+    assert {jobs.path(job)[-1] for job in (first, second)} == {"DRAINED"}
+    assert f"knows the run 'mine' of the job {first} as RUNNING" in jobs.texts(second)
+    assert runs.find(store, "mine").job_id == second
+
+
+def test_a_job_that_takes_its_checkpoints_anew_tells_its_new_epoch(client, store, address):
+    def behave(call):
+        call.observer.began(4)
+        assert runs.find(store, "wc").epoch == 4
+        outcome = until_drained(call)
+        call.observer.began(5)
+        run = runs.find(store, "wc")
+        assert (run.epoch, run.state) == (5, "DRAINING")
+        return outcome
+
+    jobs = client(FakeEngine(behave, epoch=3))
+    job = jobs.start(metadata_store=address, checkpoint_dir="/cp")
+    jobs.until(job, S.RUNNING)
+    jobs.drain(job)
+    assert jobs.path(job)[-1] == "DRAINED"
 
 
 # --- stores that are not there --------------------------------------------------------------------
@@ -527,7 +697,7 @@ def test_the_limit_goes_on_to_count_when_a_run_is_taken_up_again(client, store, 
     jobs = client(FakeEngine(Stopping()))
     job = jobs.start(metadata_store=address, run_id="mine", drain_limit_ms="3000000")
     assert jobs.path(job)[-1] == "FAILED"
-    assert "has been draining for 3600." in jobs.texts(job)
+    assert "has been draining for 36" in jobs.texts(job)
 
 
 def test_with_the_policy_to_wait_a_drain_is_told_of_and_goes_on(client):

@@ -32,6 +32,7 @@ class RoundsEngine:
         rounds = InMemoryRounds(translate(invocation.pipeline, streaming=True), **self._how)
         rounds.loop.cancel = invocation.cancel
         rounds.loop.drain.signal = invocation.drain
+        invocation.observer.began(0)
         try:
             try:
                 rounds.run_to_end()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from sparkdrain.drain import records
 from sparkdrain.drain.mode import DrainMode
 from sparkdrain.drain.notification import DrainNotification
-from sparkdrain.errors import BadOption, SparkDrainError
+from sparkdrain.errors import BadOption, Fenced, SparkDrainError
 
 if TYPE_CHECKING:
     from sparkdrain.coordination.metadata import MetadataStore
@@ -53,6 +53,7 @@ class Run:
         drain: whether it can be drained.
         began: microseconds since 1970.
         checkpoints: the directory of the job's checkpoints; empty if it makes none.
+        epoch: of the lease on these checkpoints under which the run began; 0 if it makes none.
     """
 
     run_id: str
@@ -63,6 +64,7 @@ class Run:
     drain: bool
     began: int
     checkpoints: str = ""
+    epoch: int = 0
 
     @property
     def is_over(self) -> bool:
@@ -84,6 +86,7 @@ class Run:
         if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
             message = f"It is no record of a run in version {VERSION}."
             raise ValueError(message)
+        fields = {"epoch": 0, **fields}  # records from before leases were told
         if {name: type(value).__name__ for name, value in fields.items()} != _TYPES:
             message = f"A record of a run has the fields {_TYPES}."
             raise ValueError(message)
@@ -102,65 +105,114 @@ _TYPES: Final = {
     "drain": "bool",
     "began": "int",
     "checkpoints": "str",
+    "epoch": "int",
 }
 
 
 def resumed(store: MetadataStore, run: Run) -> Run:
-    """``run``, under the id of the run that it takes up: the newest one of its job's checkpoints.
+    """``run``, under the id of the run that it takes up: the last that held its checkpoints.
 
-    So a request for a run reaches whoever goes on from its checkpoints. A run that ended well
-    left nothing to take up.
+    So a request for a run reaches the driver that goes on from its checkpoints. A run that ended
+    well left nothing to take up. Writes nothing.
 
     Raises:
         StoreDown: the store cannot be used now.
     """
     before = [each for each in known(store) if _shares_checkpoints(each, run)]
-    if not before or before[0].state in GOOD_ENDS:
+    last = max(before, key=_by_lease, default=None)
+    if last is None or last.state in GOOD_ENDS:
         return run
-    return dataclasses.replace(run, run_id=before[0].run_id)
+    return dataclasses.replace(run, run_id=last.run_id)
 
 
-def begin(store: MetadataStore, run: Run) -> None:
-    """Tell that a run has begun, or goes on after its driver was lost.
+def check(store: MetadataStore, run: Run) -> Run | None:
+    """Return if the run may begin under its id. Writes nothing.
 
-    Checkpoints are of one run at a time: another one that has them and did not end is lost.
+    Returns:
+        The run of another job that has this id and has not ended, as far as the store knows.
 
     Raises:
         RunTaken: a run of that id has ended well.
         BadOption: the run id cannot be used.
         StoreDown: the store cannot be used now.
     """
-    try:
-        before = _get(store, run.run_id)
-    except ValueError as error:
-        message = f"--run_id cannot be {run.run_id!r}: {error}"
-        raise BadOption(message) from error
-    if before is not None and before.state in GOOD_ENDS:
+    before = _read(_bytes(store, run))
+    if before is None:
+        return None
+    if before.state in GOOD_ENDS:
         message = (
             f"The run {run.run_id!r} has ended as {before.state}. Choose another --run_id, or "
             "leave it out: notifications for the old run must not reach a new one."
         )
         raise RunTaken(message)
-    store.put(NAMESPACE, run.run_id, run.encode())
-    for other in known(store):
-        if _shares_checkpoints(other, run) and other.run_id != run.run_id and not other.is_over:
-            tell(store, other.run_id, "FAILED")
+    return None if before.is_over or before.job_id == run.job_id else before
+
+
+def begin(store: MetadataStore, run: Run) -> None:
+    """Tell that a run has begun, or goes on after its driver was lost.
+
+    Call ``begin`` when nothing can refuse the run any more. A run with checkpoints holds their
+    lease by then. The record carries the lease's epoch, and so ends every run of these
+    checkpoints with a lower epoch: see ``known``.
+
+    Raises:
+        Fenced: another run holds these checkpoints under a higher epoch; nothing was written.
+        RunTaken: a run of that id has ended well; nothing was written.
+        BadOption: the run id cannot be used.
+        StoreDown: the store cannot be used now.
+    """
+    while True:
+        data = _bytes(store, run)
+        check(store, run)
+        for other in known(store):
+            if _is_lost(run, other):
+                message = (
+                    f"the run {other.run_id!r} (job {other.job_id}) has taken over the "
+                    f"checkpoints of the job {run.job_name!r} in {run.checkpoints}. This driver "
+                    "stops; it has read nothing. If you did not start another, give the jobs "
+                    "different names."
+                )
+                raise Fenced(message)
+        if store.compare_and_set(NAMESPACE, run.run_id, data, run.encode()):
+            break
     _forget_old(store)
     store.flush()
 
 
-def tell(store: MetadataStore, run_id: str, state: RunState) -> None:
-    """Tell the state of a run that has begun."""
-    run = _get(store, run_id)
-    if run is not None:
-        store.put(NAMESPACE, run_id, dataclasses.replace(run, state=state).encode())
-        store.flush()
+def tell(store: MetadataStore, run: Run, state: RunState) -> None:
+    """Tell the state of a run that has begun, unless the run belongs to another job by now."""
+    while True:
+        data = store.get(NAMESPACE, run.run_id)
+        before = _read(data)
+        if before is None or not _is_told_by(before, run):
+            return
+        after = dataclasses.replace(before, state=state).encode()
+        if store.compare_and_set(NAMESPACE, run.run_id, data, after):
+            break
+    store.flush()
+
+
+def belongs_to(store: MetadataStore, run: Run) -> bool:
+    """Whether the record of a run is that of ``run``'s own job, or of one that it took up."""
+    before = _read(store.get(NAMESPACE, run.run_id))
+    return before is None or _is_told_by(before, run)
 
 
 def known(store: MetadataStore) -> list[Run]:
-    """All runs that the store knows, the newest first."""
-    found = (_read(data) for data in store.all(NAMESPACE, _ignore).values())
-    return sorted((run for run in found if run is not None), key=_newest)
+    """All runs that the store knows, the newest first.
+
+    A run that lost its checkpoints to a run with a higher epoch has failed, whatever its record
+    says: its driver cannot publish any more, and may be dead.
+    """
+    read = (_read(data) for data in store.all(NAMESPACE, _ignore).values())
+    found = [run for run in read if run is not None]
+    told = (
+        dataclasses.replace(run, state="FAILED")
+        if not run.is_over and any(_is_lost(run, other) for other in found)
+        else run
+        for run in found
+    )
+    return sorted(told, key=_newest)
 
 
 def find(store: MetadataStore, name: str) -> Run:
@@ -219,18 +271,24 @@ def _not_one(name: str, found: list[Run], runs: list[Run]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     newest = ", ".join(f"{run.run_id} ({run.state})" for run in runs[:_SHOWN]) or "none"
-    return f"There is no run {name!r} in this store.{hint} It knows: {newest}."
+    return (
+        f"There is no run {name!r} in this store.{hint} It knows: {newest}. "
+        "A job that starts is known once it is RUNNING."
+    )
 
 
-def _get(store: MetadataStore, run_id: str) -> Run | None:
-    data = store.get(NAMESPACE, run_id)
-    return None if data is None else _read(data)
-
-
-def _read(data: bytes) -> Run | None:
-    # A record that nobody can read names no run that could be asked for anything.
+def _bytes(store: MetadataStore, run: Run) -> bytes | None:
     try:
-        return Run.decode(data)
+        return store.get(NAMESPACE, run.run_id)
+    except ValueError as error:
+        message = f"--run_id cannot be {run.run_id!r}: {error}"
+        raise BadOption(message) from error
+
+
+def _read(data: bytes | None) -> Run | None:
+    # A record that cannot be read names no run that could be asked for anything.
+    try:
+        return None if data is None else Run.decode(data)
     except ValueError:
         return None
 
@@ -240,10 +298,25 @@ def _shares_checkpoints(one: Run, other: Run) -> bool:
     return same and bool(one.checkpoints)
 
 
+def _is_lost(run: Run, other: Run) -> bool:
+    return _shares_checkpoints(run, other) and run.epoch < other.epoch
+
+
+def _is_told_by(record: Run, run: Run) -> bool:
+    return record.job_id == run.job_id or _is_lost(record, run)
+
+
 def _forget_old(store: MetadataStore) -> None:
+    records = store.all(NAMESPACE, _ignore)
     over = [run for run in known(store) if run.is_over]
     for run in over[_KEPT:]:
-        store.remove(NAMESPACE, run.run_id)
+        # Only what was seen is removed: the run may have been taken up again meanwhile.
+        if (data := records.get(run.run_id)) is not None:
+            store.compare_and_set(NAMESPACE, run.run_id, data, None)
+
+
+def _by_lease(run: Run) -> tuple[int, int, str]:
+    return run.epoch, run.began, run.run_id
 
 
 def _newest(run: Run) -> tuple[int, str]:

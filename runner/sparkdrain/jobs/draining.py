@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
@@ -43,12 +44,13 @@ class Drained(Protocol):
         """End the job, because its drain takes too long."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Open:
-    """What a job that has begun holds."""
+    """What a started job holds; it has a monitor from its begin on, if it may be drained."""
 
     store: MetadataStore
-    monitor: DrainMonitor | None
+    monitor: DrainMonitor | None = None
+    has_begun: bool = False
 
 
 class JobDrain:
@@ -56,6 +58,9 @@ class JobDrain:
 
     Whichever way a request comes, by ``request`` or by a record in the store, it does the same:
     it is written down first, then the engine is signalled; the first one counts. Thread-safe.
+
+    The store stays as it is until ``begin``: a job that is refused may have the name, the
+    checkpoints or the run id of a job that runs.
 
     Attributes:
         signal: for the engine.
@@ -88,13 +93,15 @@ class JobDrain:
         self._interval = settings.drain_poll_ms / 1000
         self._lock = threading.Lock()
         self._open: _Open | None = None
+        self._is_asked = False
+        self._has_begun_or_ended = threading.Event()
         self._limits = Limits.in_options(settings)
         self._deadline = Deadline(self._limits, self._exceeded)
         self.signal.on_request(self._began)
 
     @property
     def run_id(self) -> str:
-        """Names the run in notifications; known for good when ``open`` has returned."""
+        """Names the run in notifications; known for good when ``begin`` has returned."""
         return self._run.run_id
 
     @property
@@ -104,7 +111,7 @@ class JobDrain:
         return 0 if opened is None or opened.monitor is None else opened.monitor.unreadable
 
     def open(self) -> None:
-        """Open the store and tell it of the run; the job has not begun.
+        """Open the store and look whether the run may begin; writes nothing.
 
         Raises:
             BadSetup: the store cannot be opened; says why.
@@ -115,26 +122,56 @@ class JobDrain:
         """
         store = self._open_store(self._address)
         try:
-            if self._settings.resume and not self._settings.run_id:
-                self._run = runs.resumed(store, self._run)
-            runs.begin(store, self._run)
-            monitor = self._listener(store) if self._settings.drain else None
-            if monitor is None:
-                self._refuse_to_be_deaf(store)
+            run = self._in(store)
+            runs.check(store, run)
+            self._refuse_to_be_deaf(store, run)
         except BaseException:
             store.close()
             raise
         with self._lock:
-            self._open = _Open(store, monitor)
+            self._open = _Open(store)
 
-    def listen(self) -> None:
-        """Look for a notification, and go on looking; the engine has not begun."""
+    def begin(self, epoch: int) -> None:
+        """Tell the store of the run, and listen; the engine has read nothing.
+
+        The engine calls this when nothing can refuse the job any more, and again each time it
+        takes the job's checkpoints anew.
+
+        Args:
+            epoch: of the lease on the job's checkpoints; 0 if it makes none.
+
+        Raises:
+            Fenced: another driver has taken the checkpoints.
+            MetadataError: the store cannot be used at the first call. Later ones only warn.
+            RunTaken, DrainDisabled: see ``open``; this came about since.
+        """
         opened = self._open
-        if opened is not None and opened.monitor is not None:
+        assert opened is not None, "open first"
+        if opened.has_begun:
+            state: RunState = "RUNNING" if self.signal.requested() is None else "DRAINING"
+            with self._lock, self._warning("told it that the run goes on"):
+                self._run = dataclasses.replace(self._run, state=state, epoch=epoch)
+                runs.begin(opened.store, self._run)
+            return
+        run = dataclasses.replace(self._in(opened.store), epoch=epoch)
+        self._refuse_to_be_deaf(opened.store, run)
+        if not epoch and (other := runs.check(opened.store, run)) is not None:
+            self._warn_of(other)
+        runs.begin(opened.store, run)
+        with self._lock:
+            self._run = run
+            opened.has_begun = True
+            opened.monitor = self._listener(opened.store) if self._settings.drain else None
+        if opened.monitor is not None:
             opened.monitor.start()
+        self._has_begun_or_ended.set()
+        if self._is_asked:  # by a caller who waits: before the engine reads anything
+            self.request()
 
     def request(self) -> None:
         """Ask the job to drain; returns when that is written down. A second call does nothing.
+
+        Waits for a job that starts: before it has begun, its run may belong to another job.
 
         Raises:
             DrainDisabled: the job was started with ``--drain=off``.
@@ -143,6 +180,8 @@ class JobDrain:
         if not self._settings.drain:
             message = f"The run {self.run_id!r} cannot be drained: it was started with --drain=off."
             raise DrainDisabled(message)
+        self._is_asked = True
+        self._has_begun_or_ended.wait()
         with self._lock:
             if self._open is None or self.signal.requested() is not None:
                 return
@@ -153,36 +192,57 @@ class JobDrain:
     def close(self, state: RunState) -> None:
         """The job has ended so; nobody is listened to any more.
 
-        Only after a good end what asked for the drain is removed: a run that failed or was
-        cancelled may be taken up again, and is to be drained then.
+        A job that never began changes nothing. Only after a good end the requests are removed: a
+        run that failed or was cancelled may be taken up again, and is to be drained then.
         """
         self._deadline.stop()
         with self._lock:
             opened, self._open = self._open, None
+        self._has_begun_or_ended.set()
         if opened is None:
             return
         if opened.monitor is not None:
             opened.monitor.stop()
+        if opened.has_begun:
+            self._tell_end(opened.store, state)
+        opened.store.close()
+
+    def _tell_end(self, store: MetadataStore, state: RunState) -> None:
         # A run that was taken up under another id was asked under the one that it had.
         requested = self.signal.requested()
         for run_id in {self.run_id, self.run_id if requested is None else requested.run_id}:
+            run = dataclasses.replace(self._run, run_id=run_id)
             with self._warning("removed from it what asked for the drain"):
-                if state in GOOD_ENDS:
-                    records.clean_up(opened.store, run_id)
+                if state in GOOD_ENDS and runs.belongs_to(store, run):
+                    records.clean_up(store, run_id)
             with self._warning(f"told it that the run ended as {state}"):
-                runs.tell(opened.store, run_id, state)
-        opened.store.close()
+                runs.tell(store, run, state)
+
+    def _in(self, store: MetadataStore) -> Run:
+        """The run, under the id that it has as the store is now."""
+        takes_up = self._settings.resume and not self._settings.run_id
+        return runs.resumed(store, self._run) if takes_up else self._run
+
+    def _warn_of(self, other: Run) -> None:
+        text = (
+            f"The metadata store knows the run {other.run_id!r} of the job {other.job_id} as "
+            f"{other.state}, and this job takes the run id over. If that job still runs, a "
+            "request to drain the run reaches both; give each job a --run_id of its own."
+        )
+        self._job.message(_M.JOB_MESSAGE_WARNING, text)
 
     def _listener(self, store: MetadataStore) -> DrainMonitor:
         monitor = DrainMonitor(store, self.run_id, self._interval)
         monitor.on_drain(self.signal.request)
         return monitor
 
-    def _refuse_to_be_deaf(self, store: MetadataStore) -> None:
-        asked = records.first_for(self.run_id, records.read(store, lambda error: None))
+    def _refuse_to_be_deaf(self, store: MetadataStore, run: Run) -> None:
+        if self._settings.drain:
+            return
+        asked = records.first_for(run.run_id, records.read(store, lambda error: None))
         if asked is not None:
             message = (
-                f"The run {self.run_id!r} was asked to drain at {asked.time.isoformat()} "
+                f"The run {run.run_id!r} was asked to drain at {asked.time.isoformat()} "
                 f"(notification {asked.id}), but --drain=off. Leave the option out to drain it."
             )
             raise DrainDisabled(message)
@@ -198,7 +258,7 @@ class JobDrain:
         self._deadline.start(self._taken(notification))
         with self._lock, self._warning("told it that the run drains"):
             if self._open is not None:
-                runs.tell(self._open.store, self.run_id, "DRAINING")
+                runs.tell(self._open.store, self._run, "DRAINING")
 
     def _taken(self, notification: DrainNotification) -> float:
         """For how many seconds the run drains already, in lives before this one."""

@@ -221,9 +221,6 @@ class Job:
         with self._lock:
             if self._cancel.is_cancelled():
                 raise Cancelled(self.submission.job_id)
-            self._drain.listen()
-            if self.state.state == _S.STARTING:
-                self._move(_S.RUNNING)
         return self._engine.execute(
             Invocation(
                 self.submission.job_id,
@@ -237,6 +234,13 @@ class Job:
                 drain=self._drain.signal,
             )
         )
+
+    def began(self, epoch: int) -> None:
+        """See ``Observer``."""
+        self._drain.begin(epoch)
+        with self._lock:
+            if self.state.state == _S.STARTING:
+                self._move(_S.RUNNING)
 
     def message(self, importance: int, text: str) -> None:
         """See ``Observer``."""

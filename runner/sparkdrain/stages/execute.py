@@ -53,6 +53,7 @@ def execute(invocation: Invocation) -> Outcome:
     )
     warn = partial(invocation.observer.message, _WARNING)
     await_executors(context, invocation.cancel, warn, all_of_them=False)
+    invocation.observer.began(0)
     progress = Progress(invocation.job_id, steps_of(plan), time.monotonic)
 
     def start(run_id: str) -> LevelRunner:

@@ -141,9 +141,12 @@ class _StreamingJob:
                 left, lost = left - 1, error
 
     def _take(self) -> Manifest | None:
+        observer = self.invocation.observer
         if self.durable is None:
+            observer.began(0)
             return None
         taken = self.durable.take(resume=self.invocation.settings.resume)
+        observer.began(self.durable.epoch)
         drain = None if taken is None else drain_of(taken)
         if drain is not None:
             self.invocation.drain.request(drain)
