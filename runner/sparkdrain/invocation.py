@@ -75,6 +75,8 @@ class Invocation:
         observer: hears how the job goes.
         cancel: tells that nobody wants the result any more.
         drain: tells that the job is to end with nothing left inside; it may do so before the start.
+        directory: the current directory of the process that runs the job, as it was when the
+            pipeline was run; empty if that is gone.
     """
 
     job_id: str
@@ -86,3 +88,4 @@ class Invocation:
     observer: Observer
     cancel: CancelToken
     drain: DrainSignal
+    directory: str = ""

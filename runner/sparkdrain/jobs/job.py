@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import threading
 from dataclasses import dataclass
@@ -87,6 +89,7 @@ class Job:
         self._finished = threading.Event()
         self._cancel = CancelToken()
         self._given_up: str | None = None
+        self._directory = ""
         self._progress: DrainProgress | None = None
         self._states = JobStates(clock)
         self._tell(self._states.current)
@@ -138,6 +141,9 @@ class Job:
             if self.state.state == _S.STOPPED:
                 self._drain.open()
             self._move(_S.STARTING)
+        # Now, and not in the job's thread: the program may go elsewhere while the job starts.
+        with contextlib.suppress(OSError):
+            self._directory = os.getcwd()
         thread = f"sparkdrain-job-{self.submission.job_id}"
         # A daemon, so that a job never keeps a crashed program alive; `local` sees jobs through.
         threading.Thread(
@@ -232,6 +238,7 @@ class Job:
                 observer=self,
                 cancel=self._cancel,
                 drain=self._drain.signal,
+                directory=self._directory,
             )
         )
 

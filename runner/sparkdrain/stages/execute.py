@@ -14,6 +14,7 @@ from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
 from sparkdrain.metrics.merge import Metrics
 from sparkdrain.stages.cluster import spark_context
+from sparkdrain.stages.elsewhere import lost_paths
 from sparkdrain.stages.executors import await_executors
 from sparkdrain.stages.levels import LevelRunner
 from sparkdrain.stages.progress import Progress, steps_of
@@ -47,11 +48,16 @@ def execute(invocation: Invocation) -> Outcome:
         BadSetup: Spark could not be used.
     """
     invocation.drain.inquiry.decline(_NOTHING_TO_CUT)
+    warn = partial(invocation.observer.message, _WARNING)
     plan = translate(invocation.pipeline)
     context, preparation = job_context(
-        spark_context(invocation.settings), invocation.pipeline_options, invocation.artifacts
+        spark_context(invocation.settings),
+        invocation.pipeline_options,
+        invocation.artifacts,
+        invocation.directory,
     )
-    warn = partial(invocation.observer.message, _WARNING)
+    for path in lost_paths(context, invocation.pipeline):
+        warn(path)
     await_executors(context, invocation.cancel, warn, all_of_them=False)
     invocation.observer.began(0)
     progress = Progress(invocation.job_id, steps_of(plan), time.monotonic)

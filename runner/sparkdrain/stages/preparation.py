@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ class Preparation:
         packages: name of a sent archive with packages, or nothing.
         session: name of a sent file with a main session, or nothing.
         classes: name of a sent file with classes of the main program, or nothing.
+        directory: of the program, for workers on its machine; else nothing.
     """
 
     beam: str
@@ -46,10 +48,15 @@ class Preparation:
     packages: str = ""
     session: str = ""
     classes: str = ""
+    directory: str = ""
 
     @staticmethod
     def of(
-        options: Mapping[str, Any], packages: str = "", session: str = "", classes: str = ""
+        options: Mapping[str, Any],
+        packages: str = "",
+        session: str = "",
+        classes: str = "",
+        directory: str = "",
     ) -> Preparation:
         """The preparation that a job of this program asks for."""
         level = logging.getLogger().getEffectiveLevel()
@@ -60,6 +67,7 @@ class Preparation:
             packages,
             session,
             classes,
+            directory,
         )
 
 
@@ -68,6 +76,25 @@ def level_asked_for(options: Mapping[str, Any], otherwise: int) -> int:
     asked = str(options.get("default_sdk_harness_log_level") or otherwise)
     number = int(asked) if asked.isdecimal() else logging.getLevelName(asked)
     return number if isinstance(number, int) else otherwise
+
+
+def go_to(directory: str) -> None:
+    """Work in ``directory``, where relative paths of the program lead; stay if it is empty.
+
+    Raises:
+        BadSetup: the directory is gone.
+    """
+    if not directory:
+        return
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        message = (
+            f"The workers cannot work in the program's directory, as it was when the pipeline was "
+            f"run: {error}. Keep the directory until the job has ended, or run the pipeline in "
+            "another one."
+        )
+        raise BadSetup(message) from error
 
 
 def prepare(preparation: Preparation) -> None:

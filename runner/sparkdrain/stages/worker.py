@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from sparkdrain.side_inputs.file import SideFile
-from sparkdrain.stages.preparation import Preparation, prepare
+from sparkdrain.stages.preparation import Preparation, go_to, prepare
 from sparkdrain.stages.warned import forget_warnings
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Worker:
         Raises:
             BadSetup: it cannot be used for the job.
         """
+        # For each task anew: user code of the one before may have gone elsewhere.
+        go_to(preparation.directory)
         if preparation != self._prepared:
             self._prepared = None
             prepare(preparation)

@@ -55,6 +55,7 @@ def job_context(
     context: SparkContext,
     options: Mapping[str, Any],
     artifacts: Sequence[Artifact],
+    directory: str,
     *,
     streaming: bool = False,
 ) -> tuple[Any, Preparation]:
@@ -63,7 +64,8 @@ def job_context(
     Workers of streaming jobs are forked from, so they must not be ones in which a batch job has
     started RocksDB's threads.
 
-    On this machine the workers are this very Python, and find modules where this program does.
+    On this machine the workers are this very Python, find modules where this program does, and
+    work in ``directory``, so that relative paths lead them where they lead the program.
     On a cluster they are what the executors have, with this package as it is here: sent to them.
     """
     files = _sent_to(context)
@@ -79,7 +81,8 @@ def job_context(
         session = environment[_SESSION_VARIABLE] = files.send(dependencies.session)
     if dependencies.classes is not None:
         classes = environment[_CLASSES_VARIABLE] = files.send(dependencies.classes)
-    preparation = Preparation.of(options, packages, session, classes)
+    there = directory if is_local(context) else ""
+    preparation = Preparation.of(options, packages, session, classes, there)
     if is_local(context):
         environment["PYTHONPATH"] = os.pathsep.join(importable())
         if nursery := nursery_address():

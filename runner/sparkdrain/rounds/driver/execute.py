@@ -34,6 +34,7 @@ from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.cluster import spark_context
+from sparkdrain.stages.elsewhere import lost_paths
 from sparkdrain.stages.executors import await_executors, executors, hazards
 from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.session import is_usable
@@ -73,14 +74,18 @@ def execute(invocation: Invocation) -> Outcome:
         BadSetup: Spark could not be used.
     """
     settings = invocation.settings
+    warn = partial(invocation.observer.message, _WARNING)
     plan = translate(invocation.pipeline, streaming=True)
     # The driver itself reads and writes checkpoints, whoever made the pipeline.
     FileSystems.set_options(PipelineOptions.from_dictionary(dict(invocation.pipeline_options)))
     context, preparation = job_context(
-        spark_context(settings), invocation.pipeline_options, invocation.artifacts, streaming=True
+        spark_context(settings),
+        invocation.pipeline_options,
+        invocation.artifacts,
+        invocation.directory,
+        streaming=True,
     )
-    warn = partial(invocation.observer.message, _WARNING)
-    for hazard in hazards(context):
+    for hazard in [*hazards(context), *lost_paths(context, invocation.pipeline)]:
         warn(hazard)
     await_executors(context, invocation.cancel, warn, all_of_them=True)
     slots = settings.slots or context.defaultParallelism
