@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import PortableOptions, SetupOptions
+from apache_beam.portability import python_urns
 from apache_beam.runners.portability import stager
 from apache_beam.transforms import environments
 from apache_beam.transforms.resources import resource_hints_from_options
 
+from sparkdrain import row_types
 from sparkdrain.main_classes import FILE_NAME, main_classes, pickled
 
 if TYPE_CHECKING:
@@ -55,17 +57,45 @@ def default_environment(
     )
 
 
+def add_row_types(
+    pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions, directory: str
+) -> None:
+    """Have the types of the pipeline's rows staged with the environments that are this Python.
+
+    Args:
+        pipeline: translated: only then all rows have their ids.
+        options: of the pipeline.
+        directory: see ``default_environment``.
+    """
+    if not _by_value(options) or not (data := row_types.pickled_row_types(pipeline)):
+        return
+    file = Path(tempfile.mkdtemp(dir=directory)) / row_types.FILE_NAME
+    file.write_bytes(data)
+    for environment in pipeline.components.environments.values():
+        if environment.urn == python_urns.EMBEDDED_PYTHON:
+            environment.dependencies.append(_staged(file))
+
+
+def _by_value(options: PipelineOptions) -> bool:
+    """Whether classes are sent as user code is: a worker must not get two of one name."""
+    library = options.view_as(SetupOptions).pickle_library
+    return library in {"default", pickler.USE_CLOUDPICKLE}
+
+
+def _staged(file: Path) -> beam_runner_api_pb2.ArtifactInformation:
+    return stager.Stager._create_file_stage_to_artifact(str(file), file.name)  # noqa: SLF001
+
+
 def _main_classes(
     options: PipelineOptions, directory: str
 ) -> list[beam_runner_api_pb2.ArtifactInformation]:
     """The file with the main program's classes, if it has any, and if workers can load them."""
-    library = options.view_as(SetupOptions).pickle_library
     classes = main_classes()
-    if not classes or library not in {"default", pickler.USE_CLOUDPICKLE}:
+    if not classes or not _by_value(options):
         return []
     file = Path(tempfile.mkdtemp(dir=directory)) / FILE_NAME
     file.write_bytes(pickled(classes))
-    return [stager.Stager._create_file_stage_to_artifact(str(file), FILE_NAME)]  # noqa: SLF001
+    return [_staged(file)]
 
 
 def _directory_of_this_process() -> str:

@@ -10,7 +10,7 @@ from apache_beam.options.pipeline_options import StandardOptions, TypeOptions
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
-from sparkdrain.environment import default_environment
+from sparkdrain.environment import add_row_types, default_environment
 from sparkdrain.option_check import refuse_unknown, refuse_without_effect
 from sparkdrain.options import Settings, SparkDrainOptions
 from sparkdrain.result import SparkDrainResult
@@ -55,6 +55,7 @@ class SparkDrainRunner(PortableRunner):
         with tempfile.TemporaryDirectory(prefix="sparkdrain-stage-") as directory:
             environment = default_environment(options, directory)
             proto = pipeline.to_runner_api(default_environment=environment)
+            add_row_types(proto, options, directory)
             return self.run_portable_pipeline(proto, options)
 
     def run_portable_pipeline(

@@ -13,7 +13,7 @@ from apache_beam.portability import common_urns
 from apache_beam.runners.internal.names import PICKLED_MAIN_SESSION_FILE
 from apache_beam.runners.portability.stager import SUBMISSION_ENV_DEPENDENCIES_FILE
 
-from sparkdrain.main_classes import FILE_NAME
+from sparkdrain import main_classes, row_types
 from sparkdrain.stages.packages import PIP_ROLE_PREFIX
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ class Dependencies:
         packages: an archive for ``packages.use_packages``, if there are packages.
         session: a pickled main session, if there is one.
         classes: the main program's, if there are any.
+        rows: types that are encoded as rows, if there are any.
     """
 
     packages: Path | None = None
     session: Path | None = None
     classes: Path | None = None
+    rows: Path | None = None
 
 
 def dependencies_of(artifacts: Sequence[Artifact], directory: Path) -> Dependencies:
@@ -45,16 +47,19 @@ def dependencies_of(artifacts: Sequence[Artifact], directory: Path) -> Dependenc
     What Beam stages only for its own diagnostics is left out; without anything else, nothing is
     made.
     """
-    session = classes = None
+    session = classes = rows = None
     packages = []
     for artifact in artifacts:
         if artifact.name == PICKLED_MAIN_SESSION_FILE:
             session = _named_by_content(artifact.path, directory, "session")
-        elif artifact.name == FILE_NAME:
+        elif artifact.name == main_classes.FILE_NAME:
             classes = _named_by_content(artifact.path, directory, "classes")
+        elif artifact.name == row_types.FILE_NAME:
+            rows = _named_by_content(artifact.path, directory, "rows")
         elif artifact.name != SUBMISSION_ENV_DEPENDENCIES_FILE:
             packages.append((_name(artifact), artifact.path))
-    return Dependencies(_packed(packages, directory) if packages else None, session, classes)
+    archive = _packed(packages, directory) if packages else None
+    return Dependencies(archive, session, classes, rows)
 
 
 def _name(artifact: Artifact) -> str:

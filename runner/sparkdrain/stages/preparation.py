@@ -16,8 +16,8 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 from apache_beam.options.value_provider import RuntimeValueProvider
 
+from sparkdrain import main_classes, row_types
 from sparkdrain.errors import BadSetup
-from sparkdrain.main_classes import install
 from sparkdrain.stages.failure import silence_told_failures
 from sparkdrain.stages.packages import use_packages
 from sparkdrain.stages.spark.files import local_directories, sent_file
@@ -39,6 +39,7 @@ class Preparation:
         packages: name of a sent archive with packages, or nothing.
         session: name of a sent file with a main session, or nothing.
         classes: name of a sent file with classes of the main program, or nothing.
+        rows: name of a sent file with types of rows, or nothing.
         directory: of the program, for workers on its machine; else nothing.
     """
 
@@ -48,6 +49,7 @@ class Preparation:
     packages: str = ""
     session: str = ""
     classes: str = ""
+    rows: str = ""
     directory: str = ""
 
     @staticmethod
@@ -56,6 +58,7 @@ class Preparation:
         packages: str = "",
         session: str = "",
         classes: str = "",
+        rows: str = "",
         directory: str = "",
     ) -> Preparation:
         """The preparation that a job of this program asks for."""
@@ -67,6 +70,7 @@ class Preparation:
             packages,
             session,
             classes,
+            rows,
             directory,
         )
 
@@ -114,7 +118,9 @@ def prepare(preparation: Preparation) -> None:
         use_packages(sent_file(preparation.packages), home)
     _apply(json.loads(preparation.options), preparation.log_level)
     if preparation.classes:
-        install(sent_file(preparation.classes))
+        main_classes.install(sent_file(preparation.classes))
+    if preparation.rows:
+        row_types.install(sent_file(preparation.rows))
     if preparation.session:
         _load_session(sent_file(preparation.session))
 

@@ -73,7 +73,7 @@ def job_context(
     if streaming:
         environment[_STREAMING_VARIABLE] = "1"
     dependencies = dependencies_of(artifacts, files.directory)
-    packages = session = classes = ""
+    packages = session = classes = rows = ""
     if dependencies.packages is not None:
         packages = files.send(dependencies.packages)
         environment[ARCHIVE_VARIABLE] = files.seen_by_executors(packages)
@@ -81,8 +81,11 @@ def job_context(
         session = environment[_SESSION_VARIABLE] = files.send(dependencies.session)
     if dependencies.classes is not None:
         classes = environment[_CLASSES_VARIABLE] = files.send(dependencies.classes)
+    if dependencies.rows is not None:
+        # Not in the environment: types of rows have ids, so those of many jobs go together.
+        rows = files.send(dependencies.rows)
     there = directory if is_local(context) else ""
-    preparation = Preparation.of(options, packages, session, classes, there)
+    preparation = Preparation.of(options, packages, session, classes, rows, there)
     if is_local(context):
         environment["PYTHONPATH"] = os.pathsep.join(importable())
         if nursery := nursery_address():
