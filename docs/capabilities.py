@@ -136,8 +136,24 @@ _TRANSFORMS = (
         f"{FEATURES}transforms: exchanges",
     ),
     _row(
-        "Reshuffle with the pane information, or the times, of Beam's direct runner",
-        "ReshuffleTest.reshuffle_default_window_preserves_metadata_1 "
+        "Reshuffle as before Beam 2.65, with --update_compatibility_version",
+        "ReshuffleTest.reshuffle_default_window_preserves_metadata_1",
+        f"{FEATURES}reshuffle_compatibility: panes_are_as_the_version_has_them",
+    ),
+    _row(
+        "GroupByKey, combiners and Reshuffle encrypted between workers (--gbek)",
+        f"{FEATURES}encrypted_keys: nothing_readable_goes_between_slots "
+        "nothing_readable_is_on_the_disks_of_spark",
+    ),
+    _row(
+        "Types that are registered as rows come out of every shuffle as themselves",
+        "RowTypeTest.group_by_key_namedtuple RowTypeTest.group_by_key_dataclass",
+        f"{STAGES}row_types_on_spark: types_of_a_module "
+        "types_of_a_function_also_if_another_job_had_others_of_these_names "
+        "types_of_the_main_program",
+    ),
+    _row(
+        "Reshuffle with the times of Beam's direct runner",
         "ReshuffleTest.reshuffle_custom_window_preserves_metadata_0 "
         "ReshuffleTest.reshuffle_custom_window_preserves_metadata_1",
     ),

@@ -28,10 +28,6 @@ _MILLIS = (
     "it expects microseconds of the end of the global window; Beam's coders of windowed values "
     "have milliseconds, and only BundleBasedDirectRunner never encodes elements"
 )
-_COMPATIBLE = (
-    "it expects a Reshuffle to lose pane information, as Beam's own did up to 2.64; a Reshuffle "
-    "that is the runner's keeps it, whatever version of Beam is to be resembled"
-)
 _DIRECT = (
     "PairWithTiming is no transform of Beam's model: it reaches a runner as "
     "beam:transform:pickled_python:v1, without its own URN, and is refused by name; "
@@ -55,10 +51,7 @@ OF_ONE_RUNNER: dict[str, str] = {
     "ReshuffleTest.test_reshuffle_window_fn_preserved": _IS_LAST,
     "ReshuffleTest.test_reshuffle_windows_unchanged": _IS_LAST,
     "ReshuffleTest.test_reshuffle_custom_window_preserves_metadata_0": _MILLIS,
-    "ReshuffleTest.test_reshuffle_custom_window_preserves_metadata_1": (
-        f"{_MILLIS}; and {_COMPATIBLE}"
-    ),
-    "ReshuffleTest.test_reshuffle_default_window_preserves_metadata_1": _COMPATIBLE,
+    "ReshuffleTest.test_reshuffle_custom_window_preserves_metadata_1": _MILLIS,
     "ReverseTestStreamTest.test_basic_execution": _DIRECT,
     "ReverseTestStreamTest.test_basic_execution_in_records_format": _DIRECT,
     "ReverseTestStreamTest.test_windowing": _DIRECT,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms import environments
 
+from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.plan import EdgeKind, Plan
 from sparkdrain.graph.translate import translate
 from sparkdrain.shuffle.blocks import Block, Report, decode
@@ -32,7 +33,8 @@ def run_in_memory(
 ) -> list[SlotReport]:
     """Run a pipeline to its end; the reports of all slots."""
     proto = pipeline.to_runner_api(default_environment=environments.EmbeddedPythonEnvironment())
-    run = InMemoryRun(translate(proto), slots, options)
+    written = as_written(proto, pipeline.options.get_all_options())
+    run = InMemoryRun(translate(written), slots, options)
     try:
         return run.run()
     finally:

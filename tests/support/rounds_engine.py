@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.check import check
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
@@ -29,7 +30,8 @@ class RoundsEngine:
         check(pipeline, streaming=True)
 
     def execute(self, invocation: Invocation) -> Outcome:
-        rounds = InMemoryRounds(translate(invocation.pipeline, streaming=True), **self._how)
+        written = as_written(invocation.pipeline, invocation.pipeline_options)
+        rounds = InMemoryRounds(translate(written, streaming=True), **self._how)
         rounds.loop.cancel = invocation.cancel
         rounds.loop.drain.signal = invocation.drain
         invocation.observer.began(0)

@@ -14,6 +14,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
+from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
@@ -75,7 +76,8 @@ def execute(invocation: Invocation) -> Outcome:
     """
     settings = invocation.settings
     warn = partial(invocation.observer.message, _WARNING)
-    plan = translate(invocation.pipeline, streaming=True)
+    written = as_written(invocation.pipeline, invocation.pipeline_options)
+    plan = translate(written, streaming=True)
     # The driver itself reads and writes checkpoints, whoever made the pipeline.
     FileSystems.set_options(PipelineOptions.from_dictionary(dict(invocation.pipeline_options)))
     context, preparation = job_context(
