@@ -11,6 +11,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.graph.as_written import as_written
+from sparkdrain.graph.hints import unkept_hints
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
 from sparkdrain.metrics.merge import Metrics
@@ -50,6 +51,8 @@ def execute(invocation: Invocation) -> Outcome:
     """
     invocation.drain.inquiry.decline(_NOTHING_TO_CUT)
     warn = partial(invocation.observer.message, _WARNING)
+    for hint in unkept_hints(invocation.pipeline):
+        warn(hint)
     plan = translate(as_written(invocation.pipeline, invocation.pipeline_options))
     context, preparation = job_context(
         spark_context(invocation.settings),

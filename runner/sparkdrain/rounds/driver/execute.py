@@ -15,6 +15,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
 from sparkdrain.graph.as_written import as_written
+from sparkdrain.graph.hints import unkept_hints
 from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
@@ -76,6 +77,8 @@ def execute(invocation: Invocation) -> Outcome:
     """
     settings = invocation.settings
     warn = partial(invocation.observer.message, _WARNING)
+    for hint in unkept_hints(invocation.pipeline):
+        warn(hint)
     written = as_written(invocation.pipeline, invocation.pipeline_options)
     plan = translate(written, streaming=True)
     # The driver itself reads and writes checkpoints, whoever made the pipeline.
