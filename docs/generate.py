@@ -50,6 +50,12 @@ _OF_BEAM = {
     "`--default_sdk_harness_log_level`, `--sdk_harness_log_level_overrides`": (
         "log levels in the workers"
     ),
+    "`--resource_hint`": "no effect, and [a warning](metadata.md#resource-hints)",
+    "`--update_compatibility_version`": (
+        "kept, [also where the runner replaces "
+        "`Reshuffle`](metadata.md#compatibility-with-an-older-beam)"
+    ),
+    "`--gbek`": "[data is encrypted between workers](metadata.md#grouping-by-encrypted-keys)",
     "`--experiments=allow_unknown_options`": "lets options pass that nobody knows",
 }
 
