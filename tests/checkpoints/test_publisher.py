@@ -59,6 +59,51 @@ def test_one_at_a_time(paths):
     assert ended(publisher).error is None
 
 
+class Gate:
+    """Holds calls of a storage that begin so, until it is opened."""
+
+    def __init__(self, what):
+        self._what = what
+        self.entered, self.opened = threading.Event(), threading.Event()
+
+    def __call__(self, what):
+        if what.startswith(self._what):
+            self.entered.set()
+            assert self.opened.wait(60)
+        return Fault.NONE
+
+
+def test_nothing_is_told_before_the_manifest_is_there(paths):
+    gate = Gate("publish")
+    storage = FaultyStorage({}, gate)
+    publisher = Publisher(claim(storage, paths, "a", ""), 2)
+    for number in (1, 2):
+        gate.entered.clear()
+        gate.opened.clear()
+        publisher.begin(manifest(paths, 1, number, ()))
+        assert gate.entered.wait(60)
+        assert publisher.poll() is None
+        assert len(storage.list(paths.manifests)) == number - 1
+        gate.opened.set()
+        assert ended(publisher).number == number
+        assert len(storage.list(paths.manifests)) == number
+
+
+def test_a_checkpoint_is_published_when_old_ones_are_removed(paths):
+    gate = Gate("delete")
+    storage = FaultyStorage({}, gate)
+    publisher = Publisher(claim(storage, paths, "a", ""), 1)
+    for number in (1, 2):
+        publisher.begin(manifest(paths, 1, number, ()))
+        assert ended(publisher).error is None
+    assert gate.entered.wait(60)
+    publisher.begin(manifest(paths, 1, 3, ()))
+    threading.Event().wait(0.2)  # as long as it takes, if nothing keeps it
+    assert publisher.poll() is None
+    gate.opened.set()
+    assert (ended(publisher).number, ended(publisher).error) == (3, None)
+
+
 def test_what_goes_wrong_is_told(storage, paths):
     lease = claim(storage, paths, "a", "")
     publisher = Publisher(lease, 2)
