@@ -96,6 +96,7 @@ def test_nothing_can_be_done_between_prepare_and_its_end(overlay):
         overlay.prepare,
         lambda: overlay.first_time(1, Domain.EVENT),
         lambda: overlay.next_due(1, Domain.EVENT, 5),
+        lambda: overlay.time_of(1, Domain.EVENT, b"other", b"", (b"t", b"")),
     ):
         with pytest.raises(RoundPrepared, match="commit it or roll it back"):
             use()

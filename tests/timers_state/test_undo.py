@@ -1,0 +1,399 @@
+"""Whatever a round changes, and wherever that was kept: undone it never was, committed it stays.
+
+The state machines find more, but by chance. Here each change meets each way of keeping, every time.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from timers_state import Domain, Layout, MemoryStore, Overlay, open_store, undo
+from timers_state.cells import Bag, Set, Value
+from timers_state.record_items import NO_BAG, NO_SET, with_more
+
+SCOPES, RECORDS = 1, 7
+LAYOUT = Layout(((Value, b"v"), (Bag, b"b"), (Set, b"s")), (b"f", b"g"))
+KEYS = (b"k", b"heavy", b"third")
+# Its bag and set are written with each commit. Of the other keys that waits.
+HEAVY = KEYS[1]
+WINDOWS = (b"", b"w")
+
+
+def scope(overlay, key=KEYS[0]):
+    return overlay.scope(SCOPES, key)
+
+
+def timers(overlay, key=KEYS[0], domain=Domain.EVENT):
+    return scope(overlay, key).timers(domain)
+
+
+def record(overlay, key=KEYS[0], window=b""):
+    """A record, as whoever has its turn finds it; None if the key has a scope."""
+    records = overlay.records(RECORDS, LAYOUT)
+    found = records.begin(key)
+    if found is None and not records.takes(key):
+        return records, None
+    found = records.heads.get(key)
+    while found is not None and found.window != window:
+        found = found.more
+    return records, found or records.add(key, window)
+
+
+def fill(overlay):
+    """What every example begins with."""
+    for key in KEYS[:2]:
+        for window in WINDOWS:
+            scope(overlay, key).value(b"v", window).set(b"1")
+            if key == HEAVY:
+                scope(overlay, key).bag(b"b", window).extend([b"1", b"2"])
+                scope(overlay, key).set(b"s", window).add(b"1")
+            timers(overlay, key).set(5, b"f", window=window, payload=b"p")
+            timers(overlay, key, Domain.HOLD).set(6, b"h", window=window)
+            records, made = record(overlay, key, window)
+            if made is None:
+                continue
+            records.put_value(made, 0, b"1")
+            records.extend(made, 1, with_more(NO_BAG, [b"1", b"2"]))
+            records.extend(made, 2, with_more(NO_SET, [b"1"]))
+            records.set_timer(made, 0, 5, b"p")
+            records.expire_at(made, 9)
+            records.end(made)
+
+
+def changing(change):
+    """A change of a record; of its scope, if it has one."""
+
+    def act(overlay):
+        records, found = record(overlay)
+        assert found is not None
+        change(records, found)
+        records.end(found)
+
+    return act
+
+
+def forget_state(overlay):
+    overlay.forget_all(SCOPES)
+
+
+def more(number, nothing):
+    return lambda records, it: records.extend(
+        it, number, with_more(it.values[number] or nothing, [b"new"])
+    )
+
+
+CHANGES = {
+    "a value is replaced": lambda o: scope(o).value(b"v").set(b"2"),
+    "a value is cleared": lambda o: scope(o).value(b"v").clear(),
+    "a value is new": lambda o: scope(o).value(b"new").set(b"2"),
+    "a bag grows": lambda o: scope(o, HEAVY).bag(b"b").append(b"3"),
+    "a bag is cleared": lambda o: scope(o, HEAVY).bag(b"b").clear(),
+    "a set grows": lambda o: scope(o, HEAVY).set(b"s").add(b"3"),
+    "a set shrinks": lambda o: scope(o, HEAVY).set(b"s").remove(b"1"),
+    "a timer is earlier": lambda o: timers(o).set(2, b"f", payload=b"q"),
+    "a timer is later": lambda o: timers(o).set(8, b"f"),
+    "a timer is new": lambda o: timers(o).set(1, b"new"),
+    "a timer is cleared": lambda o: timers(o).clear(b"f"),
+    "a timer fires": lambda o: timers(o).pop_due(5),
+    "a hold is cleared": lambda o: timers(o, domain=Domain.HOLD).clear(b"h"),
+    "a window is forgotten": lambda o: scope(o).forget_window(b"w"),
+    "a key is forgotten": lambda o: o.forget(SCOPES, KEYS[0]),
+    "a key is forgotten and comes again": lambda o: (
+        o.forget(SCOPES, KEYS[0]),
+        scope(o).value(b"v").set(b"again"),
+    ),
+    "all keys are forgotten": forget_state,
+    "all keys are forgotten and one comes again": lambda o: (
+        forget_state(o),
+        timers(o).set(7, b"f"),
+    ),
+    "a key is new": lambda o: scope(o, KEYS[2]).value(b"v").set(b"1"),
+    "a record's value is replaced": changing(lambda rs, it: rs.put_value(it, 0, b"2")),
+    "a record's value is cleared": changing(lambda rs, it: rs.put_value(it, 0, None)),
+    "a record's bag grows": changing(more(1, NO_BAG)),
+    "a record's bag is cleared": changing(lambda rs, it: rs.clear_items(it, 1)),
+    "a record's set grows": changing(more(2, NO_SET)),
+    "a record's timer is earlier": changing(lambda rs, it: rs.set_timer(it, 0, 2, b"q")),
+    "a record's timer is new": changing(lambda rs, it: rs.set_timer(it, 1, 1)),
+    "a record's timer is cleared": changing(lambda rs, it: rs.clear_timer(it, 0)),
+    "a record's timer fires": changing(lambda rs, it: rs.take_timer(it, 0)),
+    "a record expires earlier": changing(lambda rs, it: rs.expire_at(it, 3)),
+    "a record is forgotten": changing(lambda rs, it: rs.forget(it)),
+    "a record's key is forgotten": lambda o: o.forget(RECORDS, KEYS[0]),
+    "a record becomes a scope": lambda o: o.scope(RECORDS, KEYS[0]).value(b"v").set(b"2"),
+    "all records are forgotten": lambda o: o.forget_all(RECORDS),
+    "a record is new": lambda o: (
+        (got := record(o, KEYS[2])),
+        got[0].put_value(got[1], 0, b"1"),
+    ),
+}
+
+
+def commit(overlay):
+    overlay.prepare()
+    overlay.commit()
+
+
+def write_out(overlay):
+    overlay._let_go(1 << 40)
+
+
+BEFORE = {
+    "kept in memory": lambda overlay: None,
+    "written out": write_out,
+    "read again": lambda overlay: (
+        write_out(overlay),
+        [overlay.prefetch(state, list(KEYS)) for state in (SCOPES, RECORDS)],
+    ),
+}
+
+
+def all_timers(overlay):
+    """When the first timer of each kind fires, and how many there are."""
+    return [
+        (overlay.first_time(state, domain), overlay.count_timers(state, domain))
+        for state in (SCOPES, RECORDS)
+        for domain in Domain
+    ]
+
+
+MEANWHILE = {
+    "in memory": lambda overlay: None,
+    "looked at": all_timers,
+    "in the store": Overlay.flush,
+}
+
+
+def content(overlay):
+    """All that there is."""
+    found = all_timers(overlay)
+    for state in (SCOPES, RECORDS):
+        for key in KEYS:
+            of_key = overlay.scope(state, key)
+            for window in WINDOWS:
+                event = of_key.timers(Domain.EVENT)
+                found.append(
+                    (
+                        state,
+                        key,
+                        window,
+                        of_key.value(b"v", window).get(),
+                        of_key.value(b"new", window).get(),
+                        list(of_key.bag(b"b", window).read()),
+                        sorted(of_key.set(b"s", window).read()),
+                        [event.time_of(family, b"", window) for family in (b"f", b"g", b"new")],
+                        of_key.timers(Domain.HOLD).time_of(b"h", b"", window),
+                        of_key.timers(Domain.EXPIRY).time_of(b"", b"", window),
+                    )
+                )
+    return found
+
+
+def opened(store, budget):
+    overlay = Overlay(store, budget, rounds=True)
+    overlay.records(RECORDS, LAYOUT)
+    fill(overlay)
+    return overlay
+
+
+def expected(*changes):
+    overlay = opened(MemoryStore(), 1 << 30)
+    for change in changes:
+        change(overlay)
+    return content(overlay)
+
+
+def shows(overlay, wanted):
+    """Whether that is all there is, to whoever looks now, and when memory was given up."""
+    assert content(overlay) == wanted
+    overlay.rollback()
+    write_out(overlay)
+    assert content(overlay) == wanted
+    overlay.rollback()
+
+
+@pytest.fixture(params=[1 << 30, 12_000], ids=["roomy", "tight"])
+def budget(request):
+    return request.param
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_a_round_has_changed_is_seen_in_it(what, before, meanwhile, budget):
+    overlay = opened(MemoryStore(), budget)
+    commit(overlay)
+    BEFORE[before](overlay)
+    CHANGES[what](overlay)
+    MEANWHILE[meanwhile](overlay)
+    assert content(overlay) == expected(CHANGES[what])
+    overlay.rollback()
+    shows(overlay, expected())
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_is_undone_never_was(what, before, meanwhile, budget):
+    wanted = expected()
+    for prepared in (False, True):
+        overlay = opened(MemoryStore(), budget)
+        commit(overlay)
+        BEFORE[before](overlay)
+        CHANGES[what](overlay)
+        MEANWHILE[meanwhile](overlay)
+        if prepared:
+            overlay.prepare()
+        overlay.rollback()
+        shows(overlay, wanted)
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_is_committed_stays_when_the_next_round_is_undone(what, before, meanwhile, budget):
+    wanted = expected(CHANGES[what])
+    for then in ([], ["a value is replaced", "a timer is later", "a key is forgotten"]):
+        overlay = opened(MemoryStore(), budget)
+        commit(overlay)
+        BEFORE[before](overlay)
+        CHANGES[what](overlay)
+        MEANWHILE[meanwhile](overlay)
+        commit(overlay)
+        for change in then:
+            CHANGES[change](overlay)
+            overlay.rollback()
+        overlay.rollback()
+        shows(overlay, wanted)
+
+
+def test_a_window_that_was_forgotten_and_not_written_stays_so(budget):
+    """The scope is unwritten after the commit, and its image is all that the next round leaves."""
+    overlay = Overlay(MemoryStore(), budget, rounds=True)
+    for window in WINDOWS:
+        scope(overlay).value(b"v", window).set(b"1")
+    commit(overlay)
+    write_out(overlay)
+    scope(overlay).forget_window(b"w")
+    commit(overlay)
+    scope(overlay).value(b"v").set(b"2")
+    overlay.rollback()
+    for _ in range(2):
+        assert [scope(overlay).value(b"v", window).get() for window in WINDOWS] == [b"1", None]
+        overlay.rollback()
+        write_out(overlay)
+
+
+def test_records_that_come_again_after_all_were_forgotten_are_written():
+    overlay = opened(MemoryStore(), 1 << 30)
+    commit(overlay)
+    overlay._write_records()
+
+    def again(overlay):
+        overlay.forget_all(RECORDS)
+        records, found = record(overlay)
+        records.put_value(found, 0, b"1")
+        records.extend(found, 1, with_more(NO_BAG, [b"1", b"2"]))
+        records.extend(found, 2, with_more(NO_SET, [b"1"]))
+        records.set_timer(found, 0, 5, b"p")
+        records.expire_at(found, 9)
+        records.end(found)
+
+    again(overlay)
+    commit(overlay)
+    shows(overlay, expected(again))
+
+
+def test_what_a_round_has_written_is_not_read_as_a_committed_record():
+    overlay = opened(MemoryStore(), 1 << 30)
+    commit(overlay)
+    CHANGES["a record's value is replaced"](overlay)
+    record(overlay, KEYS[1])  # another one is in use now
+    overlay.flush()
+    records = overlay.records(RECORDS, LAYOUT)
+    records.begin(KEYS[0])
+    records.takes(KEYS[0])
+    overlay.rollback()
+    shows(overlay, expected())
+
+
+# --- on disk ----------------------------------------------------------------------------------
+
+
+def put(overlay, value):
+    scope(overlay).value(b"v").set(value)
+
+
+def left_by(directory):
+    with Overlay(open_store(directory), 1 << 20, rounds=True) as overlay:
+        return scope(overlay).value(b"v").get()
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    """An overlay whose first round was committed, and the second reached the store."""
+    overlay = Overlay(open_store(tmp_path / "s"), 1 << 20, rounds=True)
+    put(overlay, b"1")
+    commit(overlay)
+    put(overlay, b"2")
+    overlay.flush()
+    yield overlay
+    overlay.close()
+
+
+def end_process(overlay):
+    overlay.store.flush()
+    overlay.store.abandon()
+
+
+def test_a_process_that_ends_after_a_commit_leaves_what_it_has_committed(on_disk, tmp_path):
+    commit(on_disk)
+    end_process(on_disk)
+    assert left_by(tmp_path / "s") == b"2"
+
+
+def test_a_round_that_is_only_in_the_store_is_not_in_a_snapshot(on_disk, tmp_path):
+    assert not on_disk._rounds.changed
+    with pytest.raises(ValueError, match="a round is running"):
+        on_disk.snapshot(tmp_path / "copy")
+
+
+def test_an_undo_point_that_was_not_finished_is_none(on_disk, tmp_path):
+    commit(on_disk)
+    end_process(on_disk)
+    shutil.copytree(tmp_path / "s" / "rocks", tmp_path / "s" / "undo" / "rocks")
+    (first, *_) = sorted((tmp_path / "s" / "undo" / "rocks").glob("*.sst"))
+    first.unlink()
+    assert left_by(tmp_path / "s") == b"2"
+    assert not (tmp_path / "s" / "undo").exists()
+
+
+def test_an_undo_point_that_was_half_let_go_is_none(on_disk, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(undo.shutil, "rmtree", lambda *_, **__: None)  # it was interrupted before
+        commit(on_disk)
+    end_process(on_disk)
+    assert (tmp_path / "s" / "undo" / "rocks").exists()
+    assert left_by(tmp_path / "s") == b"2"
+
+
+def test_going_back_that_was_interrupted_is_begun_anew(on_disk, tmp_path, monkeypatch):
+    class Interrupted(Exception):
+        pass
+
+    end_process(on_disk)
+    for step in ("rename", "replace"):
+        copy = tmp_path / step
+        shutil.copytree(tmp_path / "s", copy)
+        with monkeypatch.context() as patch:
+
+            def interrupt(*_):
+                raise Interrupted
+
+            patch.setattr(undo.shutil.os, step, interrupt)
+            patch.setattr(type(copy), step, interrupt)
+            with pytest.raises(Interrupted):
+                undo.go_back(copy)
+        assert left_by(copy) == b"1"
