@@ -59,7 +59,7 @@ test-versions: java $(READY) ## Try the wheel with each Python, Beam and Spark o
 
 .PHONY: test-oldest
 test-oldest: java $(READY) ## Try the wheel with the oldest Python, Beam and Spark, in a small form
-	@$(RUN) -m tests.versions --oldest --check stream
+	@$(RUN) -m tests.versions --oldest --keep --check stream
 
 .PHONY: bench
 bench: java $(READY) ## Compare speed with other runners of Beam, PySpark and bytewax

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wheel, _ = build(CACHE / "dist")
     rows, failures = [], []
     for pair in chosen:
-        row, failed = _tried(pair, wheel, options.check or list(CHECKS))
+        row, failed = _tried(pair, wheel, options.check or list(CHECKS), fresh=not options.keep)
         rows.append(row)
         failures += failed
         if options.record:
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failures else 0
 
 
-def _tried(pair: Pair, wheel: Path, checks: Sequence[str]) -> tuple[Row, list[str]]:
+def _tried(pair: Pair, wheel: Path, checks: Sequence[str], *, fresh: bool) -> tuple[Row, list[str]]:
     commit, date = _git("rev-parse", "--short", "HEAD"), f"{datetime.now(timezone.utc):%Y-%m-%d}"
     begun = time.monotonic()
     versions = (pair.python, pair.beam, pair.spark)
@@ -50,7 +50,8 @@ def _tried(pair: Pair, wheel: Path, checks: Sequence[str]) -> tuple[Row, list[st
     failed: list[str] = []
     try:
         extras = "flights" if "demo" in checks else ""
-        made = environment_of(pair, wheel, extras=extras, tools="conformance" in checks)
+        tools = "conformance" in checks
+        made = environment_of(pair, wheel, extras=extras, tools=tools, fresh=fresh)
     except NoPython as error:
         return Row(pair.name, versions, {"demo": f"not run: {error}"}, commit, date), []
     except RuntimeError as error:
@@ -92,6 +93,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--pair", action="append", choices=names, help="only this one; repeatable")
     add("--check", action="append", choices=list(CHECKS), help="only this one; repeatable")
     add("--oldest", action="store_true", help="only the oldest pair that this machine can run")
+    add("--keep", action="store_true", help="go on with environments of an earlier run")
     add("--record", action="store_true", help="write what was seen into docs/versions.md")
     return parser.parse_args(arguments)
 

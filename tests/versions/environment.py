@@ -91,26 +91,31 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def environment_of(
-    pair: Pair, wheel: Path, *, extras: str = "flights", tools: bool = True
+    pair: Pair, wheel: Path, *, extras: str = "flights", tools: bool = True, fresh: bool = True
 ) -> Environment:
-    """Makes the environment of a pair anew.
+    """Makes the environment of a pair.
 
     Args:
         pair: the versions.
         wheel: what is tried.
         extras: of the wheel, as in ``pip install 'wheel[extras]'``.
         tools: whether Beam's suites shall run.
+        fresh: whether it is made anew. Else an earlier one is brought up to date, which takes
+            seconds: PySpark is a large package.
 
     Raises:
         NoPython: see ``python_of``.
     """
     home = CACHE / pair.name
     python = home / "bin" / "python"
-    run([uv(), "venv", "--quiet", "--clear", "--python", str(python_of(pair.python)), str(home)])
+    base = str(python_of(pair.python))
+    if fresh or not python.exists():
+        run([uv(), "venv", "--quiet", "--clear", "--python", base, str(home)])
     run([
         *(uv(), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(python)),
+        *("--reinstall-package", "spark-drain-runner"),
         *(("--resolution", "lowest-direct") if pair.lowest else ()),
-        f"spark-drain-runner[{extras}] @ {wheel.as_uri()}",
+        _named(wheel, extras),
         *(("--requirement", "pyproject.toml") if pair.lowest else ()),
         *(f"apache-beam=={pair.beam}.*", f"pyspark{_newest_of(pair.spark)}"),
         *(_TOOLS if tools else ()),
@@ -118,6 +123,10 @@ def environment_of(
     found = run([str(python), "-c", _INSTALLED])
     version, beam, spark = json.loads(found)
     return Environment(python, (version, beam, spark))
+
+
+def _named(wheel: Path, extras: str) -> str:
+    return f"spark-drain-runner{f'[{extras}]' if extras else ''} @ {wheel.as_uri()}"
 
 
 def _newest_of(spark: str) -> str:
