@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyspark
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 CACHE = Path(__file__).parents[1] / ".cache"
 JARS_OF_SPARK = Path(pyspark.__file__).parent / "jars"
-FETCH_SECONDS = 900
+ATTEMPTS = 3
+ATTEMPT_SECONDS = 180.0
 
 
 class Artifact(NamedTuple):
@@ -34,47 +39,69 @@ def java() -> str:
 def jars(title: str, *artifacts: Artifact, cache: Path = CACHE) -> Path:
     """The directory with ``artifacts`` and all they need; fetched if it is not in ``cache`` yet.
 
+    One process fetches at a time, and others wait for it.
+
     Args:
         title: what the directory is called; it is not looked into, so it names the version.
         artifacts: what is wanted.
         cache: where directories are.
     """
     there = cache / title
-    if there.is_dir():
-        return there
     cache.mkdir(parents=True, exist_ok=True)
-    print(f"fetching {title} into {there} (once)", file=sys.stderr, flush=True)
-    scratch = Path(tempfile.mkdtemp(prefix="fetching-", dir=cache))
-    try:
-        for artifact in artifacts:
-            _retrieve(artifact, scratch)
-        try:
-            (scratch / "jars").rename(there)  # all of it, or nothing
-        except OSError:
-            if not there.is_dir():  # somebody else was faster
-                raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with (cache / f"{title}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not there.is_dir():
+            print(f"fetching {title} into {there} (once)", file=sys.stderr, flush=True)
+            _fetch(artifacts, there, cache / f"{title}-ivy")
     return there
 
 
-def _retrieve(artifact: Artifact, scratch: Path) -> None:
-    (ivy,) = JARS_OF_SPARK.glob("ivy-*.jar")
-    command = [java(), "-cp", str(ivy), "org.apache.ivy.Main"]
-    command += ["-cache", str(scratch / "ivy"), "-confs", "default"]
+def _fetch(artifacts: Sequence[Artifact], there: Path, ivy: Path) -> None:
+    """Fetch into ``there``: all, or nothing.
+
+    Args:
+        artifacts: what is wanted.
+        there: the directory to make.
+        ivy: Ivy's own cache. What is in it when a registry fails is not fetched again.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="fetching-", dir=there.parent))
+    try:
+        for artifact in artifacts:
+            _retrieve(artifact, scratch, ivy)
+        scratch.rename(there)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(ivy, ignore_errors=True)
+
+
+def _retrieve(artifact: Artifact, into: Path, ivy: Path) -> None:
+    (program,) = JARS_OF_SPARK.glob("ivy-*.jar")
+    command = [java(), "-cp", str(program), "org.apache.ivy.Main"]
+    command += ["-cache", str(ivy), "-confs", "default"]
     command += ["-dependency", *artifact]
     # Some dependencies are packed as bundles.
     command += ["-types", "jar", "bundle"]
-    command += ["-retrieve", f"{scratch}/jars/[artifact]-[revision](-[classifier]).[ext]"]
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=FETCH_SECONDS,
-        check=False,
+    command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
+    said = ""
+    for _attempt in range(ATTEMPTS):
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=ATTEMPT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            said = f"nothing for {ATTEMPT_SECONDS} seconds"
+            continue
+        if not done.returncode and "UNRESOLVED DEPENDENCIES" not in done.stdout:
+            return
+        said = done.stdout[-2000:]
+    msg = (
+        f"{':'.join(artifact)} could not be fetched in {ATTEMPTS} attempts: {said}\n"
+        "Ivy asks Maven Central. Try again when the registry answers: what was fetched is kept."
     )
-    if done.returncode or "UNRESOLVED DEPENDENCIES" in done.stdout:
-        msg = f"{artifact} could not be fetched: {done.stdout[-2000:]}"
-        raise RuntimeError(msg)
+    raise RuntimeError(msg)

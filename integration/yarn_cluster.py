@@ -49,6 +49,13 @@ def hadoop_version() -> str:
     return client.stem.removeprefix("hadoop-client-api-")
 
 
+def yarn_jars() -> Path:
+    """The directory with the jars of Hadoop's small cluster."""
+    version = hadoop_version()
+    mini = Artifact("org.apache.hadoop", "hadoop-client-minicluster", version)
+    return jars(f"yarn-{version}", mini, *_ASKED_FOR)
+
+
 class YarnCluster:
     """A resource manager and ``nodes`` node managers; use it as a context manager.
 
@@ -80,9 +87,7 @@ class YarnCluster:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _start(self) -> None:
-        version = hadoop_version()
-        mini = Artifact("org.apache.hadoop", "hadoop-client-minicluster", version)
-        fetched = jars(f"yarn-{version}", mini, *_ASKED_FOR)
+        fetched = yarn_jars()
         log = (self._directory / "yarn.log").open("w", buffering=1, encoding="utf-8")
         self._gateway = JavaGateway.launch_gateway(
             classpath=os.pathsep.join([f"{fetched}/*", f"{JARS_OF_SPARK}/*"]),
