@@ -38,25 +38,39 @@ IMPULSES = 120
 BALLAST = 256 << 10
 
 
+# Takes the disk away when the other end of its standard input is closed, be it on purpose or
+# because the test was killed. Lazily: a process that has a file open there keeps nobody waiting.
+GUARD = """
+mount -t tmpfs -o size=$2 tmpfs "$1" 2>&1 || exit
+echo mounted
+cat
+umount --lazy "$1"
+"""
+
+
 class SmallDisk:
     """A disk of its own."""
 
     def __init__(self, path: Path, size: str) -> None:
         self.path = path
         path.mkdir()
-        self._mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs")
+        self._guard = subprocess.Popen(
+            ["sh", "-c", GUARD, "sh", path, size],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        said = self._guard.stdout.readline().strip()
+        if said != "mounted":
+            self.let_go()
+            pytest.skip(f"no small disk here: {said}")
 
     def resize(self, size: str) -> None:
-        self._mount("-o", f"remount,size={size}")
-
-    def _mount(self, *arguments: str) -> None:
-        done = subprocess.run(["mount", *arguments, self.path], capture_output=True, check=False)
-        if done.returncode:
-            pytest.skip(f"no small disk here: {done.stderr.decode()}")
+        subprocess.run(["mount", "-o", f"remount,size={size}", self.path], check=True)
 
     def let_go(self) -> None:
-        # Whoever has a file open there still keeps nobody waiting.
-        subprocess.run(["umount", "--lazy", self.path], check=False)
+        self._guard.communicate()
 
 
 @pytest.fixture
