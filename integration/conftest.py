@@ -1,9 +1,10 @@
-"""Fixtures for tests on a Spark cluster with two hosts."""
+"""Fixtures for tests with real services: a Spark cluster with two hosts, and jars for others."""
 
 from __future__ import annotations
 
-import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
@@ -16,19 +17,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-@pytest.fixture(scope="session")
+_FETCHING = pytest.StashKey[subprocess.Popen[bytes]]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Begin to fetch jars; other tests run meanwhile."""
+    config = session.config
+    is_worker = hasattr(config, "workerinput")  # of xdist: the process that started it fetches
+    if not is_worker and not config.option.collectonly:
+        config.stash[_FETCHING] = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("fetch_jars.py")],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # a test that needs the jars tries again, and tells
+        )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave no process behind."""
+    fetching = session.config.stash.get(_FETCHING, None)
+    if fetching is not None:
+        fetching.terminate()
+        fetching.wait()
+
+
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[SparkCluster]:
     """Two addresses of this machine, which Spark takes for two hosts, with one executor each.
 
     Executors run this Python, without this package.
     """
-    before = os.environ.get("PYSPARK_PYTHON")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    with SparkCluster(workers=2, cores=1) as running:
-        yield running
-        stop_session()
-    if before is None:
-        del os.environ["PYSPARK_PYTHON"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        with SparkCluster(workers=2, cores=1) as running:
+            yield running
+            stop_session()
 
 
 @pytest.fixture(scope="session")

@@ -76,11 +76,14 @@ def lines(directory: Path, name: str) -> list[str]:
 def test_a_pipeline_gives_the_same_results_on_a_cluster_as_on_this_machine(on, cluster, tmp_path):
     with on("local[2]") as p:
         everything(p, str(tmp_path / "here"))
-    with on(cluster.url) as p:
-        everything(p, str(tmp_path / "there"))
     here = lines(tmp_path, "here")
     assert len(here) == 37 + 37 + len([line for line in here if line.startswith("(0,")]) * 3
-    assert lines(tmp_path, "there") == here
+    with on(cluster.url) as p:
+        everything(p, str(tmp_path / "batch"))
+    assert lines(tmp_path, "batch") == here
+    with on(cluster.url, "--streaming") as p:
+        everything(p, str(tmp_path / "stream"))
+    assert lines(tmp_path, "stream") == here
 
 
 def test_both_hosts_work_with_the_package_that_was_sent(on, cluster, tmp_path):
@@ -147,6 +150,7 @@ def executors_python(monkeypatch):
     stop_session()
 
 
+@pytest.mark.slow
 def test_another_python_on_the_executors_is_a_bad_setup_that_names_both(
     on, cluster, tmp_path, executors_python
 ):
@@ -160,6 +164,7 @@ def test_another_python_on_the_executors_is_a_bad_setup_that_names_both(
     assert f"run Python 3.99 ({other}), but this program runs Python {ours}." in str(failed.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("daemon", ["sparkdrain.stages.daemon", "pyspark.daemon"])
 def test_a_python_without_beam_is_a_bad_setup_that_names_it(
     on, cluster, tmp_path, executors_python, daemon
@@ -176,6 +181,7 @@ def test_a_python_without_beam_is_a_bad_setup_that_names_it(
     assert "No module named 'apache_beam'" in str(failed.value)
 
 
+@pytest.mark.slow
 def test_a_python_that_is_not_on_the_executors_is_a_bad_setup(
     on, cluster, tmp_path, executors_python
 ):
@@ -184,6 +190,7 @@ def test_a_python_that_is_not_on_the_executors_is_a_bad_setup(
         _ = p | beam.Create([1])
 
 
+@pytest.mark.slow
 def test_a_package_that_a_job_brings_reaches_both_hosts(on, cluster, tmp_path):
     package = source_distribution(tmp_path, "brought", "1.0", "def answer():\n    return 41\n")
 
@@ -198,6 +205,7 @@ def test_a_package_that_a_job_brings_reaches_both_hosts(on, cluster, tmp_path):
     assert set(lines(tmp_path, "out")) == {f"{host} 41" for host in cluster.hosts}
 
 
+@pytest.mark.slow
 def test_slots_on_other_hosts_tell_how_far_they_are(on, cluster, monkeypatch, capsys):
     monkeypatch.setattr("sparkdrain.stages.progress_display._PLAIN_SECONDS", 0.2)
 

@@ -19,7 +19,7 @@ from apache_beam.transforms.userstate import CombiningValueStateSpec
 from sparkdrain.hosts.executor import named_in
 from sparkdrain.rounds.driver.placement import AT_HOME, AWAY
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 # As in a main program: executors cannot import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -23,7 +23,7 @@ from sparkdrain.errors import Cancelled
 from sparkdrain.io.kafka import ProducerRecord, ReadFromKafka, Watermarks, WriteToKafka
 from sparkdrain.io.kafka.client import Partition
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 # As in a main program: executors cannot import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

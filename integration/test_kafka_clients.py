@@ -20,6 +20,8 @@ from sparkdrain.io.kafka.errors import (
 )
 from sparkdrain.io.kafka.settings import settings
 
+pytestmark = pytest.mark.slow
+
 NAME, WORD = "$ConnectionString", "Endpoint=sb://here/;SharedAccessKey=secret="
 
 

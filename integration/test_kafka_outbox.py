@@ -13,6 +13,8 @@ from sparkdrain.io.kafka.errors import KafkaFailed, KafkaWriteFailed
 from sparkdrain.io.kafka.outbox import Outbox, Verdict, publish
 from sparkdrain.io.kafka.records import ProducerRecord
 
+pytestmark = pytest.mark.slow
+
 STEPS = ("fence", "recorded", "begin", "send", "record", "commit")
 
 

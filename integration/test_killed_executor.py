@@ -129,6 +129,7 @@ def test_killed_while_a_level_is_being_written(two_slots, tmp_path, seen, caplog
 LENIENT = "--spark_conf=spark.stage.maxConsecutiveAttempts=4"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [(), (LENIENT,)], ids=["our session", "lenient session"])
 def test_killed_when_a_level_has_ended_and_the_next_one_reads_it(
     two_slots, tmp_path, seen, caplog, flags
@@ -173,6 +174,7 @@ def test_killed_when_a_level_has_ended_and_the_next_one_reads_it(
     assert collections.Counter(count for _, _, count in second_rows) == {str(NUMBERS): NUMBERS}
 
 
+@pytest.mark.slow
 def test_a_job_that_may_run_only_once_fails_rather_than_mix_two_executions(
     two_slots, tmp_path, seen
 ):

@@ -16,7 +16,7 @@ from sparkdrain.rounds.driver.placement import AT_HOME, AWAY
 from tests.nexmark import queries
 from tests.nexmark.auction_site import events
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 # As in a main program: executors cannot import it.
 cloudpickle.register_pickle_by_value(queries)

@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LAUNCHER = Path(__file__).with_name("spark_cluster.py")
 
 
