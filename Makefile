@@ -16,6 +16,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/ready
 # For pytest or the benchmarks: make test ARGS='-k side_inputs', make test-slow TESTS=integration
 ARGS ?=
+PROOFS ?=
 TESTS ?= tests integration
 # Processes for `make test`, each with a Spark of its own: a number, or auto for one per core.
 WORKERS ?= auto
@@ -47,7 +48,11 @@ test: java $(READY) ## Set up, then run the tests
 
 .PHONY: test-slow
 test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, killed executors
-	@$(RUN) -m pytest -m 'slow or not slow' $(TESTS) $(ARGS)
+	@$(RUN) -m pytest -m 'slow or not slow' -o faulthandler_timeout=0 $(TESTS) $(ARGS)
+
+.PHONY: prove
+prove: java $(READY) ## Run slow proofs by name (PROOFS="kills yarn"), and write down which passed
+	@status=0; $(RUN) -m tests.proofs $(PROOFS) || status=1; $(RUN) docs/generate.py; exit $$status
 
 .PHONY: mutants
 mutants: java $(READY) ## Break the product on purpose, and see that a test notices (slow)

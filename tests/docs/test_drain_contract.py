@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.proofs.slow_tests import is_slow
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "drain_contract.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (\d+) \| (.+?) \| (.+) \|$", re.MULTILINE)
@@ -37,6 +39,12 @@ def test_a_test_that_shows_a_point_is_there(path, test):
     text = (ROOT / path).read_text(encoding="utf-8")
     # Beam's own tests are taken into a suite by name.
     assert re.search(rf"^ *(def {test}\(|{test} = )", text, re.MULTILINE), f"{path} has no {test}"
+
+
+def test_every_point_is_shown_by_a_test_of_the_default_run():
+    for number, (_, shown) in POINTS.items():
+        named = [(path, test) for path, tests in SHOWN.findall(shown) for test in tests.split(", ")]
+        assert not all(is_slow(f"{path}::{test}") for path, test in named), number
 
 
 def test_decisions_that_points_refer_to_are_there():

@@ -1,0 +1,109 @@
+"""The slow proofs: what each shows, and how it is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Slow tests that belong together.
+
+    Attributes:
+        name: what ``make prove PROOFS=...`` calls it.
+        shows: what would be noticed only here.
+        paths: files or folders; their slow tests are the proof.
+        target: a target of ``make`` that is run instead of tests, if there is one.
+    """
+
+    name: str
+    shows: str
+    paths: tuple[str, ...] = ()
+    target: str = ""
+
+    def holds(self, path: str) -> bool:
+        """Whether slow tests of a file belong to this proof."""
+        return any(path == own or path.startswith(f"{own}/") for own in self.paths)
+
+
+PROOFS: Final = (
+    Proof(
+        "kills",
+        "Kafka to Kafka, exactly once: through a hundred kills of workers, hosts, executors, "
+        "drivers, their JVMs and the broker, drawn by a seed; with either client library",
+        ("integration/test_kafka_once.py",),
+    ),
+    Proof(
+        "kafka",
+        "Both client libraries do the same with a real broker: every step of a transaction at "
+        "which a process can die, compression, passwords, errors; jobs go on while the broker is "
+        "killed and partitions come",
+        (
+            "integration/test_kafka.py",
+            "integration/test_kafka_clients.py",
+            "integration/test_kafka_outbox.py",
+        ),
+    ),
+    Proof(
+        "cluster",
+        "Two hosts: a package that the job brings, progress of slots on other hosts, every wrong "
+        "Python; executors killed between levels; a slot whose executor is killed gets a new home; "
+        "Nexmark in both modes. The two hosts are two addresses of one machine",
+        (
+            "integration/test_cluster.py",
+            "integration/test_spark_cluster.py",
+            "integration/test_killed_executor.py",
+            "integration/test_homes.py",
+            "integration/test_nexmark.py",
+            "tests/hosts",
+        ),
+    ),
+    Proof(
+        "yarn",
+        "A stock example of Beam's on YARN",
+        ("integration/test_yarn.py",),
+    ),
+    Proof(
+        "conformance",
+        "Beam's suites without compiled stages, by Beam's own client, as streams on Spark, and "
+        "their slowest tests in rounds; Beam's examples; transforms that an expansion service "
+        "expands",
+        ("tests/conformance",),
+    ),
+    Proof(
+        "features",
+        "Each feature of Beam's model on Spark; by default they run in memory, compiled and not",
+        ("tests/features",),
+    ),
+    Proof(
+        "programs",
+        "Whole programs: interrupted, killed, drained after their driver was killed; sessions that "
+        "are there already; packages that workers need; class data for Java",
+        ("tests/cli", "tests/drain", "tests/jobs", "tests/rounds", "tests/stages"),
+    ),
+    Proof(
+        "size",
+        "A gigabyte of state is restored as fast as it is copied; a driver is killed forty times "
+        "while it writes checkpoints, and its rivals take over in many orders; a million timers "
+        "and keys; elements that are too large",
+        ("tests/checkpoints", "tests/shuffle", "tests/timers_state"),
+    ),
+    Proof(
+        "wheel",
+        "The wheel installs into a clean environment, without the repository, and runs there",
+        ("tests/versions",),
+    ),
+    Proof(
+        "mutants",
+        "A test fails for each of many ways to break the product ([mutation runs](mutants.md))",
+        target="mutants",
+    ),
+)
+
+
+def proof_of(path: str) -> Proof:
+    """The proof that a slow test of a file belongs to."""
+    found = [proof for proof in PROOFS if proof.holds(path)]
+    assert len(found) == 1, f"put the slow tests of {path} into one proof of tests/proofs/listed.py"
+    return found[0]
