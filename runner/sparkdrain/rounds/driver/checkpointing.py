@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _REMEDY: Final = (
-    "Nothing is lost: once there is room and a way to write in --checkpoint_dir, the job goes on "
-    "from the checkpoint before with --resume."
+    "Nothing is lost: once there is room and a way to write in --checkpoint_dir, and on the disks "
+    "that hold state (spark.local.dir), the job goes on from the checkpoint before with --resume."
 )
 # How often slots that have nothing else to do are asked how far they are; microseconds.
 _POLL: Final = 100_000
