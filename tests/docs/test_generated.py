@@ -47,7 +47,9 @@ def beams_tests_that_are_run():
     """Their names, and those with their suites."""
     suites = "\n".join(path.read_text() for path in (ROOT / "tests/conformance").glob("*.py"))
     for module in {*re.findall(r'"(apache_beam\.\S+_test)"', suites), *SUITES}:
-        source = Path(find_spec(module).origin).read_text(encoding="utf-8")
+        if (found := find_spec(module)) is None:
+            continue  # a test of what Beam does not have names it
+        source = Path(found.origin).read_text(encoding="utf-8")
         for suite in ast.walk(ast.parse(source)):
             for node in suite.body if isinstance(suite, ast.ClassDef) else ():
                 if isinstance(node, ast.FunctionDef) and not any(map(skips, node.decorator_list)):
