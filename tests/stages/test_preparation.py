@@ -30,6 +30,12 @@ def test_another_version_of_beam_than_the_programs_is_refused_and_both_are_named
         prepare(other)
 
 
+def test_another_version_of_pyspark_than_the_programs_is_refused_and_both_are_named():
+    other = replace(Preparation.of({}), spark="2.4.1")
+    with pytest.raises(BadSetup, match=r"executors have pyspark \d.*program has 2\.4\.1"):
+        prepare(other)
+
+
 def test_workers_log_at_the_level_of_the_program_unless_the_options_say_otherwise():
     logging.getLogger().setLevel(logging.ERROR)
     here = Preparation.of({})

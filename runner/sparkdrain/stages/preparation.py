@@ -21,6 +21,7 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.stages.failure import silence_told_failures
 from sparkdrain.stages.packages import use_packages
 from sparkdrain.stages.spark.files import local_directories, sent_file
+from sparkdrain.stages.spark.versions import alike, pyspark_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,7 @@ class Preparation:
 
     Attributes:
         beam: the version of Beam that made the pipeline.
+        spark: the version of PySpark in the program.
         options: the pipeline's options, as JSON.
         log_level: of the root logger.
         packages: name of a sent archive with packages, or nothing.
@@ -44,6 +46,7 @@ class Preparation:
     """
 
     beam: str
+    spark: str
     options: str
     log_level: int
     packages: str = ""
@@ -65,6 +68,7 @@ class Preparation:
         level = logging.getLogger().getEffectiveLevel()
         return Preparation(
             apache_beam.__version__,
+            pyspark_version(),
             json.dumps(options, sort_keys=True, default=repr),
             level_asked_for(options, level),
             packages,
@@ -111,6 +115,12 @@ def prepare(preparation: Preparation) -> None:
         message = (
             f"The executors have apache-beam {apache_beam.__version__}, but this program has "
             f"{preparation.beam}. Install the same version on both."
+        )
+        raise BadSetup(message)
+    if not alike(pyspark_version(), preparation.spark):
+        message = (
+            f"The executors have pyspark {pyspark_version()}, but this program has "
+            f"{preparation.spark}. Install the same version on both."
         )
         raise BadSetup(message)
     if preparation.packages:
