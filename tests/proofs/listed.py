@@ -35,6 +35,12 @@ PROOFS: Final = (
         ("integration/test_kafka_once.py",),
     ),
     Proof(
+        "drains",
+        "Kafka to Kafka, exactly once, while the job drains: the broker, a driver, its JVM and a "
+        "host are killed in each phase of the drain, and by a seed",
+        ("integration/test_killed_drains.py",),
+    ),
+    Proof(
         "kafka",
         "Both client libraries do the same with a real broker: every step of a transaction at "
         "which a process can die, compression, passwords, errors; jobs go on while the broker is "
