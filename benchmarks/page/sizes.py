@@ -19,7 +19,7 @@ LEFT_OUT: Final = ("structured-streaming-50k",)
 STREAMS: Final = (
     _sized("stream-state", 1_500_000, beam_flink=0.02, structured_streaming=0.2),
     _sized("stream-count", 1_500_000),
-    _sized("stream-windows", 5_000_000, beam_flink=0.08, structured_streaming=0.06, bytewax=0.4),
+    _sized("stream-windows", 5_000_000, beam_flink=0.08, structured_streaming=0.06, bytewax=0.1),
 )
 BATCH: Final = (
     _sized("wordcount", 150, beam_spark=0.3, fnapi=0.3),
