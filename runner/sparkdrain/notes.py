@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
-from typing import Final
-
-_PRINTS_NOTES: Final = sys.version_info >= (3, 11)
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -22,7 +18,7 @@ def notes_of(error: BaseException) -> list[str]:
 
 def message_of(error: BaseException) -> str:
     """The type and the message of ``error`` as Python prints them, then its notes."""
-    return "".join([*traceback.format_exception_only(error), *_left_out(error)]).strip()
+    return _with_notes("".join(traceback.format_exception_only(error)), error).strip()
 
 
 def trace_of(error: BaseException, whole: traceback.TracebackException | None = None) -> str:
@@ -33,8 +29,10 @@ def trace_of(error: BaseException, whole: traceback.TracebackException | None = 
         whole: its traceback, if the caller has changed that.
     """
     whole = whole or traceback.TracebackException.from_exception(error)
-    return "".join([*whole.format(), *_left_out(error)])
+    return _with_notes("".join(whole.format()), error)
 
 
-def _left_out(error: BaseException) -> list[str]:
-    return [] if _PRINTS_NOTES else [f"{note}\n" for note in notes_of(error)]
+def _with_notes(printed: str, error: BaseException) -> str:
+    # Packages may teach an old Python to print notes: `exceptiongroup` does.
+    notes = "".join(f"{note}\n" for note in notes_of(error))
+    return printed if notes in printed else printed + notes
