@@ -74,9 +74,15 @@ class Supervised:
 
     def jvm(self) -> int:
         """Spark's process below the program."""
-        below = psutil.Process(self.driver).children(recursive=True)
-        (found,) = (p.pid for p in below if any("SparkSubmit" in word for word in p.cmdline()))
-        return found
+        below = {process.pid for process in psutil.Process(self.driver).children(recursive=True)}
+        found = []
+        for process in self.processes():
+            # It may end while it is looked at.
+            with suppress(psutil.NoSuchProcess):
+                if process.pid in below and any("SparkSubmit" in w for w in process.cmdline()):
+                    found.append(process.pid)
+        (jvm,) = found
+        return jvm
 
     def processes(self) -> list[psutil.Process]:
         """All of its processes that are alive, of whichever life."""
