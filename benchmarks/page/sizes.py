@@ -17,7 +17,7 @@ def _sized(name: str, size: int, **shares: float) -> Job:
 # A batch size between two others, left out for time; `python -m benchmarks` has it.
 LEFT_OUT: Final = ("structured-streaming-50k",)
 STREAMS: Final = (
-    _sized("stream-state", 1_500_000, beam_flink=0.02, structured_streaming=0.2),
+    _sized("stream-state", 1_500_000, beam_flink=0.05, structured_streaming=0.2),
     _sized("stream-count", 1_500_000),
     _sized("stream-windows", 5_000_000, beam_flink=0.08, structured_streaming=0.06, bytewax=0.1),
 )
