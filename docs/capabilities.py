@@ -517,13 +517,13 @@ _CLUSTER = (
     ),
     _row(
         "Nexmark's queries, but for the 6th, on that cluster, in both modes",
-        "integration/test_nexmark: two_hosts_give_in_batch_mode_what_one_machine_does "
+        "integration/test_nexmark_on_cluster: two_hosts_give_in_batch_mode_what_one_machine_does "
         "two_hosts_give_in_streaming_mode_what_one_machine_does_and_slots_stay_at_home",
     ),
     _row(
         "Slots of a stream spread evenly; their tasks run where their state is",
         "integration/test_homes: a_slot_whose_executor_is_killed_gets_a_new_home",
-        "integration/test_nexmark: "
+        "integration/test_nexmark_on_cluster: "
         "two_hosts_give_in_streaming_mode_what_one_machine_does_and_slots_stay_at_home",
     ),
     _row(

@@ -13,6 +13,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from driver_session import stop_session
 from spark_cluster import SparkCluster
 
+from tests.support.registries import registries_restored
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -67,3 +69,9 @@ def on() -> Callable[..., beam.Pipeline]:
         return beam.Pipeline(options=PipelineOptions([*own, *flags]))
 
     return make
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _registries_restored() -> Iterator[None]:
+    with registries_restored():
+        yield

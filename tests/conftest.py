@@ -21,6 +21,7 @@ from fake_engine import BeamsEngine, FakeEngine
 
 import sparkdrain
 from sparkdrain.jobs.server import JobServer
+from tests.support.registries import registries_restored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,6 +140,12 @@ def in_process(serve, monkeypatch) -> Callable[[FakeEngine], FakeEngine]:
         return engine
 
     return use
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _registries_restored() -> Iterator[None]:
+    with registries_restored():
+        yield
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from typing_extensions import Self
-
     from timers_state.prefixes import RowsOf
     from timers_state.rocks import RocksMemory
     from timers_state.store import Batch
@@ -146,7 +144,7 @@ class RoundStore(ScratchStore):
     """
 
     @classmethod
-    def take_up(cls, directory: Path, memory: RocksMemory | None = None) -> Self:
+    def take_up(cls, directory: Path, memory: RocksMemory | None = None) -> RoundStore:
         """Goes on with the store in ``directory``, a snapshot or its copy, as if it were its own.
 
         Raises:

@@ -61,7 +61,7 @@ PROOFS: Final = (
             "integration/test_spark_cluster.py",
             "integration/test_killed_executor.py",
             "integration/test_homes.py",
-            "integration/test_nexmark.py",
+            "integration/test_nexmark_on_cluster.py",
             "tests/hosts",
         ),
     ),
