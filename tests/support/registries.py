@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.coders.typecoders import registry
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
+from apache_beam.typehints.schemas import LogicalType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +20,16 @@ def registries_restored() -> Iterator[None]:
     Beam pickles all registered types with a main session. A type of a function may not be picklable
     when its test is over.
     """
-    tables = (registry._coders, SCHEMA_REGISTRY.by_id, SCHEMA_REGISTRY.by_typing)
-    before, custom = [dict(table) for table in tables], list(registry.custom_types)
+    found = (registry, SCHEMA_REGISTRY, LogicalType._known_logical_types)
+    before = [(each, _copied(vars(each))) for each in found]
     yield
-    for table, content in zip(tables, before, strict=True):
-        table.clear()
-        table.update(content)
-    registry.custom_types[:] = custom
+    for each, content in before:
+        vars(each).update(content)
+
+
+def _copied(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: type(value)(value)
+        for name, value in fields.items()
+        if isinstance(value, (dict, list, set))
+    }
