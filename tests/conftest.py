@@ -26,6 +26,7 @@ from tests.support.registries import registries_restored
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+_ROOM = 8 << 30
 SOURCES = Path(sparkdrain.__file__).parent.parent
 TESTS = Path(__file__).parent
 
@@ -40,15 +41,29 @@ def _remove(directory: str, owner: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def _memory() -> str | None:
+    """A file system in memory, if there is one with room for all tests; else None.
+
+    Engines of the tests sync their files thousands of times, which a disk makes them wait for.
+    """
+    folder = Path("/dev/shm")
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        return None
+    free = Path("/proc/meminfo").read_text(encoding="ascii").partition("MemAvailable:")[2]
+    room = min(shutil.disk_usage(folder).free, int(free.split()[0]) * 1024)
+    return str(folder) if room >= _ROOM else None
+
+
 def _leave_nothing_behind() -> None:
     """Give the session a directory of its own for temporary files, and take it away at the end.
 
     Beam makes a directory for every pipeline, and removes it when the pipeline has been run, which
-    those that are only translated never are. What pytest gives to tests stays where it always is.
+    those that are only translated never are. What pytest gives to tests stays where it always is,
+    on the disk.
     """
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     # Short: sockets are made in it. Registered first, so that it goes last.
-    tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="t-")
+    tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="t-", dir=_memory())
     atexit.register(_remove, tempfile.tempdir, os.getpid())
 
 
