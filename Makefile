@@ -56,7 +56,7 @@ prove: java $(READY) ## Run slow proofs by name (PROOFS="kills yarn"), and write
 
 .PHONY: mutants
 mutants: java $(READY) ## Break the product on purpose, and see that a test notices (slow)
-	@$(RUN) -m tests.mutants $(ARGS)
+	@status=0; $(RUN) -m tests.mutants $(ARGS) || status=1; $(RUN) docs/generate.py; exit $$status
 
 .PHONY: test-versions
 test-versions: java $(READY) ## Try the wheel with each Python, Beam and Spark of docs/versions.md (slow)

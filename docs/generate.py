@@ -6,6 +6,7 @@ Run it with `make docs`. A test fails where one of them is stale.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from capabilities import (  # noqa: E402 - needs the path
 )
 
 from sparkdrain.options import OPTIONS, Option  # noqa: E402
+from tests.mutants.ledger import list_runs  # noqa: E402
 from tests.mutants.listed import mutants, open_points  # noqa: E402
+from tests.mutants.table import list_table, mutant_table  # noqa: E402
 from tests.proofs.ledger import passes  # noqa: E402
 from tests.proofs.listed import PROOFS, Proof, proof_of  # noqa: E402
 from tests.proofs.slow_tests import is_slow  # noqa: E402
@@ -112,11 +115,12 @@ def generated() -> dict[Path, str]:
     """Every generated file and what must stand in it."""
     in_readme = {"options": _options_table(), "capabilities": _capabilities_table()}
     contract = ROOT / "docs/drain_contract.md"
-    proofs = ROOT / "docs/proofs.md"
+    mutation, proofs = ROOT / "docs/mutants.md", ROOT / "docs/proofs.md"
     return {
         contract: _with_tables(contract, {"mutants": _mutants_table()}),
         ROOT / "docs/options.md": _options_page(),
         ROOT / "docs/capability.md": _capability_page(),
+        mutation: _with_tables(mutation, {"lists": _lists_table(), "ends": _ends_table()}),
         proofs: _with_tables(proofs, {"proofs": _proofs_table()}),
         ROOT / "README.md": _with_tables(ROOT / "README.md", in_readme),
     }
@@ -145,6 +149,15 @@ def _mutants_table() -> str:
         why = open_points().get(point)
         lines.append(f"| {point} | {'. '.join(filter(None, [cell, why and f'Open: {why}']))} |")
     return "\n".join(lines)
+
+
+def _lists_table() -> str:
+    return list_table(list_runs(), Counter(mutant.area for mutant in mutants()))
+
+
+def _ends_table() -> str:
+    runs = list_runs().values()
+    return mutant_table({name: end for run in runs for name, end in run.mutants.items()})
 
 
 def _options_table() -> str:

@@ -9,18 +9,22 @@ import tempfile
 import time
 from collections import Counter
 from datetime import datetime, timezone
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.mutants.ledger import ListRun, ends, write_down
 from tests.mutants.listed import ROOT, mutants
 from tests.mutants.mutation_run import GOOD, MutationRun, Outcome, Verdict
 from tests.mutants.proof import prove_tests_run_the_copy, prove_workers_run_the_copy
 from tests.mutants.selection import Selection
-from tests.mutants.table import outcome_table, record
+from tests.mutants.table import mutant_table
 from tests.mutants.tree import copy_of_checkout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tests.mutants.listed import Mutant
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,36 +41,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for mutant in chosen:
             print(f"{mutant.name}  {mutant.file}  {' '.join(mutant.tests) or mutant.equivalent}")
         return 0
-    if options.record and (not selection.is_all or _git("status", "--porcelain")):
-        print("--record is for all mutants of a commit: commit first.", file=sys.stderr)
+    if options.record and not (selection.is_of_lists and _is_clean()):
+        print("--record is for whole lists of a commit: commit first.", file=sys.stderr)
         return 1
-    begun = time.monotonic()
+    commit, began = _git("rev-parse", "--short=12", "HEAD"), time.monotonic()
+    outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         scratch = Path(directory).resolve()
         base = copy_of_checkout(ROOT, scratch / "base")
-        files = sorted({test.partition("::")[0] for mutant in chosen for test in mutant.tests})
-        if files:
-            prove_tests_run_the_copy(base, scratch, files)
-        if any("mark.spark" in (base / file).read_text(encoding="utf-8") for file in files):
-            prove_workers_run_the_copy(base, scratch)
-        run = MutationRun(base, scratch, options.jobs)
-        failing = run.without_mutants(chosen)
-        for output in failing:
-            print(f"Fails without a mutant:\n{output}")
-        outcomes = run.outcomes(chosen, _tell)
-    minutes = (time.monotonic() - begun) / 60
-    print(f"\n{outcome_table(outcomes)}\n")
+        _prove_the_copy_is_run(base, scratch, chosen)
+        for area, grouped in groupby(chosen, lambda mutant: mutant.area):
+            own, began_list = list(grouped), time.monotonic()
+            run = MutationRun(base, scratch, options.jobs)
+            for output in run.without_mutants(own):
+                print(f"Fails without a mutant:\n{output}")
+            ended = run.outcomes(own, _tell)
+            outcomes += ended
+            if options.record:
+                seconds = round(time.monotonic() - began_list)
+                day = datetime.now(timezone.utc).date().isoformat()
+                write_down(area, ListRun(commit, day, seconds, options.jobs, ends(ended)))
+    print(f"\n{mutant_table(ends(outcomes))}\n")
     counted = Counter(outcome.verdict for outcome in outcomes)
     said = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
+    minutes = (time.monotonic() - began) / 60
     print(f"{len(outcomes)} mutants in {minutes:.0f} minutes: {said}")
-    if options.record:
-        record(
-            outcomes,
-            _git("rev-parse", "--short", "HEAD"),
-            datetime.now(timezone.utc).date(),
-            minutes,
-        )
     return 0 if set(counted) <= GOOD else 1
+
+
+def _prove_the_copy_is_run(base: Path, scratch: Path, chosen: Sequence[Mutant]) -> None:
+    files = sorted({test.partition("::")[0] for mutant in chosen for test in mutant.tests})
+    if files:
+        prove_tests_run_the_copy(base, scratch, files)
+    if any("mark.spark" in (base / file).read_text(encoding="utf-8") for file in files):
+        prove_workers_run_the_copy(base, scratch)
 
 
 def _tell(outcome: Outcome) -> None:
@@ -83,8 +91,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--area", nargs="+", default=[], help="lists, without .toml")
     parser.add_argument("--point", nargs="+", type=int, default=[], help="of the drain contract")
     parser.add_argument("--list", action="store_true", help="print what is selected, run nothing")
-    parser.add_argument("--record", action="store_true", help="write docs/mutants.md's table")
+    parser.add_argument("--record", action="store_true", help="write docs/mutants.json")
     return parser.parse_args(arguments)
+
+
+def _is_clean() -> bool:
+    own = {"docs/mutants.json", "docs/mutants.md"}
+    return {line[2:].strip() for line in _git("status", "--porcelain").splitlines()} <= own
 
 
 def _git(*command: str) -> str:

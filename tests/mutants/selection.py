@@ -43,6 +43,6 @@ class Selection:
         ]
 
     @property
-    def is_all(self) -> bool:
-        """Whether every mutant is selected."""
-        return not (self.names or self.files or self.areas or self.points)
+    def is_of_lists(self) -> bool:
+        """Whether lists are selected as a whole."""
+        return not (self.names or self.files or self.points)

@@ -3,56 +3,52 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tests.mutants.listed import ROOT
-from tests.mutants.mutation_run import Verdict
+from tests.mutants.mutation_run import GOOD, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import date
+    from collections.abc import Mapping
 
-    from tests.mutants.mutation_run import Outcome
-
-PAGE = ROOT / "docs" / "mutants.md"
-_START, _END = (
-    "<!-- result: written by `make mutants ARGS=--record` -->\n",
-    "<!-- end of result -->",
-)
+    from tests.mutants.ledger import End, ListRun
 
 
-def outcome_table(outcomes: Iterable[Outcome]) -> str:
+def mutant_table(ends: Mapping[str, End]) -> str:
     """One line for each mutant."""
     rows = [
-        f"| {o.mutant.name} | {o.mutant.file} | {o.verdict} | {_cell(o.how)} | {o.seconds:.0f} |"
-        for o in outcomes
+        f"| {name} | {end.file} | {end.verdict} | {_cell(end.how)} | {end.seconds} |"
+        for name, end in ends.items()
     ]
     return "\n".join(["| mutant | file | | by | seconds |", "|---|---|---|---|---|", *rows])
 
 
+def list_table(runs: Mapping[str, ListRun], sizes: Mapping[str, int]) -> str:
+    """One line for each list: how many of its mutants came to which end, and at which commit.
+
+    Args:
+        runs: by the names of lists.
+        sizes: how many mutants each list has now.
+    """
+    return "\n".join(
+        [
+            "| list | mutants now | killed | equivalent | others | commit | day | minutes |",
+            "|---|---|---|---|---|---|---|---|",
+            *(_list_row(area, size, runs.get(area)) for area, size in sizes.items()),
+        ]
+    )
+
+
+def _list_row(area: str, size: int, run: ListRun | None) -> str:
+    if run is None:
+        return f"| {area} | {size} | not run yet | | | | | |"
+    counts = Counter(end.verdict for end in run.mutants.values())
+    others = [name for name, end in run.mutants.items() if end.verdict not in GOOD]
+    said = ", ".join(f"`{name}`: {run.mutants[name].verdict}" for name in others) or "none"
+    return (
+        f"| {area} | {size} | {counts[Verdict.KILLED]} | {counts[Verdict.EQUIVALENT]} | {said} "
+        f"| `{run.commit}` | {run.day} | {run.seconds / 60:.0f} |"
+    )
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
-
-
-def area_table(outcomes: Iterable[Outcome]) -> str:
-    """One line for each list: how many mutants came to which end."""
-    rows = []
-    for area, own in groupby(outcomes, lambda outcome: outcome.mutant.area):
-        of_area = list(own)
-        counts = Counter(outcome.verdict for outcome in of_area)
-        ends = " | ".join(str(counts[verdict]) for verdict in Verdict)
-        rows.append(f"| {area} | {len(of_area)} | {ends} |")
-    head = " | ".join(["list", "mutants", *Verdict])
-    return "\n".join([f"| {head} |", "|---" * (2 + len(Verdict)) + "|", *rows])
-
-
-def record(outcomes: list[Outcome], commit: str, day: date, minutes: float) -> None:
-    """Write a run's result into the page."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(_START)
-    _, _, after = rest.partition(_END)
-    result = (
-        f"Commit {commit}, {day.isoformat()}, {len(outcomes)} mutants in {minutes:.0f} minutes.\n\n"
-        f"{area_table(outcomes)}\n\n{outcome_table(outcomes)}\n"
-    )
-    PAGE.write_text(before + _START + result + _END + after, encoding="utf-8")
