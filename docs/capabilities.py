@@ -278,8 +278,8 @@ _SOURCES = (
         "unbounded_source_read",
         "EndToEndTest.eof_lets_event_time_window_fire "
         "PeriodicSequenceTest.periodicsequence_outputs_valid_sequence",
-        f"{ROUNDS}restrictions_of_beam: an_unbounded_source_is_read_once_and_to_its_end "
-        "periodic_impulse_is_on_time_and_ends",
+        f"{ROUNDS}unbounded_source: an_unbounded_source_is_read_once_and_to_its_end",
+        f"{ROUNDS}restrictions_of_beam: periodic_impulse_is_on_time_and_ends",
     ),
     _row(
         "Bounded and unbounded inputs in one pipeline",

@@ -7,7 +7,6 @@ import functools
 import apache_beam as beam
 import pytest
 from apache_beam.coders.coders import IntervalWindowCoder
-from apache_beam.io.unbounded_source import UnboundedCountingSource
 from apache_beam.transforms import trigger
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -228,38 +227,3 @@ def test_the_end_comes_in_this_order(tmp_path, monkeypatch):
 
 def numbers_():
     return beam.ptransform_fn(numbers("a"))()
-
-
-# --- sources that acknowledge -------------------------------------------------------------------
-
-ACKNOWLEDGED: list = []
-
-
-class Acknowledging(UnboundedCountingSource):
-    """Beam's own source for tests; tells what of it was finalized."""
-
-    def create_reader(self, options, checkpoint_mark):
-        reader = super().create_reader(options, checkpoint_mark)
-        reader._finalize_log = ACKNOWLEDGED
-        return reader
-
-
-@pytest.mark.parametrize("durable", [False, True])
-def test_an_unbounded_source_is_acknowledged_up_to_what_came_out_and_no_further(
-    durable, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
-    ACKNOWLEDGED.clear()
-    kept = DurableJob.at(str(tmp_path), "job", "run", {}, 1, 2)
-    before, rest = emitted_when_drained(
-        lambda p: p | beam.io.Read(Acknowledging(10**9)),
-        6,
-        clock=LeapingClock(),
-        slots=1,
-        elements=50,
-        **({"durable": kept} if durable else {}),
-    )
-    out = before + rest
-    assert out == list(range(len(out)))
-    assert len(out) > 2
-    assert ACKNOWLEDGED[-1] == out[-1]

@@ -8,10 +8,8 @@ from collections import Counter
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.unbounded_source import UnboundedCountingSource
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence
-from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.errors import TruncatedInput
@@ -20,14 +18,12 @@ from tests.support.restrictions import Poll
 
 SEEN: list = []
 HEADERS: list = []
-ACKNOWLEDGED: list = []
 
 
 @pytest.fixture(autouse=True)
 def _forget():
     SEEN.clear()
     HEADERS.clear()
-    ACKNOWLEDGED.clear()
 
 
 def new_pipeline() -> beam.Pipeline:
@@ -52,46 +48,6 @@ class FailNowAndThen:
             self.undone += 1
             message = "lost"
             raise TruncatedInput(message)
-
-
-def windowed_counts(numbers):
-    return (
-        numbers
-        | beam.WindowInto(FixedWindows(100))
-        | beam.Map(lambda number: (number, 1))
-        | beam.CombinePerKey(sum)
-        | beam.ParDo(Note())
-    )
-
-
-class Acknowledging(UnboundedCountingSource):
-    """Beam's own source for tests; tells what of it was finalized."""
-
-    def create_reader(self, options, checkpoint_mark):
-        reader = super().create_reader(options, checkpoint_mark)
-        reader._finalize_log = ACKNOWLEDGED
-        return reader
-
-
-@pytest.mark.parametrize("splittable", [False, True])
-def test_an_unbounded_source_is_read_once_and_to_its_end(splittable):
-    rounds = FailNowAndThen()
-    pipeline = new_pipeline()
-    source = UnboundedCountingSource(2000, is_splittable=splittable)
-    _ = windowed_counts(pipeline | beam.io.Read(source))
-    run_in_rounds(pipeline, elements=10, fail=rounds, attempts=50, seconds=1)
-    assert rounds.undone
-    assert sorted({element for _, element in SEEN}) == [(number, 1) for number in range(2000)]
-
-
-def test_an_unbounded_source_is_acknowledged_once_its_round_was_committed():
-    pipeline = new_pipeline()
-    _ = pipeline | beam.io.Read(Acknowledging(1000)) | beam.ParDo(Note())
-    run_in_rounds(pipeline, elements=100, slots=1, fail=FailNowAndThen(chance=0))
-    assert [element for _, element in SEEN] == list(range(1000))
-    assert len(ACKNOWLEDGED) > 3
-    assert list(ACKNOWLEDGED) == sorted(set(ACKNOWLEDGED))
-    assert ACKNOWLEDGED[-1] == 999
 
 
 def test_periodic_impulse_is_on_time_and_ends():
