@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,8 @@ CONFORMANCE: Final = (
     "-k",
     "pardo or side_input or state or timer or sdf or combine or flatten or reshuffle or windowing",
 )
+
+_COUNTED: Final = re.compile(r"\d+ (?:passed|skipped|deselected|xfailed|xpassed)")
 
 
 def demo(python: Path) -> str:
@@ -41,7 +44,16 @@ def conformance(python: Path) -> str:
         *(str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=."),
         *CONFORMANCE,
     ])  # fmt: skip
-    return printed.strip().splitlines()[-1].strip("= ").partition(" in ")[0]
+    return counted(printed)
+
+
+def counted(printed: str) -> str:
+    """What pytest counted, such as "5 passed, 1 skipped".
+
+    Processes that end meanwhile may print within its last line.
+    """
+    last = printed[printed.rfind("\n", 0, printed.rfind(" passed")) + 1 :]
+    return ", ".join(_COUNTED.findall(last))
 
 
 def stream(python: Path) -> str:

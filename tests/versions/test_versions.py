@@ -7,6 +7,7 @@ import re
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from tests.versions.checks import counted
 from tests.versions.counting import SOURCES, WINDOW, exact
 from tests.versions.environment import ROOT, NoPython, python_of
 from tests.versions.pairs import OLDEST, PAIRS
@@ -68,6 +69,19 @@ def test_rows_of_pairs_that_were_not_run_stay_as_they_are(tmp_path):
         "| a | 4 | 5 | 6 | not run | not run | not run | def | 2026-01-02 |",
         "| b | 1 | 2 | 3 | ok | not run | a / b | abc | 2026-01-01 |",
     ]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "53 passed, 4 skipped, 98 deselected in 99.71s (0:01:39)",
+        "53 passed, 4 skipped, 98 deselectedWARNING:root:no library in 99.71s",
+        "=== 53 passed, 4 skipped, 98 deselected, 2 warnings in 9.71s ===\nWARNING: none",
+    ],
+)
+def test_counts_of_pytest_are_read_whatever_other_processes_print(last):
+    printed = f"...s [100%]\nSKIPPED [1] file.py: 7 skipped\n{last}\n"
+    assert counted(printed) == "53 passed, 4 skipped, 98 deselected"
 
 
 def test_the_page_has_a_place_for_the_rows():
