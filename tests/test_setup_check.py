@@ -8,13 +8,15 @@ from packaging.requirements import Requirement
 from sparkdrain import setup_check
 from sparkdrain.errors import BadSetup
 from sparkdrain.setup_check import (
+    NotNamed,
     check_java,
     check_package,
     check_python,
+    check_python_for_spark,
     check_temporary_directory,
-    javas_for_spark,
     requirements,
 )
+from sparkdrain.spark_needs import javas_for, pythons_for
 
 OPENJDK = 'openjdk version "17.0.9" 2023-10-17\nOpenJDK Runtime Environment'
 
@@ -81,7 +83,7 @@ def test_a_java_that_is_too_old_is_refused(home, printed, version):
     ],
 )
 def test_which_java_fits_depends_on_the_spark(home, spark, java, said):
-    javas = javas_for_spark(lambda package: spark)
+    javas = javas_for(spark)
     printed = f'openjdk version "{java}"'
     if said is None:
         assert check_java({"JAVA_HOME": str(home)}, lambda command: printed, javas)
@@ -114,6 +116,47 @@ def test_an_old_python_is_refused():
     assert check_python((3, 10, 4)) == "3.10.4"
     with pytest.raises(BadSetup, match=r"Python 3\.9\.1 is too old; use 3\.10 or later"):
         check_python((3, 9, 1))
+
+
+@pytest.mark.parametrize(
+    ("spark", "python"),
+    [
+        ("3.5.9", (3, 10, 13)),
+        ("3.5.9", (3, 11, 7)),
+        ("4.0.5", (3, 13, 0)),
+        ("4.2.1", (3, 10, 13)),
+        ("4.3.0", (3, 11, 7)),
+        ("4.3.0", (3, 14, 0)),
+    ],
+)
+def test_a_python_that_the_spark_names_is_fine(spark, python):
+    assert check_python_for_spark(python, pythons_for(spark)) == ".".join(map(str, python))
+
+
+def test_a_python_that_the_spark_does_not_allow_is_refused():
+    message = r"Python 3\.10\.13 is too old for Spark 4\.3, which needs 3\.11 or later\. Use"
+    with pytest.raises(BadSetup, match=message):
+        check_python_for_spark((3, 10, 13), pythons_for("4.3.0"))
+
+
+@pytest.mark.parametrize(
+    ("spark", "python", "named"),
+    [
+        ("3.5.9", (3, 12, 1), r"Spark 3\.5 names Python 3\.10 to 3\.11"),
+        ("3.5.9", (3, 13, 0), r"Spark 3\.5 names Python 3\.10 to 3\.11"),
+        ("4.0.5", (3, 14, 0), r"Spark 4\.0 names Python 3\.10 to 3\.13"),
+    ],
+)
+def test_a_python_that_is_newer_than_the_spark_is_warned_of(spark, python, named):
+    text = ".".join(map(str, python))
+    with pytest.raises(NotNamed, match=rf"Python {text} may fail: {named}\. Use one of these"):
+        check_python_for_spark(python, pythons_for(spark))
+
+
+@pytest.mark.parametrize("spark", [None, "5.0.0"])
+def test_nothing_is_said_of_the_python_of_a_spark_that_is_not_known(spark, monkeypatch):
+    monkeypatch.setattr(setup_check, "spark_version", lambda: spark)
+    assert check_python_for_spark((3, 10, 13)) == "3.10.13"
 
 
 def test_packages_must_have_a_version_that_fits():

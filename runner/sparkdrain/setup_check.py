@@ -8,15 +8,17 @@ import re
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from packaging.requirements import Requirement
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.spark_needs import javas_for, pythons_for, spark_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from sparkdrain.spark_needs import Javas, Pythons
 
 DISTRIBUTION: Final = "spark-drain-runner"
 OLDEST_PYTHON: Final = (3, 10)
@@ -24,48 +26,8 @@ OLDEST_PYTHON: Final = (3, 10)
 _VERSION: Final = re.compile(r'version "(?P<old>1\.)?(?P<major>\d+)(?P<rest>[^"]*)"')
 
 
-@dataclass(frozen=True, slots=True)
-class Javas:
-    """The versions of Java that a Spark runs on.
-
-    Attributes:
-        oldest: the first one.
-        newest: the last one, or None if none is known that fails.
-        spark: the Spark's name in messages.
-    """
-
-    oldest: int
-    newest: int | None = None
-    spark: str = "Spark"
-
-    def __str__(self) -> str:
-        """As an installation guide says it."""
-        if self.newest is None:
-            return f"Java {self.oldest} or later"
-        return f"Java {self.oldest} to {self.newest}"
-
-    @property
-    def remedy(self) -> str:
-        """What to do without such a Java."""
-        return (
-            f"Install {self} (any OpenJDK, for example Eclipse Temurin) and put it on the PATH, or "
-            "set JAVA_HOME to it."
-        )
-
-
-def javas_for_spark(version_of: Callable[[str], str] = importlib.metadata.version) -> Javas:
-    """The versions of Java that the installed Spark runs on.
-
-    Java 24 has taken away what Spark needs before 4.1 to ask who the user is.
-    """
-    try:
-        version = version_of("pyspark")
-    except importlib.metadata.PackageNotFoundError:
-        return Javas(17)
-    major, minor = (int(part) for part in version.split(".")[:2])
-    if (major, minor) >= (4, 1):
-        return Javas(17)
-    return Javas(17 if major >= 4 else 8, 23, f"Spark {major}.{minor}")
+class NotNamed(Exception):
+    """Something may work, but its maker does not name it; tells what, and what is named."""
 
 
 def check_java(
@@ -83,7 +45,7 @@ def check_java(
     Raises:
         BadSetup: there is no Java, it does not start, or Spark does not run on it.
     """
-    javas = javas or javas_for_spark()
+    javas = javas or javas_for(spark_version())
     java = java_of(environ, javas)
     try:
         printed = run([java, "-version"])
@@ -116,6 +78,40 @@ def check_python(version: Sequence[int] = tuple(sys.version_info[:3])) -> str:
     if tuple(version[:2]) < OLDEST_PYTHON:
         message = f"Python {text} is too old; use {oldest_python()} or later."
         raise BadSetup(message)
+    return text
+
+
+def check_python_for_spark(
+    version: Sequence[int] = tuple(sys.version_info[:3]), pythons: Pythons | None = None
+) -> str:
+    """The version of Python, if PySpark names it or if it is not known what PySpark names.
+
+    Args:
+        version: of Python.
+        pythons: which versions fit; those of the PySpark that is there if not given.
+
+    Raises:
+        BadSetup: PySpark needs a newer Python.
+        NotNamed: PySpark was made before this Python.
+    """
+    text = ".".join(map(str, version))
+    pythons = pythons or pythons_for(spark_version())
+    if pythons is None:
+        return text
+    first = pythons.dotted(max(pythons.oldest, OLDEST_PYTHON))
+    last = pythons.dotted(pythons.newest)
+    if tuple(version[:2]) < pythons.oldest:
+        message = (
+            f"Python {text} is too old for {pythons.spark}, which needs {first} or later. Use "
+            "such a Python, for the driver and for the executors, or an older Spark."
+        )
+        raise BadSetup(message)
+    if tuple(version[:2]) > pythons.newest:
+        message = (
+            f"Python {text} may fail: {pythons.spark} names Python {first} to {last}. Use one of "
+            "these, for the driver and for the executors, or a newer Spark."
+        )
+        raise NotNamed(message)
     return text
 
 
@@ -183,7 +179,7 @@ def java_of(environ: Mapping[str, str], javas: Javas | None = None) -> str:
     Raises:
         BadSetup: there is none.
     """
-    remedy = (javas or javas_for_spark()).remedy
+    remedy = (javas or javas_for(spark_version())).remedy
     home = environ.get("JAVA_HOME")
     if home:
         java = os.path.join(home, "bin", "java")

@@ -73,11 +73,28 @@ def test_doctor_prints_a_table_and_its_exit_code_says_whether_all_is_well(monkey
     assert ("missing" in table) == bool(code)
 
 
+def test_doctor_warns_of_what_may_fail_and_its_exit_code_does_not(monkeypatch):
+    def doubt() -> str:
+        message = "Python 3.13.0 may fail."
+        raise doctor.setup_check.NotNamed(message)
+
+    monkeypatch.setattr(doctor, "checks", lambda: [("Python", doubt)])
+    printed = io.StringIO()
+    assert doctor.doctor(Console(file=printed, width=120)) == 0
+    assert "warning" in printed.getvalue()
+    assert "Python 3.13.0 may fail." in printed.getvalue()
+
+
 def test_doctor_looks_at_java_python_packages_and_temporary_files(monkeypatch):
     needed = doctor.setup_check.Requirement("pyspark>=4.3")
     monkeypatch.setattr(doctor.setup_check, "requirements", lambda: [needed])
+    monkeypatch.setattr(doctor, "spark_version", lambda: None)
     names = [name for name, _ in doctor.checks()]
     assert names == ["Java 17 or later", "Python >= 3.10", "pyspark >=4.3", "temporary directory"]
+    monkeypatch.setattr(doctor, "spark_version", lambda: "3.5.9")
+    names = [name for name, _ in doctor.checks()]
+    assert names[0] == "Java 8 to 23"
+    assert names[2] == "Python 3.8 to 3.11 for Spark 3.5"
 
 
 def test_doctor_asks_the_java_of_this_machine(python, tmp_path):

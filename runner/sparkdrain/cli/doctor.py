@@ -12,6 +12,7 @@ from rich.table import Table
 
 from sparkdrain import setup_check
 from sparkdrain.errors import BadSetup
+from sparkdrain.spark_needs import javas_for, pythons_for, spark_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -20,28 +21,33 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 60
 
+OK: Final = "[green]ok"
+WARNING: Final = "[yellow]warning"
+MISSING: Final = "[red]missing"
+
 
 def doctor(console: Console | None = None) -> int:
-    """Print the table; 0 if all is well, 1 if something is missing (the row says what to do)."""
+    """Print the table; 1 if something is missing (the row says what to do), else 0."""
     console = console or Console()
     table = Table("", "needed", "found, or what to do")
     failures = 0
-    for name, ok, detail in results(checks()):
-        failures += not ok
-        table.add_row("[green]ok" if ok else "[red]missing", name, detail)
+    for name, state, detail in results(checks()):
+        failures += state is MISSING
+        table.add_row(state, name, detail)
     console.print(table)
     return 1 if failures else 0
 
 
 def checks() -> list[Check]:
     """What is checked, in the order of the table."""
+    spark = spark_version()
     found: list[Check] = [
-        (
-            str(setup_check.javas_for_spark()),
-            lambda: setup_check.check_java(os.environ, _printed),
-        ),
+        (str(javas_for(spark)), lambda: setup_check.check_java(os.environ, _printed)),
         (f"Python >= {setup_check.oldest_python()}", setup_check.check_python),
     ]
+    pythons = pythons_for(spark)
+    if pythons is not None:
+        found.append((str(pythons), setup_check.check_python_for_spark))
     for needed in setup_check.requirements():
         name = f"{needed.name} {needed.specifier}"
         found.append((name, partial(setup_check.check_package, needed)))
@@ -49,13 +55,15 @@ def checks() -> list[Check]:
     return found
 
 
-def results(checks: Iterable[Check]) -> Iterable[tuple[str, bool, str]]:
-    """Name, whether it is well, and what was found or what to do."""
+def results(checks: Iterable[Check]) -> Iterable[tuple[str, str, str]]:
+    """Name; ``OK``, ``WARNING`` or ``MISSING``; and what was found or what to do."""
     for name, check in checks:
         try:
-            yield name, True, check()
+            yield name, OK, check()
+        except setup_check.NotNamed as warning:
+            yield name, WARNING, str(warning)
         except BadSetup as error:
-            yield name, False, str(error)
+            yield name, MISSING, str(error)
 
 
 def _printed(command: Sequence[str]) -> str:

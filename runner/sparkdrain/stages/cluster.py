@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import SparkConf, SparkContext
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.setup_check import check_java
+from sparkdrain.setup_check import NotNamed, check_java, check_python_for_spark
 from sparkdrain.stages.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.jvm import Launched, launch, start_jvm
 from sparkdrain.stages.master_check import check_master
@@ -177,7 +177,11 @@ def _start(settings: Settings) -> SparkContext:
 
 
 def _check_place(settings: Settings) -> None:
-    """Return if Java, Spark's jars and a master are where they are looked for."""
+    """Return if Python fits, and Java, Spark's jars and a master are where they are looked for."""
+    try:
+        check_python_for_spark()
+    except NotNamed as warning:
+        _LOGGER.warning("%s", warning)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         if not has_jvm():
             home = spark_home()
