@@ -12,8 +12,12 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkdrain.errors import TruncatedInput
-from tests.support.drained import emitted_when_drained
+from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.slots import open_slot
+from tests.support.at_once import AtOnce
+from tests.support.drained import drain_after, emitted_when_drained
 from tests.support.endless import Endless
+from tests.support.recorded import emitted_in_rounds
 from tests.support.restrictions import START, Count, LeapingClock, Ranges
 from tests.support.scripts import Mark, streamed
 
@@ -191,16 +195,19 @@ def test_an_error_in_truncate_tells_the_element():
 
 
 class Negative(Endless):
+    """Has a size until the restriction is truncated."""
+
     def truncate(self, element, restriction):
-        return restriction
+        return OffsetRange(restriction.start, restriction.start + 3)
 
     def restriction_size(self, element, restriction):
-        return -1 if restriction.start else 1
+        return 1 if restriction.stop == element[1] else -1
 
 
 def test_a_size_below_zero_is_refused():
     read = numbers_of((0, 10**9), provider=Negative())
-    with pytest.raises(ValueError, match="size >= 0"):
+    expected = r"size >= 0 but received -1 for OffsetRange\(.*\), a truncated restriction"
+    with pytest.raises(ValueError, match=expected):
         emitted_when_drained(read, 2, clock=LeapingClock())
 
 
@@ -284,3 +291,27 @@ def test_a_source_is_drained_while_its_elements_are_grouped():
 
     before, rest = emitted_when_drained(build, 5, clock=LeapingClock())
     assert sum(total for _, total in before + rest) == sum(range(100))
+
+
+def test_nothing_is_read_while_the_cut_is_made_also_of_what_could_go_on_at_once(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    held = set()
+
+    def look(header):
+        if header.orders.held:
+            held.add(header.number)
+
+    kept = emitted_in_rounds(
+        lambda p: p | beam.Create([(0, 50)]) | beam.ParDo(Count()),
+        begin=lambda rounds: drain_after(3, rounds),
+        durable=DurableJob.at(str(tmp_path), "job", "run", {}, 2, 2),
+        clock=LeapingClock(),
+        elements=6,
+        fail=look,
+    )
+    cut = min(held) - 1
+    assert 0 < len([number for part in kept[:cut] for number in part]) < 50
+    assert [kept[number - 1] for number in held] == [[]] * len(held)
+    assert sorted(number for part in kept for number in part) == list(range(50))

@@ -84,6 +84,14 @@ def test_windows_and_timers_are_counted_before_a_round_and_none_is_left_at_the_e
     assert last == Left("ParDo(Sets)", 4, 4)
 
 
+def test_open_windows_of_a_grouping_are_counted():
+    make = pairs_in_rounds(
+        [("a", 1, 1)], [("a", 1, 12)], Mark(10), Mark(20), windows=FixedWindows(10)
+    )
+    counted = surveyed(lambda p: make(p) | beam.GroupByKey(), 7, slots=1)
+    assert [stages["record"].windows for stages in counted] == [0, 0, 1, 2, 1, 0, 0]
+
+
 def test_restrictions_are_counted():
     def build(p):
         return p | beam.Create([(0, 30, 5), (0, 30, 5)]) | beam.ParDo(Poll())

@@ -34,6 +34,14 @@ class LeapingClock:
         self._now = max(self._now, then)
 
 
+class ImpatientClock(LeapingClock):
+    """Leaps over waits of a minute at most; a longer wait is an error."""
+
+    def wait_until(self, then: int | None, cancel: CancelToken) -> None:
+        assert then is None or then - self._now <= 60_000_000, "something waits that need not wait"
+        super().wait_until(then, cancel)
+
+
 class UpTo(RestrictionProvider):
     """The numbers from 0 to an element."""
 
