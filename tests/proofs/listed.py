@@ -14,7 +14,8 @@ class Proof:
         name: what ``make prove PROOFS=...`` calls it.
         shows: what would be noticed only here.
         paths: files or folders; their slow tests are the proof.
-        target: a target of ``make`` that is run instead of tests, if there is one.
+        target: a target of ``make`` that is run instead of tests, if there is one, and values of
+            its variables.
     """
 
     name: str
@@ -99,6 +100,13 @@ PROOFS: Final = (
         "wheel",
         "The wheel installs into a clean environment, without the repository, and runs there",
         ("tests/versions",),
+    ),
+    Proof(
+        "versions",
+        "The flights, a part of Beam's suites, and a stream that is killed, resumed and drained, "
+        "on pairs of every Python, Beam and Spark that is supported; the wheel is installed for "
+        "each ([what was seen](versions.md#what-was-tried))",
+        target="test-versions ARGS=--record",
     ),
     Proof(
         "mutants",

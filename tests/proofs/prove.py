@@ -8,17 +8,15 @@ import tempfile
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
+from tests.proofs.checkout import Changed, commit_of
 from tests.proofs.ledger import LEDGER, Pass, write_down
 from tests.proofs.slow_tests import ROOT
 
 if TYPE_CHECKING:
     from tests.proofs.listed import Proof
-
-# What a run of proofs itself writes.
-OWN: Final = ("docs/proofs.json", "docs/proofs.md")
 
 
 class NotProven(Exception):
@@ -44,23 +42,14 @@ def prove(proof: Proof, root: Path = ROOT, ledger: Path = LEDGER) -> Pass:
 
 
 def _commit(root: Path) -> str:
-    changed = [line for line in _git(root, "status", "--porcelain") if line[3:] not in OWN]
-    if changed:
-        msg = f"there are changes on top of the commit, such as {changed[0][3:]}; commit them first"
-        raise NotProven(msg)
-    (commit,) = _git(root, "rev-parse", "HEAD")
-    return commit[:12]
-
-
-def _git(root: Path, *arguments: str) -> list[str]:
-    done = subprocess.run(
-        ["git", *arguments], cwd=root, check=True, stdout=subprocess.PIPE, text=True
-    )
-    return done.stdout.splitlines()
+    try:
+        return commit_of(root)
+    except Changed as error:
+        raise NotProven(str(error)) from error
 
 
 def _make(proof: Proof, root: Path) -> tuple[int, int]:
-    if subprocess.run(["make", proof.target], cwd=root, check=False).returncode:
+    if subprocess.run(["make", *proof.target.split()], cwd=root, check=False).returncode:
         msg = f"make {proof.target} failed"
         raise NotProven(msg)
     return 0, 0

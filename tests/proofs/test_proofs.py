@@ -42,7 +42,9 @@ def test_slow_tests_of_a_file_belong_to_one_proof(path):
 def test_a_proof_has_something_to_run(proof):
     assert bool(proof.target) != bool(proof.paths)
     if proof.target:
-        assert f"\n{proof.target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+        target, *variables = proof.target.split()
+        assert all(variable.startswith("ARGS=") for variable in variables)
+        assert f"\n{target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
     for path in proof.paths:
         assert any(file == path or file.startswith(f"{path}/") for file in FILES), path
 
@@ -138,6 +140,20 @@ def test_a_proof_that_does_not_pass_is_not_written_down(repository, name, why):
     with pytest.raises(NotProven, match=why):
         prove(Proof(name, "it", (f"test_{name}.py",)), repository, ledger)
     assert not ledger.exists()
+
+
+def test_what_a_target_of_make_records_is_no_change_that_matters(repository):
+    (repository / "Makefile").write_text(
+        "ARGS ?=\ntry:\n\ttest '$(ARGS)' = --record\n\techo row > docs/versions.md\n"
+    )
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "make")
+    git(repository, "config", "status.showUntrackedFiles", "all")
+    ledger = repository / "docs" / "proofs.json"
+    done = prove(Proof("pairs", "it", target="try ARGS=--record"), repository, ledger)
+    assert passes(ledger) == {"pairs": done}
+    with pytest.raises(NotProven, match="make try failed"):
+        prove(Proof("pairs", "it", target="try"), repository, ledger)
 
 
 def test_a_proof_with_changes_on_top_of_the_commit_is_not_written_down(repository):

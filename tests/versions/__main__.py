@@ -9,6 +9,7 @@ import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from tests.proofs.checkout import Changed, commit_of
 from tests.versions.checks import CHECKS
 from tests.versions.environment import CACHE, ROOT, NoPython, build, environment_of
 from tests.versions.pairs import OLDEST, PAIRS, Pair
@@ -22,28 +23,46 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Tries each pair; 0 if no check failed, else 1."""
     options = _options(arguments)
-    if options.record and _git("status", "--porcelain"):
-        print("--record is for a commit: commit first.", file=sys.stderr)
+    try:
+        failures = _try_all(options)
+    except Changed as error:
+        print(f"--record: {error}", file=sys.stderr)
         return 1
+    for failure in failures:
+        print(f"\n{failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _try_all(options: argparse.Namespace) -> list[str]:
+    """What failed; prints the table.
+
+    Raises:
+        Changed: rows are to be written down, and it is not known for which commit.
+    """
+    commit = commit_of(ROOT) if options.record else _git("rev-parse", "HEAD")
     chosen = [pair for pair in PAIRS if not options.pair or pair.name in options.pair]
     if options.oldest:
         chosen = [_oldest_here()]
     wheel, _ = build(CACHE / "dist")
     rows, failures = [], []
     for pair in chosen:
-        row, failed = _tried(pair, wheel, options.check or list(CHECKS), fresh=not options.keep)
+        checks = options.check or list(CHECKS)
+        row, failed = _tried(pair, wheel, checks, commit[:7], fresh=not options.keep)
+        if options.record:
+            if commit_of(ROOT) != commit:
+                message = "another commit was checked out meanwhile; run it again"
+                raise Changed(message)
+            write([row], [pair.name for pair in PAIRS])
         rows.append(row)
         failures += failed
-        if options.record:
-            write([row], [pair.name for pair in PAIRS])
     print(table([row.cells() for row in rows]))
-    for failure in failures:
-        print(f"\n{failure}", file=sys.stderr)
-    return 1 if failures else 0
+    return failures
 
 
-def _tried(pair: Pair, wheel: Path, checks: Sequence[str], *, fresh: bool) -> tuple[Row, list[str]]:
-    commit, date = _git("rev-parse", "--short", "HEAD"), f"{datetime.now(timezone.utc):%Y-%m-%d}"
+def _tried(
+    pair: Pair, wheel: Path, checks: Sequence[str], commit: str, *, fresh: bool
+) -> tuple[Row, list[str]]:
+    date = f"{datetime.now(timezone.utc):%Y-%m-%d}"
     begun = time.monotonic()
     versions = (pair.python, pair.beam, pair.spark)
     seen: dict[str, str] = {}

@@ -7,6 +7,8 @@ import re
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from tests.proofs.checkout import Changed
+from tests.versions import __main__ as command
 from tests.versions.checks import counted
 from tests.versions.counting import SOURCES, WINDOW, exact
 from tests.versions.environment import ROOT, NoPython, python_of
@@ -82,6 +84,55 @@ def test_rows_of_pairs_that_were_not_run_stay_as_they_are(tmp_path):
 def test_counts_of_pytest_are_read_whatever_other_processes_print(last):
     printed = f"...s [100%]\nSKIPPED [1] file.py: 7 skipped\n{last}\n"
     assert counted(printed) == "53 passed, 4 skipped, 98 deselected"
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Runs the command; gives its exit code, and the rows that it wrote. No pair is really tried.
+
+    Its argument says at which commit the checkout is, one time after the other; None is a change.
+    """
+    written = []
+
+    def commit_of(commits):
+        if (commit := next(commits)) is None:
+            message = "there are changes on top of the commit, such as x; commit them first"
+            raise Changed(message)
+        return commit
+
+    def tried(pair, wheel, checks, commit, *, fresh):
+        return Row(pair.name, ("1", "2", "3"), {}, commit, "2026-01-01"), []
+
+    def run(*commits):
+        left = iter(commits)
+        monkeypatch.setattr(command, "commit_of", lambda _: commit_of(left))
+        return command.main(["--record", "--pair", OLDEST.name]), written
+
+    monkeypatch.setattr(command, "build", lambda _: (None, None))
+    monkeypatch.setattr(command, "_tried", tried)
+    monkeypatch.setattr(command, "write", lambda rows, _: written.extend(rows))
+    return run
+
+
+def test_a_row_names_the_commit_that_was_tried(run):
+    code, (row,) = run("123456789abc", "123456789abc")
+    assert code == 0
+    assert row.commit == "1234567"
+
+
+@pytest.mark.parametrize(
+    ("commits", "said"),
+    [
+        ([None], "changes on top of the commit"),
+        (["123456789abc", None], "changes on top of the commit"),
+        (["123456789abc", "cba987654321"], "another commit was checked out meanwhile"),
+    ],
+)
+def test_no_row_is_written_if_the_checkout_is_changed_before_or_meanwhile(
+    run, capsys, commits, said
+):
+    assert run(*commits) == (1, [])
+    assert said in capsys.readouterr().err
 
 
 def test_the_page_has_a_place_for_the_rows():
