@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -112,4 +113,20 @@ class JobServer:
 
 
 def _private_directory(below: str | None = None) -> Path:
-    return Path(tempfile.mkdtemp(prefix="sparkdrain-", dir=below))
+    return Path(tempfile.mkdtemp(prefix="sparkdrain-", dir=below or _swept_place()))
+
+
+def _swept_place() -> str | None:
+    """A folder that another process removes if this one is killed.
+
+    None if the folder is not where temporary files go: staged files may need the room there.
+    """
+    if sys.platform == "win32":
+        return None
+    from sparkdrain.own_folder import own_folder  # noqa: PLC0415 (POSIX only)
+
+    try:
+        place = own_folder()
+    except OSError:
+        return None
+    return place if os.path.dirname(place) == tempfile.gettempdir() else None

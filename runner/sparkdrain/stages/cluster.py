@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import SparkConf, SparkContext
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.own_folder import is_private, own_folder
 from sparkdrain.setup_check import NotNamed, check_java, check_python_for_spark
 from sparkdrain.stages.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.jvm import Launched, launch, start_jvm
@@ -28,6 +29,7 @@ from sparkdrain.stages.spark.session import (
     jvm_version,
     silence,
 )
+from sparkdrain.stages.spark.sockets import ENABLED, FOLDER, knows_folder
 from sparkdrain.stages.spark.versions import home_version, pyspark_version
 from sparkdrain.stages.spark_error import gist
 from sparkdrain.stages.version_check import check_cluster, check_home, check_session
@@ -60,8 +62,6 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
-# Where the JVM has its temporary files: in a container that name is often too long for a socket.
-_WITHOUT_CONTAINERS = {"spark.python.unix.domain.socket.enabled": "true"}
 _DRIVER_MEMORY = ("spark.driver.memory", "2g")
 # Properties that a JVM must know when it starts; the others are told to each session.
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.files", "spark.archives")
@@ -206,6 +206,7 @@ def _configuration(settings: Settings) -> SparkConf:
         known = spark_defaults(os.environ)
         conf.setAll([entry for entry in _INSTEAD_OF_SHELLS.items() if entry[0] not in known])
     conf.setAll(list(settings.spark_conf))
+    _keep_sockets_private(conf)
     if known_master.startswith("local"):
         # Else Spark takes the first python3 on the PATH.
         os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -217,9 +218,39 @@ def _defaults(master: str) -> dict[str, str]:
     given = dict(_DEFAULTS)
     if master.startswith("local"):
         given |= _LOCAL
-    if not master.startswith(_WITH_CONTAINERS):
-        given |= _WITHOUT_CONTAINERS
     return given
+
+
+def _keep_sockets_private(conf: SparkConf) -> None:
+    """Have the JVM and Python use Unix sockets in a private folder, where that can be.
+
+    Elsewhere they keep TCP on the loopback address, with Spark's secret.
+    """
+    master = conf.get("spark.master", "local") or ""
+    forked = conf.get("spark.python.use.daemon", "true") == "true"
+    # Without a daemon the JVM of an executor listens, in a folder that is on this machine only. In
+    # containers the names of folders are often too long.
+    reachable = master.startswith("local") or (forked and not master.startswith(_WITH_CONTAINERS))
+    usual = os.environ.get("PYSPARK_UDS_MODE", "true" if reachable else "false")
+    if not knows_folder() or (conf.get(ENABLED, usual) or "").lower() != "true":
+        conf.set(ENABLED, "false")
+        return
+    if conf.get(FOLDER) is None:
+        try:
+            conf.set(FOLDER, own_folder())
+        except OSError as error:
+            _LOGGER.warning("Spark and Python talk by TCP, which is slower: %s.", error)
+            conf.set(ENABLED, "false")
+            return
+    elif not is_private(conf.get(FOLDER) or ""):
+        _LOGGER.warning(
+            "Other users may reach the sockets by which Spark runs Python code, and Spark asks "
+            "for no secret there: %s=%s is not a folder of this user with mode 0700. Leave the "
+            "setting out to have such a folder.",
+            FOLDER,
+            conf.get(FOLDER),
+        )
+    conf.set(ENABLED, "true")
 
 
 def _jvm_properties(settings: Settings, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:

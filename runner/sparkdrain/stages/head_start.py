@@ -10,7 +10,6 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +29,7 @@ class _Started:
 
     jvm: bool = False
     process: subprocess.Popen[bytes] | None = None
-    home: tempfile.TemporaryDirectory[str] | None = None
+    home: str | None = None
 
 
 def head_start(settings: Settings) -> None:
@@ -47,15 +46,17 @@ def head_start(settings: Settings) -> None:
         if local and _Started.process is None:
             # It is a matter of speed only: without a nursery the daemon does the same work later.
             with contextlib.suppress(OSError):
-                home = tempfile.TemporaryDirectory(prefix="sparkdrain-", ignore_cleanup_errors=True)
-                _Started.process = start_nursery(home.name, _environment(os.environ))
+                from sparkdrain.own_folder import own_folder  # noqa: PLC0415 (POSIX only)
+
+                home = own_folder()
+                _Started.process = start_nursery(home, _environment(os.environ))
                 _Started.home = home
 
 
 def nursery_address() -> str | None:
     """Where the nursery of this process listens, or will; None if there is none."""
     home = _Started.home
-    return None if home is None else os.path.join(home.name, _SOCKET)
+    return None if home is None else os.path.join(home, _SOCKET)
 
 
 def importable() -> Iterator[str]:

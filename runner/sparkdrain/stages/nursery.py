@@ -117,17 +117,15 @@ def _number(value: int) -> bytes:
 
 def _main(home: str, listening: int) -> None:
     prepared = Identity.of_this_process()
-    replacement = None
-    try:
-        with socket.socket(fileno=listening) as listener:
-            daemon.import_all()
-            replacement = Nursery(listener, prepared, _directory_of_pyspark()).run()
-    finally:
-        if replacement is None:
-            shutil.rmtree(home, ignore_errors=True)
-    if replacement is not None:
-        replacement.identity.assume(replacement.streams)
-        daemon.serve()
+    with socket.socket(fileno=listening) as listener:
+        daemon.import_all()
+        replacement = Nursery(listener, prepared, _directory_of_pyspark()).run()
+    if replacement is None:
+        # Spark's sockets are in there too. So not if this process fails: then the program lives.
+        shutil.rmtree(home, ignore_errors=True)
+        return
+    replacement.identity.assume(replacement.streams)
+    daemon.serve()
 
 
 def _directory_of_pyspark() -> str:

@@ -8,6 +8,8 @@ import pyspark
 import pyspark.daemon
 import pyspark.worker
 
+from sparkdrain.stages.spark.sockets import private_folder_of_daemon
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,4 +21,5 @@ def run(wrapped: Callable[[Any], Any]) -> None:
         wrapped: makes, of the function that serves one connection, the function to call instead.
     """
     pyspark.daemon.worker = wrapped(pyspark.daemon.worker)
-    pyspark.daemon.manager()
+    with private_folder_of_daemon():
+        pyspark.daemon.manager()
