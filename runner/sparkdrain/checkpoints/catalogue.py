@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from sparkdrain.checkpoints.decide import missing
-from sparkdrain.checkpoints.paths import Paths, Stamp, job_of_manifest, stamp_of_manifest
+from sparkdrain.checkpoints.paths import (
+    Paths,
+    Stamp,
+    folder_name,
+    job_of_manifest,
+    stamp_of_manifest,
+)
 from sparkdrain.checkpoints.publish import read_manifest
 from sparkdrain.checkpoints.restore import check
 from sparkdrain.errors import CheckpointDamaged, CheckpointTooNew
@@ -58,7 +64,8 @@ def find(
         if job is None or stamp is None:
             continue
         paths = Paths(directory, job) if job else _of_folder(directory)
-        if job_name in {"", paths.job_name} and number in {None, stamp.number}:
+        wanted = not job_name or folder_name(job_name) == folder_name(paths.job_name)
+        if wanted and number in {None, stamp.number}:
             found.append((paths.job_name, stamp, paths))
     for _, stamp, paths in sorted(
         found, key=lambda each: (each[0], -each[1].epoch, -each[1].number)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
+
+from sparkdrain.errors import CheckpointDamaged
+
+_LONGEST: Final = 255
+"""Bytes in the name of a folder; what the file systems in use take."""
 
 _CLAIMS: Final = "claims"
 _MANIFESTS: Final = "manifests"
@@ -47,7 +53,7 @@ class Paths:
     @property
     def folder(self) -> str:
         """Where all of the job is."""
-        return f"{self.root.rstrip('/')}/{quote(self.job_name, safe='')}"
+        return f"{self.root.rstrip('/')}/{folder_name(self.job_name)}"
 
     @property
     def claims(self) -> str:
@@ -75,6 +81,43 @@ class Paths:
     def file(self, name: str) -> str:
         """A file, as ``file_name`` names it."""
         return f"{self.files}/{name}"
+
+    def named_file(self, name: str) -> str:
+        """A file that a manifest names, for readers: a manifest may have been forged.
+
+        Raises:
+            CheckpointDamaged: the name leads elsewhere.
+        """
+        if name in {".", ".."} or not set(name).isdisjoint("/\\\0"):
+            message = (
+                f"a manifest names the stored file {name!r}, which is not in {self.files}: it was "
+                "changed after it was written. Restore the manifest from a copy."
+            )
+            raise CheckpointDamaged(message)
+        return self.file(name)
+
+
+def folder_name(job_name: str) -> str:
+    """The name of a job's folder, which leads nowhere else and which every file system takes.
+
+    Of a name that is too long, as much stays as there is room for; a digest tells jobs apart. What
+    is left of a folder's name by ``unquote`` has the same folder.
+    """
+    quoted = _quoted(job_name)
+    if len(quoted) <= _LONGEST:
+        return quoted
+    ending = f"-{hashlib.sha256(job_name.encode()).hexdigest()[:32]}"
+    kept, room = "", _LONGEST - len(ending)
+    for character in job_name:
+        if len(kept) + len(part := quote(character, safe="")) > room:
+            break
+        kept += part
+    return kept + ending
+
+
+def _quoted(name: str) -> str:
+    # Folders that are called "." and ".." are others: the only names that need more than quoting.
+    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe="")
 
 
 def file_name(stamp: Stamp, level: int, slot: int, digest: str) -> str:

@@ -144,7 +144,7 @@ class _Fetching:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The store never changes a table, as little as anybody does in storage.
         is_final = name.suffix == _TABLE and bool(file.path)
-        is_linked = is_final and self._storage.link(self._paths.file(file.path), path)
+        is_linked = is_final and self._storage.link(self._paths.named_file(file.path), path)
         with path.open("rb" if is_linked else "xb") as target:
             for chunk in _checked(self._storage, self._paths, file):
                 if self._stopped:
@@ -161,7 +161,7 @@ def _refused(directory: Path, error: OSError) -> CheckpointFailed:
 def _checked(storage: Storage, paths: Paths, file: FileEntry) -> Iterator[bytes]:
     if not file.path:
         return
-    path = paths.file(file.path)
+    path = paths.named_file(file.path)
     summed = hashlib.sha256()
     size = 0
     for chunk in storage.chunks(path):

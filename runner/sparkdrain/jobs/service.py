@@ -74,7 +74,7 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         job_id = f"{_file_name(request.job_name)}-{uuid.uuid4()}"
         submission = Submission(
             job_id,
-            request.job_name,
+            request.job_name or "job",
             request.pipeline,
             request.pipeline_options,
             options,
