@@ -101,6 +101,26 @@ def test_a_job_is_drained_when_all_of_its_stages_are(schedule):
     assert schedule.is_drained()
 
 
+def test_a_job_is_not_drained_before_every_slot_has_told():
+    schedule = Schedule(chain(), SLOTS)
+    assert not schedule.is_drained()
+    schedule.commit([r for level in range(2) for r in reports(level, [True, True], time=END)])
+    assert not schedule.is_drained()
+    schedule.commit(reports(2, [True, True], time=END)[:1])
+    assert not schedule.is_drained()
+    schedule.commit(reports(2, [True, True], time=END)[1:])
+    assert schedule.is_drained()
+
+
+def test_a_job_is_not_drained_while_one_of_a_slots_stages_is_not(schedule):
+    schedule.commit([r for level in range(3) for r in reports(level, [True, True], time=END)])
+    of_two = [replace(r, drained=(True, False)) for r in reports(2, [True, True], time=END)]
+    schedule.commit(of_two)
+    assert not schedule.is_drained()
+    schedule.commit([replace(r, drained=(True, True)) for r in of_two])
+    assert schedule.is_drained()
+
+
 def test_refused_timers_are_added_up(schedule):
     refused = (("a step", "tick", 2),)
     for level in (0, 1):
