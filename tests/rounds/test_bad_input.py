@@ -22,12 +22,10 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import UnreadableState, UserCodeError
-from sparkdrain.rounds import clock
 from sparkdrain.rounds.messages import RoundHeader
 from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.failure import TaskFailed, failure_in, failure_of
-from sparkdrain.types import CancelToken
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import DEFAULTS, run_in_rounds
 from tests.support.rounds_engine import RoundsEngine
@@ -230,19 +228,6 @@ def test_state_that_is_changed_where_no_key_has_its_turn_is_not_lost_silently(ru
 def test_nobody_gets_what_is_another_keys_where_no_key_has_its_turn(run, use):
     with pytest.raises(UserCodeError, match=r"was used where no key .*'Account"):
         run(Hoards(use), [("a", 1, 3), ("b", 2, 3)])
-
-
-def test_a_wait_ends_soon_after_the_clock_was_put_forward(monkeypatch):
-    hour = 3600 * SECOND
-    times = iter([100 * SECOND, 101 * SECOND, 101 * SECOND + hour])
-    waits = []
-    monkeypatch.setattr(clock.time, "time_ns", lambda: next(times) * 1000)
-    monkeypatch.setattr(CancelToken, "wait", lambda self, seconds=None: waits.append(seconds))
-    told = clock.WallClock()
-    told.wait_until(100 * SECOND + hour, CancelToken())
-    assert len(waits) == 2
-    # Nobody waits for longer than a second without a look at the clock.
-    assert max(waits) <= 1
 
 
 RUNG: list = []

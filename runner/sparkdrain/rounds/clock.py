@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+_LOGGER = logging.getLogger(__name__)
+_TOLD: Final = 60 * 1_000_000
+"""By how much the machine's clock may change before somebody hears of it, microseconds."""
 
 
 class Interrupt(Protocol):
@@ -26,16 +33,58 @@ class Clock(Protocol):
         """Return when it is ``then`` (None: never), or ``interrupt`` ends the wait."""
 
 
-class WallClock:
-    """The machine's. If that is set back, time stands still for as long."""
+def _wall() -> int:
+    return time.time_ns() // 1000
 
-    def __init__(self) -> None:
-        self._last = 0
+
+def _monotonic() -> int:
+    return time.monotonic_ns() // 1000
+
+
+@dataclass(slots=True)
+class WallClock:
+    """The machine's clock, which is followed forward only.
+
+    Time goes on at the pace of the machine's monotonic clock. If the wall clock is set back, time
+    goes on as if it had not been. If it is set forward, or the machine has slept, time follows it.
+    A change by a minute or more is told in the log, once.
+
+    Attributes:
+        wall: microseconds since 1970, which somebody may set.
+        monotonic: microseconds since some time, which nobody sets.
+    """
+
+    wall: Callable[[], int] = _wall
+    monotonic: Callable[[], int] = _monotonic
+    _offset: int | None = field(default=None, init=False)
+    _seen: int = field(default=0, init=False)
 
     def now(self) -> int:
         """See ``Clock``."""
-        self._last = max(self._last, time.time_ns() // 1000)
-        return self._last
+        monotonic = self.monotonic()
+        offset = self.wall() - monotonic
+        if self._offset is None:
+            self._offset = self._seen = offset
+        elif abs(offset - self._seen) >= _TOLD:
+            self._tell(offset - self._seen)
+            self._seen = offset
+        self._offset = max(self._offset, offset)
+        return monotonic + self._offset
+
+    def _tell(self, change: int) -> None:
+        ahead = "forward" if change > 0 else "back"
+        effect = (
+            "Processing time follows it: timers of processing time are due that much sooner."
+            if change > 0
+            else "Processing time goes on as before and is ahead of the clock now; nothing stops."
+        )
+        _LOGGER.warning(
+            "The clock of this machine was set %s by %.0f s, or the machine has slept. %s If this "
+            "happens again, look at the machine's time service (NTP).",
+            ahead,
+            abs(change) / 1e6,
+            effect,
+        )
 
     def wait_until(self, then: int | None, interrupt: Interrupt) -> None:
         """See ``Clock``."""
