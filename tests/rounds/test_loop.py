@@ -6,6 +6,7 @@ from test_schedule import SLOTS, chain, report
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import Cancelled, TruncatedInput
+from sparkdrain.rounds.driver.checkpointing import NoCheckpoints
 from sparkdrain.rounds.driver.loop import NoPlay, RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.schedule import Schedule
@@ -155,3 +156,46 @@ def test_a_job_that_always_has_something_to_do_hears_that_it_is_drained():
     drained = {header.number: header.orders.drain is not None for header in levels.headers}
     assert drained[3] is False
     assert drained[4] is True
+
+
+def test_nothing_is_played_while_the_cut_is_made_durable():
+    cancel = CancelToken()
+
+    class Busy(FakeLevels):
+        def run(self, headers):
+            if headers[0].number == 10:
+                cancel.cancel()
+            self.script[headers[0].number, headers[0].level] = 0
+            return super().run(headers)
+
+    class Script(NoPlay):
+        is_over = False
+        asked = 0
+
+        def next(self, *, quiet):
+            self.asked += 1
+            return {}
+
+    class SlowCut(NoCheckpoints):
+        """The cut is durable when the seventh round begins."""
+
+        is_cut = False
+
+        def committed(self, reports, now) -> None:
+            super().committed(reports, now)
+            self.is_cut = reports[0].number >= 6
+
+    playing = loop(Busy(), cancel=cancel)
+    playing.play, playing.checkpoints = Script(), SlowCut()
+    playing.drain.signal = DrainSignal()
+    asked = {}
+
+    def look(schedule, reports) -> None:
+        asked[schedule.number] = playing.play.asked
+        if schedule.number == 3:
+            playing.drain.signal.request(DrainNotification.create("job/1", 0))
+
+    playing.tell = look
+    with pytest.raises(Cancelled):
+        playing.run()
+    assert asked[3] == asked[4] == asked[5] == asked[6] == 3
