@@ -329,6 +329,22 @@ def test_one_that_fails_is_followed_by_another_and_too_many_in_a_row_fail_the_jo
         running.round(uploaded={SLOTS[3]: Uploaded(4, error="gone")})
 
 
+def test_an_upload_for_a_checkpoint_that_was_given_up_is_no_part_of_the_next():
+    running, published = job()
+    running.round()
+    running.now = 10 * SECOND
+    running.round()
+    running.round(uploaded={SLOTS[1]: Uploaded(1, error="no space left")})
+    running.now = 20 * SECOND
+    assert running.round().checkpoint == 2
+    late = {SLOTS[0]: Uploaded(1)}
+    running.round(uploaded={shard: Uploaded(2) for shard in SLOTS[1:]} | late)
+    assert not published
+    running.round(uploaded={SLOTS[0]: Uploaded(2)})
+    (cut,) = published
+    assert {part.number for part in cut.files.values()} == {2}
+
+
 def test_an_upload_that_never_ends_is_given_up():
     running, published = job(attempts=1)
     running.round()
