@@ -214,7 +214,19 @@ def test_every_option_says_what_it_does_its_unit_and_why_one_would_change_it():
         assert option.unit, option.name
         assert option.why.endswith("."), option.name
         assert option.unit in option.help
-        assert not option.words or option.default in option.words
+        assert not option.words or option.default in ("", *option.words)
+
+
+@pytest.mark.parametrize(
+    ("typed", "means"), [("--resume", True), ("--resume=required", "required")]
+)
+def test_a_flag_may_take_a_word(typed, means):
+    assert settings("--checkpoint_dir=/cp", typed).resume == means
+
+
+def test_a_flag_takes_no_other_word():
+    with pytest.raises(BadOption, match="--resume cannot be 'perhaps': it takes no value, or req"):
+        settings("--checkpoint_dir=/cp", "--resume=perhaps")
 
 
 def test_a_program_with_an_option_of_the_same_name_is_told_which(python):

@@ -20,7 +20,7 @@ class Option:
     Attributes:
         name: without dashes; also the field of ``Settings``.
         kind: what the text is read as; ``pairs`` may be given several times, and ``flag`` has no
-            value.
+            value, or one of ``words``.
         default: as the user would write it; ``""`` means nothing.
         unit: what a number counts, or the allowed words.
         summary: what it does.
@@ -88,8 +88,9 @@ def _other(
     *,
     jobs: Jobs = "all",
     needs: str = "",
+    words: tuple[str, ...] = (),
 ) -> Option:
-    return Option(name, kind, default, unit, summary, why, jobs=jobs, needs=needs)
+    return Option(name, kind, default, unit, summary, why, jobs=jobs, needs=needs, words=words)
 
 
 def _group(heading: str, *options: Option, jobs: Jobs | None = None) -> tuple[Option, ...]:
@@ -209,10 +210,13 @@ OPTIONS: tuple[Option, ...] = (
             "flag",
             "resume",
             "",
-            "no value",
-            "Go on from the newest checkpoint of the job, or begin if there is none",
-            "Without it, a job that has a checkpoint is refused.",
+            "no value, or required",
+            "Go on from the newest checkpoint of the job, or begin if it never had one",
+            "Without it, a job that has a checkpoint is refused. Whoever starts a job again gives "
+            "--resume=required: then an empty or wrong folder, perhaps one that is not mounted, is "
+            "refused too.",
             needs="checkpoint_dir",
+            words=("required",),
         ),
         _number(
             "recoveries",

@@ -17,10 +17,20 @@ from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_u
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["OPTIONS", "LimitPolicy", "Option", "Progress", "Settings", "SparkDrainOptions"]
+__all__ = [
+    "OPTIONS",
+    "LimitPolicy",
+    "Option",
+    "Progress",
+    "Resume",
+    "Settings",
+    "SparkDrainOptions",
+]
 
 LimitPolicy = Literal["fail", "cancel", "wait"]
 Progress = Literal["auto", "live", "plain", "off"]
+Resume = bool | Literal["required"]
+"""Whether to go on from the newest checkpoint; ``required``: and not to begin without one."""
 
 
 class SparkDrainOptions(PipelineOptions):
@@ -56,7 +66,7 @@ class Settings:
         checkpoint_dir: where checkpoints go; nothing if there are none.
         checkpoint_ms: milliseconds between the beginnings of two checkpoints.
         checkpoints_kept: how many of the newest stay.
-        resume: whether to go on from the newest checkpoint.
+        resume: see ``Resume``.
         recoveries: how often in a row a job is taken up again by itself.
         run_id: of this run; empty: the job's id.
         metadata_store: where runs and requests to drain are.
@@ -86,7 +96,7 @@ class Settings:
     checkpoint_dir: str = ""
     checkpoint_ms: int = 10_000
     checkpoints_kept: int = 3
-    resume: bool = False
+    resume: Resume = False
     recoveries: int = 3
     run_id: str = ""
     metadata_store: Address = Address("memory", "")  # noqa: RUF009 - frozen
@@ -177,6 +187,9 @@ class Settings:
                 yield option
 
 
+_FLAG: dict[str, Any] = {"action": "store_true"}
+
+
 def _add_flag(parser: ArgumentParser, option: Option) -> None:
     text = option.help.replace("%", "%%")
     match option.kind:
@@ -186,7 +199,8 @@ def _add_flag(parser: ArgumentParser, option: Option) -> None:
             default = int(option.default)
             parser.add_argument(option.flag, type=_number_or_text, default=default, help=text)
         case "flag":
-            parser.add_argument(option.flag, action="store_true", help=text)
+            more: dict[str, Any] = {"nargs": "?", "const": True, "default": False}
+            parser.add_argument(option.flag, **(more if option.words else _FLAG), help=text)
         case "str":
             parser.add_argument(option.flag, default=option.default, help=text)
 
@@ -206,7 +220,7 @@ def _checked(option: Option, value: Any) -> Any:
         case "pairs":
             return tuple(_checked_pair(option, entry) for entry in _as_list(option, value))
         case "flag":
-            if not isinstance(value, bool):
+            if not isinstance(value, bool) and value not in option.words:
                 raise BadOption(_wrong(option, value, "From code, give True or False."))
             return value
         case "str":

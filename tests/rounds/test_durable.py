@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkdrain.checkpoints.manifest import Manifest
+from sparkdrain.checkpoints.paths import Stamp, file_name
 from sparkdrain.checkpoints.publish import publish
 from sparkdrain.checkpoints.storage import FileMissing
 from sparkdrain.drain.notification import DrainNotification
@@ -117,3 +119,66 @@ def test_a_pipeline_whose_coders_differ_cannot_go_on_and_the_difference_is_told(
     DurableJob.at(str(tmp_path), "job", "run", identity(old), 1, 2).check(resume=True)
     with pytest.raises(CheckpointRefused, match=r"(?s)cannot go on from checkpoint.*coded as"):
         DurableJob.at(str(tmp_path), "job", "run", identity(new), 1, 2).check(resume=True)
+
+
+# --- what is not there ----------------------------------------------------------------------------
+
+
+def published(folder):
+    """The folder of a job that has published two checkpoints."""
+    first = job(folder)
+    first.take(resume=True)
+    for number in (1, 2):
+        manifest = Manifest("job", "run", 1, number, 20, 0, {}, 2, (), WRITTEN_STATE)
+        publish(first._lease, manifest)
+    return first
+
+
+WRITTEN_STATE = DriverState(3, Phase.GOING_ON, None).encode()
+
+
+@pytest.mark.parametrize("resume", [True, "required"])
+def test_a_job_whose_manifests_are_gone_does_not_begin_anew_unless_it_is_asked_to(tmp_path, resume):
+    published(tmp_path)
+    shutil.rmtree(tmp_path / "job" / "manifests")
+    for begin in (job(tmp_path).check, job(tmp_path).take):
+        with pytest.raises(CheckpointRefused, match=r"claims/published is there.*without --resume"):
+            begin(resume=resume)
+    job(tmp_path).check(resume=False)
+    assert job(tmp_path).take(resume=False) is None
+
+
+def test_files_of_later_checkpoints_without_a_manifest_are_of_a_job_that_had_one(tmp_path):
+    """A release before this one left no mark."""
+    files = tmp_path / "job" / "files"
+    files.mkdir(parents=True)
+    of_first = files / file_name(Stamp(1, 1), 0, 0, "a" * 64)
+    of_first.touch()
+    job(tmp_path).check(resume=True)
+    (files / file_name(Stamp(1, 2), 0, 0, "a" * 64)).touch()
+    with pytest.raises(CheckpointRefused, match=r"files/000001-000000002-000-0000"):
+        job(tmp_path).check(resume=True)
+
+
+def test_a_job_that_died_before_its_first_checkpoint_begins_if_it_need_not_have_one(tmp_path):
+    job(tmp_path).take(resume=True)
+    assert job(tmp_path).take(resume=True) is None
+    with pytest.raises(CheckpointRefused, match="--resume=required does not begin without one"):
+        job(tmp_path).take(resume="required")
+
+
+def test_an_empty_folder_is_refused_if_there_must_be_a_checkpoint(tmp_path):
+    with pytest.raises(CheckpointRefused, match="mounted"):
+        job(tmp_path).check(resume="required")
+
+
+def test_a_run_that_has_published_does_not_begin_anew_by_itself(tmp_path):
+    """Its folder was removed while it ran; options say what may be done at a start only."""
+    mine = published(tmp_path)
+    mine.number = 2
+    shutil.rmtree(tmp_path / "job" / "manifests")
+    with pytest.raises(CheckpointRefused):
+        mine.take(resume=False)
+    never = job(tmp_path / "other")
+    never.take(resume=True)
+    assert never.take(resume=True) is None, "it has lost nothing"

@@ -19,6 +19,8 @@ from sparkdrain.checkpoints.paths import epoch_of_claim
 from sparkdrain.errors import CheckpointFailed, Fenced
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.checkpoints.storage import Storage
 
@@ -39,14 +41,18 @@ class Lease:
     epoch: int
     token: str
 
-    def check(self) -> None:
+    def check(self) -> frozenset[str]:
         """Make sure that the job is still ours.
+
+        Returns:
+            The paths of all files beside its claim.
 
         Raises:
             Fenced: another driver has claimed it.
             CheckpointFailed: our claim is gone, so somebody has removed files.
         """
-        claims = _claims(self.storage, self.paths)
+        names = self.storage.list(self.paths.claims)
+        claims = _epochs(names)
         newer = [name for name, epoch in claims.items() if epoch > self.epoch]
         if newer:
             message = (
@@ -63,6 +69,7 @@ class Lease:
                 f"claim, {self.paths.claim(self.epoch, self.token)}, is missing"
             )
             raise CheckpointFailed(message)
+        return frozenset(f"{self.paths.claims}/{name}" for name in names)
 
 
 def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
@@ -95,5 +102,9 @@ def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
 
 
 def _claims(storage: Storage, paths: Paths) -> dict[str, int]:
-    epochs = {name: epoch_of_claim(name) for name in storage.list(paths.claims)}
+    return _epochs(storage.list(paths.claims))
+
+
+def _epochs(names: Iterable[str]) -> dict[str, int]:
+    epochs = {name: epoch_of_claim(name) for name in names}
     return {name: epoch for name, epoch in epochs.items() if epoch is not None}

@@ -16,6 +16,7 @@ _LONGEST: Final = 255
 _CLAIMS: Final = "claims"
 _MANIFESTS: Final = "manifests"
 _FILES: Final = "files"
+_MARK: Final = "published"
 _STAMP: Final = re.compile(r"(\d{6,})-(\d{9,})\b")
 _MANIFEST: Final = re.compile(r"(\d{6,})-(\d{9,})\.manifest")
 _CLAIM: Final = re.compile(r"(\d{6,})-([0-9A-Za-z]+)")
@@ -69,6 +70,11 @@ class Paths:
     def files(self) -> str:
         """Where the files are that manifests name."""
         return f"{self.folder}/{_FILES}"
+
+    @property
+    def mark(self) -> str:
+        """The file that says that a checkpoint was published here once; no release removes it."""
+        return f"{self.claims}/{_MARK}"
 
     def claim(self, epoch: int, token: str) -> str:
         """The file by which a driver claims the job."""

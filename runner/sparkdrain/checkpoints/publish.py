@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.decide import missing, stamps
 from sparkdrain.checkpoints.manifest import Manifest, decode, encode
+from sparkdrain.checkpoints.paths import stamp_of
 from sparkdrain.checkpoints.storage import FileMissing, read
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
 
@@ -39,7 +40,8 @@ def publish(lease: Lease, manifest: Manifest) -> None:
         )
         raise CheckpointFailed(message)
     storage.publish(paths.manifest(manifest.stamp), encode(manifest))
-    lease.check()
+    if paths.mark not in lease.check():
+        storage.write(paths.mark, [b"A checkpoint was published here.\n"])
 
 
 def read_manifest(storage: Storage, paths: Paths, stamp: Stamp) -> Manifest:
@@ -80,3 +82,23 @@ def newest(storage: Storage, paths: Paths, number: int | None = None) -> Manifes
             # A driver that is still at work may have removed it, after it made a newer one.
             if wanted[0] in stamps(storage.list(paths.manifests)):
                 raise
+
+
+def lost(storage: Storage, paths: Paths) -> str | None:
+    """What shows that a job without any manifest had a published checkpoint once; None if nothing.
+
+    A job that died before its first checkpoint leaves claims, and files for that one. A release
+    that left no mark is known by files for later ones.
+
+    Raises:
+        CheckpointFailed: storage refuses.
+    """
+    if paths.mark in {f"{paths.claims}/{name}" for name in storage.list(paths.claims)}:
+        return paths.mark
+    later = (name for name in sorted(storage.list(paths.files)) if _number(name) > 1)
+    return next(map(paths.file, later), None)
+
+
+def _number(name: str) -> int:
+    stamp = stamp_of(name)
+    return 0 if stamp is None else stamp.number

@@ -13,7 +13,7 @@ from sparkdrain.checkpoints.decide import differences
 from sparkdrain.checkpoints.lease import Lease, claim
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
-from sparkdrain.checkpoints.publish import newest
+from sparkdrain.checkpoints.publish import lost, newest
 from sparkdrain.checkpoints.publisher import Publisher
 from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from sparkdrain.checkpoints.storage import Storage
+    from sparkdrain.options import Resume
     from sparkdrain.rounds.driver.checkpointing import Cut
     from sparkdrain.rounds.driver.loop import Play
     from sparkdrain.rounds.driver.schedule import Schedule
@@ -77,7 +78,7 @@ class DurableJob:
         """Of this driver; 0 before it has taken the job."""
         return 0 if self._lease is None else self._lease.epoch
 
-    def check(self, *, resume: bool) -> None:
+    def check(self, *, resume: Resume) -> None:
         """Return if the job can begin, or go on if ``resume``; nothing is changed.
 
         Raises:
@@ -87,6 +88,8 @@ class DurableJob:
             CheckpointFailed: the storage refuses.
         """
         found = newest(self.storage, self.paths)
+        if found is None:
+            self._check_beginning(resume)
         if found is None or (is_over(found) and not resume):
             return
         if not resume:
@@ -97,6 +100,28 @@ class DurableJob:
             )
             raise CheckpointRefused(message)
         self._check_same(found)
+
+    def _check_beginning(self, resume: Resume) -> None:
+        """There is no checkpoint. Whoever asked for one is not to begin anew without knowing."""
+        if not resume:
+            return
+        folder, shows = self.paths.folder, lost(self.storage, self.paths)
+        if shows is not None:
+            message = (
+                f"{folder} has no checkpoint to resume from, but the job seems to have had one: "
+                f"{shows} is there. Its manifests were removed, or are not mounted: bring them "
+                "back. If what the job knew may be lost, begin anew without --resume, or with "
+                "another --job_name or --checkpoint_dir; then sources are read from where they "
+                "begin."
+            )
+            raise CheckpointRefused(message)
+        if resume == "required":
+            message = (
+                f"{folder} has no checkpoint, and --resume=required does not begin without one. Is "
+                "the right --checkpoint_dir mounted, and is it the right --job_name? For the job's "
+                "first start, give --resume."
+            )
+            raise CheckpointRefused(message)
 
     def _check_same(self, found: Manifest) -> None:
         kept = {name: text for name, text in found.fingerprint.items() if name != _SLOTS}
@@ -111,7 +136,7 @@ class DurableJob:
             )
             raise CheckpointRefused(message)
 
-    def take(self, *, resume: bool) -> Manifest | None:
+    def take(self, *, resume: Resume) -> Manifest | None:
         """Take the job from whichever driver had it; what to go on from, if there is anything.
 
         A run that came to its end is gone on from only if ``resume``: then nothing is left to do.
@@ -120,11 +145,16 @@ class DurableJob:
             CheckpointRefused: see ``check``.
         """
         self.settle()
+        is_first = self._lease is None
         token = secrets.token_hex(8)
         self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n")
         self._publisher = Publisher(self._lease, self.kept)
         with self.ours():
             found = newest(self.storage, self.paths)
+        if found is None and self.number:
+            self._check_beginning("required")
+        elif found is None and is_first:
+            self._check_beginning(resume)
         self.number = 0 if found is None else found.number
         if found is None or (is_over(found) and found.run_id != self.run_id and not resume):
             return None

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.driver.checkpointing import Checkpoints
     from sparkdrain.stages.preparation import Preparation
 
+_BASIC: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC
 _WARNING: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
 _RUNS = itertools.count(1)
 # What ends a life of a job, and not the job, if its state is durable.
@@ -157,6 +158,9 @@ class _StreamingJob:
             return None
         taken = self.durable.take(resume=self.invocation.settings.resume)
         observer.began(self.durable.epoch)
+        if taken is None:
+            folder = self.durable.paths.folder
+            observer.message(_BASIC, f"{folder} has no checkpoint of this job: it begins anew.")
         drain = None if taken is None else drain_of(taken)
         if drain is not None:
             self.invocation.drain.request(drain)
