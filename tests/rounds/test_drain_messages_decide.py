@@ -13,7 +13,9 @@ from dataclasses import replace
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.window import FixedWindows, GlobalWindows
+from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.drain.states import DataAfterDrain, UnexpectedProducer
@@ -135,6 +137,38 @@ def test_a_job_of_which_one_message_on_one_edge_is_lost_is_never_drained(edge, c
         assert edge in {missing.edge for missing in rounds.schedule.missing()}
     assert f"producers of edge {edge}" in caplog.text
     assert "the job stays DRAINING" in caplog.text
+
+
+class Hears(beam.DoFn):
+    """Is told when it is drained, and makes an element then."""
+
+    def process(self, element):
+        yield element
+
+    def on_drain(self):
+        yield WindowedValue(("told", 1), Timestamp(1), (GlobalWindow(),))
+
+
+def test_time_does_not_end_behind_a_stage_that_is_still_to_be_told_that_it_is_drained():
+    """Else what it makes then would be late."""
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    read = pipeline | Named(numbers("a", "b")) | beam.Reshuffle() | beam.ParDo(Hears())
+    sums = read | beam.WindowInto(FixedWindows(4)) | beam.CombinePerKey(sum)
+    _ = sums | beam.Map(count)
+    plan = plan_of(pipeline)
+    edge = max(edge.id for edge in plan.edges if edge.kind is EdgeKind.SPREAD)
+    with closing(rounds_of(plan, swallowing(edge, 0))) as rounds:
+        with pytest.raises(Waits):
+            rounds.run_to_end()
+        waiting = {missing.stage for missing in rounds.schedule.missing() if missing.edge == edge}
+        level = next(
+            level
+            for level, stages in enumerate(plan.levels)
+            if waiting & {stage.name for stage in stages}
+        )
+        told = [report for report in rounds.schedule.reports() if report.level == level]
+    assert len(told) == SLOTS
+    assert max(max(report.outputs) for report in told) < END
 
 
 def bounded():

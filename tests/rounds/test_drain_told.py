@@ -74,6 +74,17 @@ def test_the_mark_goes_through_shuffles_and_into_combined_values():
     assert after == [(("all", 5), True)]
 
 
+def test_the_mark_goes_through_a_shuffle_that_puts_nothing_together():
+    make = pairs_in_rounds(*STEPS, windows=FixedWindows(10))
+
+    def build(p):
+        return make(p) | beam.CombinePerKey(sum) | beam.Reshuffle() | beam.ParDo(Mark_())
+
+    before, after = emitted_when_drained(build, 5)
+    assert before == [(("a", 1), False)]
+    assert sorted(after) == [(("a", 2), True), (("b", 3), True)]
+
+
 def test_elements_that_were_admitted_are_not_caused_wherever_they_are():
     """They come in the round of the cut, through a restriction that goes on to its end."""
     make = pairs_in_rounds(*STEPS)
@@ -194,6 +205,25 @@ def test_marked_elements_that_wait_for_a_side_input_keep_their_mark():
     before, after = emitted_when_drained(build, 4, slots=1)
     assert before == []
     assert sorted(after) == [(("a", 1, 10), False), (("b", 5, 10), True)]
+
+
+def test_a_side_input_that_the_drain_makes_arrives_and_marks_nobody():
+    side = pairs_in_rounds([("a", 1, 1)], [("b", 5, 12)], Mark(11), windows=FixedWindows(10))
+
+    def build(p):
+        sums = beam.pvalue.AsList(side(p) | beam.CombinePerKey(sum))
+        numbers = p | beam.Create([(0, 30, 5)]) | beam.ParDo(Poll())
+        main = numbers | "main" >> beam.WindowInto(FixedWindows(10))
+        return main | beam.Map(lambda n, xs: (n, *xs), xs=sums) | beam.ParDo(Mark_())
+
+    before, after = emitted_when_drained(build, 4, slots=1)
+    made = [*before, *after]
+    assert {seen for seen, _ in made} == {
+        *((n, ("a", 1)) for n in range(10)),
+        *((n, ("b", 5)) for n in range(10, 20)),
+        *((n,) for n in range(20, 30)),
+    }
+    assert {marked for _, marked in made} == {False}
 
 
 def test_restrictions_of_marked_elements_are_marked_over_all_of_their_rounds():
