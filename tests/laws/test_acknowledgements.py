@@ -18,7 +18,9 @@ from apache_beam.utils.timestamp import Duration
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import NotAcknowledged
+from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce
 from tests.support.drained import request
@@ -26,7 +28,7 @@ from tests.support.endless import Endless
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.law import law
 from tests.support.mortal_job import LIVES, Job
-from tests.support.random_pipelines import count
+from tests.support.random_pipelines import count, results
 from tests.support.restrictions import LeapingClock
 
 
@@ -40,12 +42,13 @@ class Outside:
 
     offsets: ClassVar[dict] = {}
     seen: ClassVar[set] = set()
+    read: ClassVar[set] = set()
     on_the_way: ClassVar[dict] = {}
     is_away: ClassVar[bool] = False
 
     @classmethod
     def forget(cls) -> None:
-        for known in (cls.offsets, cls.seen, cls.on_the_way):
+        for known in (cls.offsets, cls.seen, cls.read, cls.on_the_way):
             known.clear()
 
 
@@ -84,6 +87,7 @@ class Read(beam.DoFn):
     ):
         first = number = tracker.current_restriction().start
         while number < first + 3 and tracker.try_claim(number):
+            Outside.read.add(number)
             yield number
             finalizer.register(functools.partial(see, number))
             number += 1
@@ -132,7 +136,10 @@ def test_when_a_drained_job_is_over_the_outside_knows_all_of_it(drain_after, liv
 
 
 def test_who_dies_between_its_last_checkpoint_and_telling_the_outside_tells_it_later() -> None:
-    """At every step of the end, one after the other."""
+    """At every step of the end, one after the other.
+
+    What the outside was told of before is part of a checkpoint: nothing of it is read again.
+    """
     died = 0
     for steps in range(60):
         folder = tempfile.mkdtemp(prefix="checkpoints-")
@@ -142,14 +149,63 @@ def test_who_dies_between_its_last_checkpoint_and_telling_the_outside_tells_it_l
             made = job.live(1, steps)
             if made is None:
                 died += 1
+                told = set(Outside.seen)
                 Outside.on_the_way.clear()
+                Outside.read.clear()
                 made = job.live(1, None)
+                assert not Outside.read & told, "no checkpoint had what the outside was told of"
         finally:
             shutil.rmtree(folder)
         check(made)
         if died <= steps:
             break
     assert 10 < died < 60
+
+
+class Slow(DurableJob):
+    """Begins to publish a checkpoint when it is asked for it the third time."""
+
+    numbers: frozenset[int] = frozenset()
+    """What has been counted in rounds that a published checkpoint covers."""
+
+    def publish(self, cut) -> None:
+        self._cut, self._asked = cut, 0
+
+    def is_published(self) -> bool:
+        self._asked += 1
+        if self._asked == 3:
+            super().publish(self._cut)
+        is_published = self._asked >= 3 and super().is_published()
+        if is_published:
+            self.numbers = frozenset(
+                json.loads(row)[0] for row in results(self._cut.reports.values())
+            )
+        return is_published
+
+
+def test_the_outside_is_told_of_nothing_that_only_a_later_checkpoint_will_have(tmp_path) -> None:
+    known = DurableJob.at(str(tmp_path), "job", "run", {}, 1, 2)
+    durable = Slow(known.storage, known.paths, "run", {}, 1, 2)
+    Outside.forget()
+    rounds = InMemoryRounds(plan(), 1, clock=LeapingClock(), durable=durable)
+    rounds.loop.drain.signal = DrainSignal()
+    tell, told = rounds.loop.tell, set()
+
+    def look(schedule, reports) -> None:
+        tell(schedule, reports)
+        assert Outside.seen <= durable.numbers
+        assert {n for n in durable.numbers if n < 1000} >= set(range(Outside.offsets.get("0", 0)))
+        told.add(len(Outside.seen))
+        if durable.number == 8:
+            request(rounds)
+
+    rounds.loop.tell = look
+    try:
+        rounds.run_to_end()
+        check(results(rounds.schedule.reports()))
+    finally:
+        rounds.close()
+    assert len(told) > 3, "the test means to tell the outside now and then"
 
 
 @pytest.mark.parametrize("is_durable", [True, False])
