@@ -42,6 +42,7 @@ def test_without_flags_every_option_has_the_default_of_the_table():
         checkpoint_ms=10_000,
         checkpoints_kept=3,
         resume=False,
+        checkpoint_access="user",
         recoveries=3,
         run_id="",
         metadata_store=Address("memory", ""),
@@ -131,6 +132,36 @@ def test_requests_to_drain_are_as_durable_as_the_state_where_that_can_be(tmp_pat
     assert settings().metadata_store == memory
     assert settings("--checkpoint_dir=gs://bucket/state").metadata_store == memory
     assert settings("--checkpoint_dir=x", "--metadata_store=memory:").metadata_store == memory
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("kept", "{here}/kept"),
+        ("./a/../kept/", "{here}/kept"),
+        ("file:///a/b", "/a/b"),
+        ("FILE:///a//b/", "/a/b"),
+        ("file:/a/b", "/a/b"),
+        ("file://localhost/a/b", "/a/b"),
+        ("file:///a%20b", "/a b"),
+        ("/a/b", "/a/b"),
+        ("gs://bucket/a/../b/", "gs://bucket/a/../b/"),
+    ],
+)
+def test_checkpoints_are_in_the_same_place_for_every_process(given, used, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = settings(f"--checkpoint_dir={given}")
+    monkeypatch.chdir("/")
+    assert found.checkpoint_dir == used.format(here=tmp_path)
+    assert (
+        settings(f"--checkpoint_dir={found.checkpoint_dir}").checkpoint_dir == found.checkpoint_dir
+    )
+
+
+@pytest.mark.parametrize("given", ["file://host/a", "file:a/b", "file:", "file://", "file://~/a"])
+def test_a_url_of_a_file_that_is_not_on_this_machine_is_refused(given):
+    with pytest.raises(BadOption, match="as in file:///absolute/path"):
+        settings(f"--checkpoint_dir={given}")
 
 
 def test_options_from_code_count_like_flags():
@@ -322,7 +353,14 @@ def test_options_are_checked_without_importing_pyspark(python):
 
 
 @pytest.mark.parametrize(
-    "flag", ["--resume", "--checkpoint_ms=500", "--checkpoints_kept=1", "--recoveries=0"]
+    "flag",
+    [
+        "--resume",
+        "--checkpoint_ms=500",
+        "--checkpoints_kept=1",
+        "--recoveries=0",
+        "--checkpoint_access=group",
+    ],
 )
 def test_options_of_checkpoints_are_refused_without_a_folder_for_them(flag):
     with pytest.raises(BadOption, match=rf"{flag.partition('=')[0]} .* without --checkpoint_dir"):

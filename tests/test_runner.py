@@ -367,3 +367,15 @@ def test_what_surrounds_the_engine_costs_little(in_process):
         return time.process_time() - begin
 
     assert min(once() for _ in range(5)) < 0.1
+
+
+def test_a_service_elsewhere_hears_of_the_folder_that_the_program_means(
+    serve, tmp_path, monkeypatch
+):
+    engine = FakeEngine()
+    endpoint = serve(engine, "localhost:0").endpoint
+    monkeypatch.chdir(tmp_path)
+    flags = (f"--job_endpoint={endpoint}", "--streaming", "--checkpoint_dir=kept")
+    start(*flags, "--metadata_store=memory:").wait_until_finish()
+    described = engine.calls[0].pipeline_options
+    assert described["checkpoint_dir"] == f"{tmp_path}/kept"

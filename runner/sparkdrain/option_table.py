@@ -72,10 +72,10 @@ def _number(
     )
 
 
-def _word(name: str, words: tuple[str, ...], summary: str, why: str) -> Option:
+def _word(name: str, words: tuple[str, ...], summary: str, why: str, *, needs: str = "") -> Option:
     """One of a few words, the first of them by default."""
     unit = f"{', '.join(words[:-1])} or {words[-1]}"
-    return Option(name, "str", words[0], unit, summary, why, words=words)
+    return Option(name, "str", words[0], unit, summary, why, words=words, needs=needs)
 
 
 def _other(
@@ -217,6 +217,15 @@ OPTIONS: tuple[Option, ...] = (
             "refused too.",
             needs="checkpoint_dir",
             words=("required",),
+        ),
+        _word(
+            "checkpoint_access",
+            ("user", "group"),
+            "Who may read and change the checkpoints of the job, and the metadata store beside "
+            "them, if they are in folders of this machine",
+            "Give group if drivers and executors run as different users of one group: members of "
+            "the group can then run code as each other.",
+            needs="checkpoint_dir",
         ),
         _number(
             "recoveries",

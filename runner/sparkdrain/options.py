@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
-from sparkdrain.coordination.address import AUTO, Address, beside, parse
+from sparkdrain.coordination.address import AUTO, Address, beside, checkpoint_root, parse
 from sparkdrain.errors import BadOption
 from sparkdrain.option_table import OPTIONS, Option
 from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_up
@@ -27,6 +27,7 @@ __all__ = [
     "SparkDrainOptions",
 ]
 
+CheckpointAccess = Literal["user", "group"]
 LimitPolicy = Literal["fail", "cancel", "wait"]
 Progress = Literal["auto", "live", "plain", "off"]
 Resume = bool | Literal["required"]
@@ -67,6 +68,7 @@ class Settings:
         checkpoint_ms: milliseconds between the beginnings of two checkpoints.
         checkpoints_kept: how many of the newest stay.
         resume: see ``Resume``.
+        checkpoint_access: who may use checkpoints in folders of this machine.
         recoveries: how often in a row a job is taken up again by itself.
         run_id: of this run; empty: the job's id.
         metadata_store: where runs and requests to drain are.
@@ -97,6 +99,7 @@ class Settings:
     checkpoint_ms: int = 10_000
     checkpoints_kept: int = 3
     resume: Resume = False
+    checkpoint_access: CheckpointAccess = "user"
     recoveries: int = 3
     run_id: str = ""
     metadata_store: Address = Address("memory", "")  # noqa: RUF009 - frozen
@@ -130,7 +133,8 @@ class Settings:
         values = {option.name: _checked(option, getattr(view, option.name)) for option in OPTIONS}
         values["compiled_stages"] = values["compiled_stages"] == "on"
         values["drain"] = values["drain"] == "on"
-        store, checkpoint_dir = values["metadata_store"], values["checkpoint_dir"]
+        store, checkpoint_dir = values["metadata_store"], checkpoint_root(values["checkpoint_dir"])
+        values["checkpoint_dir"] = checkpoint_dir
         values["metadata_store"] = beside(checkpoint_dir) if store == AUTO else parse(store)
         master = given_master(options)
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):

@@ -49,6 +49,8 @@ class SparkDrainRunner(PortableRunner):
         refuse_unknown(options, sys.argv)
         refuse_without_effect(options)
         settings = Settings.from_options(options)
+        # Processes that work in other folders are to find the same place.
+        options.view_as(SparkDrainOptions).checkpoint_dir = settings.checkpoint_dir
         head_start(options, settings)
         deterministic = not options.view_as(TypeOptions).allow_non_deterministic_key_coders
         pipeline.visit(group_by_key_input_visitor(deterministic))

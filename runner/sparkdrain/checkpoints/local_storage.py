@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from sparkdrain import access
 from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, LocalFile, file_chunks
 from sparkdrain.errors import CheckpointFailed
 
@@ -25,7 +26,10 @@ _NO_COPY: Final = frozenset(
 
 
 class LocalStorage:
-    """See ``Storage``. What a writer that died leaves has the name of its file and ``.part``."""
+    """See ``Storage``. What a writer that died leaves has the name of its file and ``.part``.
+
+    Files and folders are for those who may use the folder that they are in, see ``access``.
+    """
 
     def list(self, folder: str) -> dict[str, int]:
         """See ``Storage``."""
@@ -121,12 +125,12 @@ def _make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
     _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
+    access.make_folder(folder)
     _sync_folder(str(folder))  # else what is in it may be lost with its name
 
 
 def _write(path: str, chunks: Iterable[bytes]) -> None:
-    with _in_folder(path, lambda: open(path, "xb")) as file:
+    with _in_folder(path, lambda: open(path, "xb", opener=access.opener)) as file:
         if not (isinstance(chunks, LocalFile) and _copied(chunks, file.fileno())):
             for chunk in chunks:
                 file.write(chunk)
@@ -146,6 +150,7 @@ def _shared(source: LocalFile, path: str) -> bool:
             return False
         raise
     source.moved()
+    os.chmod(path, access.mode_of_files(Path(path).parent))
     with open(path, "rb") as file:
         os.fsync(file.fileno())
     source.moved()

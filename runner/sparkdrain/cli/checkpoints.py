@@ -12,7 +12,8 @@ from rich.table import Table
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.catalogue import find, verify
 from sparkdrain.checkpoints.contents import contents
-from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
+from sparkdrain.coordination.address import checkpoint_root
+from sparkdrain.errors import BadOption, CheckpointDamaged, CheckpointFailed
 from timers_state import StateError
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def checkpoints(arguments: argparse.Namespace, console: Console | None = None) -> int:
     """Answer; 0 if there are checkpoints and all that were looked at are well, else 1."""
     console = console or Console()
-    storage = storage_at(arguments.directory)
     try:
-        found = list(find(storage, arguments.directory, arguments.job, arguments.number))
+        directory = checkpoint_root(arguments.directory)
+        storage = storage_at(directory)
+        found = list(find(storage, directory, arguments.job, arguments.number))
         if not found:
             console.print(f"There is no checkpoint in {escape(arguments.directory)}.")
             return 1
@@ -56,7 +58,7 @@ def checkpoints(arguments: argparse.Namespace, console: Console | None = None) -
                 return _verify(storage, found, console)
             case _:
                 return _inspect(found, console, storage if arguments.contents else None)
-    except (CheckpointDamaged, CheckpointFailed, StateError) as error:
+    except (BadOption, CheckpointDamaged, CheckpointFailed, StateError) as error:
         console.print(f"[red]{escape(str(error))}")
         return 1
 

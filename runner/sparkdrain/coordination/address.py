@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
+from urllib.parse import unquote
 
 from sparkdrain.errors import BadOption
 
@@ -42,10 +44,31 @@ def beside(checkpoints: str) -> Address:
         checkpoints: where its checkpoints go. If that is a directory of this machine, the store is
             in there, under a name that no job's folder has; all jobs share it.
     """
-    path = checkpoints.removeprefix("file://")
-    if not path or "://" in path:
+    root = checkpoint_root(checkpoints)
+    if not root or "://" in root:
         return Address("memory", "")
-    return Address("file", str(Path(path).absolute() / "@runs"))
+    return Address("file", str(Path(root) / "@runs"))
+
+
+def checkpoint_root(text: str) -> str:
+    """What ``--checkpoint_dir`` names, for every process: an absolute path, or a URL as it is.
+
+    Raises:
+        BadOption: a ``file:`` URL names no absolute path of this machine.
+    """
+    scheme, colon, path = text.partition(":")
+    if colon and scheme.lower() == "file":
+        path = path.removeprefix("//").removeprefix("localhost")
+        if not path.startswith("/"):
+            message = (
+                f"--checkpoint_dir cannot be {text!r}: a file: URL names an absolute path of this "
+                "machine, as in file:///absolute/path."
+            )
+            raise BadOption(message)
+        return os.path.normpath(unquote(path)) if "%" in path else os.path.normpath(path)
+    if not text or "://" in text:
+        return text
+    return os.path.abspath(text)
 
 
 def parse(text: str) -> Address:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from apache_beam.portability.api import beam_job_api_pb2
 
+from sparkdrain import access
 from sparkdrain.coordination.metadata import MetadataError
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
@@ -120,6 +121,11 @@ class JobDrain:
             DrainDisabled: the run was told to drain, and must not.
             MetadataError: the store cannot be used.
         """
+        if self._address.kind != "memory":
+            # If the folder cannot be made, the store says why.
+            with contextlib.suppress(OSError):
+                group = self._settings.checkpoint_access == "group"
+                access.prepare(self._address.path, group=group)
         store = self._open_store(self._address)
         try:
             run = self._in(store)

@@ -8,6 +8,7 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain import access
 from sparkdrain.coordination.backends.record_file import (
     ENDING,
     DamagedFile,
@@ -137,11 +138,11 @@ class FileStore:
                 _sync_directory(directory)
             return
         if not directory.exists():
-            directory.mkdir(parents=True, exist_ok=True)
+            access.make_folder(directory)
             _sync_directory(self._root)
         unfinished = directory / f"{secrets.token_hex(8)}{_UNFINISHED}"
         try:
-            with open(unfinished, "xb") as file:
+            with open(unfinished, "xb", opener=access.opener) as file:
                 file.write(encode(key, value))
                 file.flush()
                 os.fsync(file.fileno())
@@ -155,8 +156,9 @@ class FileStore:
     def _alone(self) -> Iterator[None]:
         """No other handle writes, in whatever thread or process: each opens the file anew."""
         with self._as_down():
-            self._root.mkdir(parents=True, exist_ok=True)
-            with open(self._root / _LOCK, "ab") as lock:
+            if not self._root.is_dir():
+                access.prepare(self._root, group=_may_share(self._root))
+            with open(self._root / _LOCK, "ab", opener=access.opener) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
 
@@ -176,6 +178,10 @@ class FileStore:
 
 
 _REMEDY: Final = "Remove the file: what it held is lost, other records are not affected."
+
+
+def _may_share(folder: Path) -> bool:
+    return folder.parent.is_dir() and access.is_shared(folder.parent)
 
 
 def _sync_directory(directory: Path) -> None:

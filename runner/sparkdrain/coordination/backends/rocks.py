@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rocksdict import Options, Rdict, WriteOptions
 
+from sparkdrain import access
 from sparkdrain.coordination.metadata import CorruptRecord, StoreDown, checked
 from sparkdrain.errors import BadSetup
 
@@ -35,7 +36,7 @@ class RocksDatabase:
         self.directory = directory
         self.lock = threading.Lock()
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            access.prepare(directory, group=False)
             self.db: Any = Rdict(str(directory), options=Options(raw_mode=True))
         except Exception as error:
             raise BadSetup(_refusal(directory, str(error))) from error

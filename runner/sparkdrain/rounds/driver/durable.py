@@ -6,8 +6,10 @@ import contextlib
 import secrets
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain import access
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.decide import differences
 from sparkdrain.checkpoints.lease import Lease, claim
@@ -17,7 +19,7 @@ from sparkdrain.checkpoints.publish import lost, newest
 from sparkdrain.checkpoints.publisher import Publisher
 from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
-from sparkdrain.errors import CheckpointDamaged, CheckpointRefused
+from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused
 from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.inheritances import inheritances
@@ -122,6 +124,28 @@ class DurableJob:
                 "first start, give --resume."
             )
             raise CheckpointRefused(message)
+
+    def keep_to(self, *, group: bool) -> Iterator[str]:
+        """Make the job's folder for this user, or its group too, if it is one of this machine.
+
+        Args:
+            group: whether the group may use it.
+
+        Returns:
+            What is wrong with who may change it, a sentence each.
+
+        Raises:
+            CheckpointFailed: the folder cannot be made.
+        """
+        if "://" in self.paths.root:
+            return
+        try:
+            access.prepare(Path(self.paths.folder), group=group)
+            for folder in (self.paths.root, self.paths.folder):
+                yield from access.complaints(Path(folder), group=group)
+        except OSError as error:
+            message = f"{self.paths.folder} cannot be used: {error}"
+            raise CheckpointFailed(message) from error
 
     def _check_same(self, found: Manifest) -> None:
         kept = {name: text for name, text in found.fingerprint.items() if name != _SLOTS}

@@ -107,6 +107,10 @@ def execute(invocation: Invocation) -> Outcome:
             settings.checkpoints_kept,
         )
         durable.check(resume=settings.resume)
+        for complaint in dict.fromkeys(
+            durable.keep_to(group=settings.checkpoint_access == "group")
+        ):
+            warn(complaint)
     return _StreamingJob(
         invocation, plan, context, preparation, slots, run_id, durable, Placement(slots)
     ).run()
