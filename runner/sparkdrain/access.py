@@ -100,7 +100,7 @@ def complaints(folder: Path, *, group: bool = False) -> Iterator[str]:
                     f"{each} belongs to the user {found.st_uid}, who can change what is in it, and "
                     f"so run code as this user: {_WHY}. Use a folder of your own."
                 )
-            elif _others_may_write(found, group=group) and not _is_sticky(each):
+            elif others_may_write(found, group=group) and not _is_sticky(each):
                 yield _writable(each, found.st_mode)
 
 
@@ -120,7 +120,13 @@ def _is_sticky(folder: Path) -> bool:
     return False
 
 
-def _others_may_write(found: os.stat_result, *, group: bool) -> bool:
+def others_may_write(found: os.stat_result, *, group: bool = False) -> bool:
+    """Whether other users may write what has this status.
+
+    Args:
+        found: what ``stat`` says of a file or folder.
+        group: whether the members of its group do not count.
+    """
     mode = found.st_mode
     by_group = mode & stat.S_IWGRP and not group and not _is_of_one_user(found.st_gid)
     return bool(mode & stat.S_IWOTH or by_group)

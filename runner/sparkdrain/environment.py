@@ -21,6 +21,7 @@ from apache_beam.transforms.resources import resource_hints_from_options
 
 from sparkdrain import row_types
 from sparkdrain.main_classes import FILE_NAME, main_classes, pickled
+from sparkdrain.requirements_cache import private_requirements_cache
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -37,7 +38,15 @@ def default_environment(
         directory: where files to be staged are made (a main session, classes of the main program,
             a source distribution); must stay until they are staged. If not given, a directory that
             goes with this process.
+
+    Raises:
+        BadOption: other users can change what is in ``--requirements_cache``.
     """
+    with private_requirements_cache(options):
+        return _environment(options, directory)
+
+
+def _environment(options: PipelineOptions, directory: str | None) -> environments.Environment:
     if options.view_as(PortableOptions).environment_type:
         return environments.Environment.from_options(options.view_as(PortableOptions))
     # Beam's own way to this environment runs `pip freeze` first, only to log it: half a second.
