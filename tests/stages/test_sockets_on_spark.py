@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 import sparkdrain
@@ -73,15 +74,14 @@ def job(temporary, tmp_path):
         process.communicate()
 
 
-def sockets() -> set[str]:
-    """The Unix sockets of this machine that have a path."""
-    lines = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()
-    paths = (line.split(maxsplit=7)[7:] for line in lines)
-    return {path[0] for path in paths if path and path[0].startswith("/")}
-
-
-def of_spark(before: set[str]) -> list[str]:
-    return [path for path in sorted(sockets() - before) if path.endswith(".sock")]
+def sockets(process: subprocess.Popen[str]) -> list[str]:
+    """The Unix sockets at which a program and its children listen, by path."""
+    program = psutil.Process(process.pid)
+    found = set()
+    for each in [program, *program.children(recursive=True)]:
+        connections = each.net_connections("unix")
+        found |= {one.laddr for one in connections if str(one.laddr).endswith(".sock")}
+    return sorted(found)
 
 
 def left_in(folder: str) -> list[str]:
@@ -90,14 +90,14 @@ def left_in(folder: str) -> list[str]:
 
 @pytest.mark.parametrize("umask", ["000", "022"])
 def test_sockets_lie_in_a_folder_of_this_user_only_and_none_is_left(job, temporary, umask):
-    before = sockets()
     process, told = job(umask)
     assert told["enabled"] == "true"
-    found = [path for path in of_spark(before) if path.startswith(temporary)]
+    found = sockets(process)
     assert len(found) >= 2, "one of the daemon, one for accumulators"
     for path in found:
         folder = Path(path).parent
         assert str(folder) == told["dir"]
+        assert path.startswith(temporary)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     process.communicate("\n", timeout=SECONDS)
     assert process.returncode == 0
@@ -106,10 +106,9 @@ def test_sockets_lie_in_a_folder_of_this_user_only_and_none_is_left(job, tempora
 
 
 @as_stranger
-def test_another_user_cannot_connect_to_any_of_them(job, temporary):
-    before = sockets()
-    job("000")
-    found = [path for path in of_spark(before) if path.startswith(temporary)]
+def test_another_user_cannot_connect_to_any_of_them(job):
+    process, _ = job("000")
+    found = sockets(process)
     assert found
     assert [path for path in found if connects(path)] == []
 
@@ -137,9 +136,8 @@ def test_a_temporary_folder_with_a_long_name_is_not_used_for_sockets(job, tempor
 
 @pytest.mark.slow
 def test_executors_of_a_cluster_make_private_folders_of_their_own(job, temporary):
-    before = sockets()
     process, _ = job("000", "--spark_master_url=local-cluster[1,1,1024]")
-    found = of_spark(before)
+    found = sockets(process)
     assert found
     for path in found:
         assert stat.S_IMODE(Path(path).parent.stat().st_mode) == 0o700
