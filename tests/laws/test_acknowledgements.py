@@ -100,9 +100,24 @@ class Read(beam.DoFn):
         return Told(*json.loads(data))
 
 
-def plan():
+class ReadOneByOne(Read):
+    """Tells where it is with each number, so several times in a round."""
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self,
+        element,
+        finalizer=beam.DoFn.BundleFinalizerParam,
+        tracker=beam.DoFn.RestrictionParam(Endless()),
+    ):
+        for number in super().process(element, finalizer, tracker):
+            yield number
+            finalizer.register(Told(str(element[0]), number + 1))
+
+
+def plan(reader=Read):
     pipeline = beam.Pipeline(options=PipelineOptions([]))
-    read = pipeline | beam.Create([(0, 10**9), (1000, 10**9)]) | beam.ParDo(Read())
+    read = pipeline | beam.Create([(0, 10**9), (1000, 10**9)]) | beam.ParDo(reader())
     _ = read | beam.Map(lambda number: (number,)) | "Count" >> beam.Map(count)
     return plan_of(pipeline)
 
@@ -209,19 +224,20 @@ def test_the_outside_is_told_of_nothing_that_only_a_later_checkpoint_will_have(t
 
 
 @pytest.mark.parametrize("is_durable", [True, False])
-def test_a_drained_job_fails_if_the_outside_cannot_be_told(is_durable, monkeypatch) -> None:
+@pytest.mark.parametrize("reader", [Read, ReadOneByOne])
+def test_a_drained_job_fails_if_the_outside_cannot_be_told(reader, is_durable, monkeypatch) -> None:
     folder = tempfile.mkdtemp(prefix="checkpoints-")
     Outside.forget()
     monkeypatch.setattr(Outside, "is_away", True)
     try:
         if is_durable:
-            job = Job(plan(), folder, 2, LeapingClock())
-            with pytest.raises(NotAcknowledged, match=r"0: ConnectionError\('nobody there'\)"):
+            job = Job(plan(reader), folder, 2, LeapingClock())
+            with pytest.raises(NotAcknowledged, match=r" 0: ConnectionError\('nobody there'\)"):
                 job.live(1, None)
             monkeypatch.setattr(Outside, "is_away", False)
             check(job.live(1, None))
             return
-        rounds = InMemoryRounds(plan(), 1, clock=LeapingClock())
+        rounds = InMemoryRounds(plan(reader), 1, clock=LeapingClock())
         tell = rounds.loop.tell
 
         def look(schedule, reports) -> None:

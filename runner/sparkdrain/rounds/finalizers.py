@@ -140,7 +140,8 @@ class Finalizers:
             if isinstance(waiting.callback, Acknowledgement):
                 ident = waiting.transform, waiting.callback.ident
                 before = self._unsettled.pop(ident, None)
-                if before is not None and before.row is not None:
+                # Of one name and round there is one row: that of the newest one.
+                if before is not None and before.row not in (None, waiting.row):
                     self._done.append(before.row)
                 self._unsettled[ident] = waiting
             elif waiting.row is not None:
