@@ -47,6 +47,11 @@ def test_what_keeps_the_promises_has_150_mutants():
     assert sum(mutant.file.startswith(AREAS) for mutant in MUTANTS) >= 150
 
 
+@pytest.mark.parametrize("area", AREAS)
+def test_each_area_has_a_mutant_that_a_test_kills(area):
+    assert any(mutant.file.startswith(area) and mutant.tests for mutant in MUTANTS)
+
+
 @cache
 def default_tests(file: str) -> frozenset[str]:
     """The tests of a file that are not marked slow; methods as ``Class::method``."""
