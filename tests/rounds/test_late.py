@@ -14,6 +14,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import TruncatedInput
+from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.rounds_engine import RoundsEngine
 
 
@@ -70,3 +71,21 @@ def test_every_step_counts_what_it_dropped_once(in_process, undone):
     found = result.metrics().query(MetricsFilter().with_name("droppedDueToLateness"))["counters"]
     counted = {counter.key.step: counter.committed for counter in found}
     assert counted == {"Group": 3, "Remember": 3, "Sum/Group": 1, "Beside": 6}
+
+
+@pytest.mark.parametrize("undone", [(), (2, 3, 5, 8, 9)])
+def test_slots_report_all_that_they_dropped_in_all_rounds(undone):
+    """The progress line adds up what they reported last."""
+    pipeline = beam.Pipeline(options=PipelineOptions(["--streaming"]))
+    stream = test_stream.TestStream().advance_watermark_to(20)
+    for number in range(4):
+        stream = stream.add_elements([TimestampedValue(("a", number), 3)])
+    pairs = pipeline | stream.advance_watermark_to_infinity()
+    typed = pairs | beam.Map(lambda pair: pair).with_output_types(tuple[str, int])
+    _ = typed | beam.WindowInto(FixedWindows(10)) | beam.GroupByKey() | beam.Map(str)
+    rounds = InMemoryRounds(plan_of(pipeline), 2, fail=fails_at(*undone), attempts=9)
+    try:
+        rounds.run_to_end()
+    finally:
+        rounds.close()
+    assert sum(report.dropped for report in rounds.schedule.reports()) == 4

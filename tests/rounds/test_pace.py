@@ -163,6 +163,17 @@ def test_always_leaves_something_to_do_and_never_everything(rounds):
     assert all(after <= 2.5 * before + 1 for before, after in pairwise(budgets))
 
 
+def test_elements_that_take_far_too_long_shrink_the_budget_to_a_limit():
+    pace = Pace(TARGET)
+    budgets = []
+    for _ in range(100):
+        took = pace.elements * 1.0
+        pace.took(took, [busy(0, 0, took, pace.elements)])
+        budgets.append(pace.elements)
+    assert min(budgets) == 500, "in a trial"
+    assert budgets[-2] == 1000
+
+
 def test_the_slots_of_a_level_work_at_the_same_time_and_levels_after_each_other():
     reports = [busy(0, 0, 1.0, 7), busy(0, 1, 3.0, 5), busy(2, 0, 0.5, 2)]
     assert work_of(reports) == 3.5

@@ -48,6 +48,11 @@ def test_a_slot_whose_executor_is_gone_stays_on_the_machine_if_there_is_room():
     assert assign(2, {0: A1, 1: A2}, [A2, B3]) == {0: B3, 1: A2}
 
 
+def test_a_slot_whose_executor_is_gone_goes_to_its_machine_before_any_other():
+    """Also where another one would come first, and has as few slots."""
+    assert assign(1, {0: Executor("b", "1")}, [A2, B3]) == {0: B3}
+
+
 def test_without_executors_nothing_is_placed():
     assert assign(3, {0: A1}, []) == {}
 

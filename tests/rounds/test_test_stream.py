@@ -81,6 +81,15 @@ def test_no_event_is_given_before_the_one_before_it_is_worked_off():
     assert len(play.next(quiet=True)) == 1
 
 
+def test_a_script_that_is_cut_ends_at_once_however_busy_the_job_is():
+    stream = test_stream.TestStream().advance_watermark_to(1).advance_watermark_to(2)
+    plan = plan_of(stream)
+    play, _ = play_for(plan, WallClock())
+    play.cut()
+    (source,) = plan.played
+    assert play.next(quiet=False) == {source.transform: Feed((), END, BEGIN)}
+
+
 def test_an_undone_round_gets_the_same_event_again_and_time_does_not_move_twice():
     stream = test_stream.TestStream().advance_processing_time(5).advance_watermark_to(3)
     play, clock = play_for(plan_of(stream), WallClock())
