@@ -14,6 +14,7 @@ class Slot:
 
 def test_closing_the_service_closes_the_slots_of_all_levels(tmp_path):
     service = SlotService(b"", None, None, tmp_path)
-    slots = service._slots = {0: Slot(), 2: Slot()}
+    slots = [Slot(), Slot()]
+    service._slots = {0: slots[0], 2: slots[1]}
     service.close()
-    assert all(slot.is_closed for slot in slots.values())
+    assert [slot.is_closed for slot in slots] == [True, True]

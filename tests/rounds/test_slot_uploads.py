@@ -47,6 +47,7 @@ def test_a_checkpoint_is_kept_once_however_often_it_is_ordered(uploads, uploader
         uploads.begin(1, write)
     uploads.begin(2, write)
     assert uploader.begun == [(1, ["state"]), (2, ["state"])]
+    assert uploader.failed == []
     assert uploads.ended() == (2, ["state"])
 
 

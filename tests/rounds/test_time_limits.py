@@ -60,9 +60,13 @@ def test_a_limit_of_another_kind_does_not_count(kind):
 
 
 def test_what_ends_in_time_is_left_alone_and_no_alarm_comes_later():
-    with limited(FAST, Kind.ELEMENT, "slot 1"):
-        pass
-    time.sleep(0.1)
+    others = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        with limited(FAST, Kind.ELEMENT, "slot 1"):
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *others)
 
 
 def test_with_the_policy_to_wait_it_is_told_again_and_again_and_goes_on(caplog):
