@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import sparkdrain_hook
+from sparkdrain import redaction
 
 if TYPE_CHECKING:
     from sparkdrain.options import SparkDrainOptions
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkDrainOptions", "SparkDrainRunner"]
 
 sparkdrain_hook.install()  # again: the hook may have been switched off
+redaction.install()
 
 
 def __getattr__(name: str) -> object:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from sparkdrain.redaction import redact
+
 
 class SparkDrainError(Exception):
-    """Base of every failure that sparkdrain raises on purpose."""
+    """Base of every failure that sparkdrain raises on purpose; no message has a secret in it."""
+
+    def __init__(self, *details: object) -> None:
+        super().__init__(*(redact(each) if isinstance(each, str) else each for each in details))
 
 
 class Unsupported(SparkDrainError):

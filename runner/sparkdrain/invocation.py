@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Invocation:
     job_name: str
     pipeline: beam_runner_api_pb2.Pipeline
     settings: Settings
-    pipeline_options: Mapping[str, Any]
+    pipeline_options: Mapping[str, Any] = field(repr=False)
     artifacts: Sequence[Artifact]
     observer: Observer
     cancel: CancelToken

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
+from sparkdrain import redaction
 from sparkdrain.coordination.address import AUTO, Address, beside, checkpoint_root, parse
 from sparkdrain.errors import BadOption
 from sparkdrain.option_table import OPTIONS, Option
+from sparkdrain.redaction import redacted
 from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_up
 
 if TYPE_CHECKING:
@@ -48,6 +50,13 @@ class SparkDrainOptions(PipelineOptions):
                     f"option of that name too. Rename the program's own option."
                 )
                 raise BadOption(message) from error
+
+    def __str__(self) -> str:
+        values = ((option.name, getattr(self, option.name)) for option in OPTIONS)
+        shown = (f"{name}={redacted(value, name)}" for name, value in values)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,12 @@ class Settings:
     spark_conf: tuple[tuple[str, str], ...] = ()
     progress: Progress = "auto"
     spark_master_url: str | None = DEFAULT_MASTER
+
+    def __post_init__(self) -> None:
+        redaction.remember(self.spark_conf)
+
+    def __repr__(self) -> str:
+        return redaction.representation(self)
 
     @classmethod
     def from_options(
@@ -265,4 +280,5 @@ def _checked_pair(option: Option, entry: Any) -> tuple[str, str]:
 
 def _wrong(option: Option, value: Any, hint: str = "") -> str:
     takes = f"a whole number, {option.unit}" if option.kind == "int" else option.unit
-    return f"{option.flag} cannot be {value!r}: it takes {takes}. {hint}".rstrip()
+    shown = redacted(value, option.name)
+    return f"{option.flag} cannot be {shown!r}: it takes {takes}. {hint}".rstrip()

@@ -15,10 +15,11 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PortableOpt
 from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
-from sparkdrain.errors import BadSetup
+from sparkdrain.errors import BadOption, BadSetup
 from sparkdrain.jobs.calls import raise_ours
 from sparkdrain.jobs.local import local_server
 from sparkdrain.jobs.server import UNLIMITED
+from sparkdrain.redaction import redacted
 from sparkdrain.spark_master import given_master
 
 if TYPE_CHECKING:
@@ -70,8 +71,14 @@ class ServiceHandle(JobServiceHandle):
 
     @staticmethod
     def encode_pipeline_options(all_options: dict[str, Any]) -> Struct:
-        """As Beam does, without what cannot be sent: objects that the program put in."""
+        """As Beam does, without what cannot be sent: objects that the program put in.
+
+        Raises:
+            BadOption: a text is none that UTF-8 has.
+        """
         sendable = {name: value for name, value in all_options.items() if _is_json(name, value)}
+        for name, value in sendable.items():
+            _check_characters(name, value)
         return JobServiceHandle.encode_pipeline_options(sendable)
 
     def prepare(
@@ -157,12 +164,27 @@ def _job_name(options: PipelineOptions) -> str:
     return given or (program if program[:1].isalpha() else "job")
 
 
+def _check_characters(name: str, value: Any) -> None:
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            option = name.removeprefix("beam:option:").removesuffix(":v1")
+            message = (
+                f"--{option} cannot be {redacted(value, option)!r}: it holds half of a character, "
+                "which cannot be sent. Give the option without it."
+            )
+            raise BadOption(message) from error
+
+
 def _is_json(name: str, value: Any) -> bool:
     if hasattr(value, "is_accessible"):
         return True  # a ValueProvider: Beam sends its value
     try:
         json.dumps(value)
     except (TypeError, ValueError):
-        _LOGGER.warning("Option %s is not sent to workers: %r is not plain data.", name, value)
+        _LOGGER.warning(
+            "Option %s is not sent to workers: %r is not plain data.", name, redacted(value, name)
+        )
         return False
     return True

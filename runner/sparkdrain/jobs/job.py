@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from apache_beam.portability.api import beam_job_api_pb2
@@ -22,6 +22,7 @@ from sparkdrain.jobs.feed import Feed
 from sparkdrain.jobs.logs import JobLogs
 from sparkdrain.jobs.messages import Messages
 from sparkdrain.jobs.states import TERMINAL, IllegalTransition, JobStates, name
+from sparkdrain.redaction import redact
 from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ class Submission:
     job_id: str
     name: str
     pipeline: beam_runner_api_pb2.Pipeline
-    described_options: Struct
-    options: Mapping[str, Any]
+    described_options: Struct = field(repr=False)
+    options: Mapping[str, Any] = field(repr=False)
     settings: Settings
     endpoint: str = ""
 
@@ -101,7 +102,7 @@ class Job:
             "RUNNING",
             drain=submission.settings.drain,
             began=clock().ToMicroseconds(),
-            checkpoints=submission.settings.checkpoint_dir,
+            checkpoints=redact(submission.settings.checkpoint_dir),
         )
         self._drain = JobDrain(run, submission.settings, self, lambda: clock().ToMicroseconds())
 

@@ -52,7 +52,10 @@ class JobLogs(logging.Handler):
         """Forward the record if one of the job's threads made it."""
         thread = record.threadName or ""
         if thread == self._thread_name or thread.startswith(f"{self._thread_name}/"):
-            self._messages.logged(importance_of(record.levelno), self.format(record))
+            try:
+                self._messages.logged(importance_of(record.levelno), self.format(record))
+            except Exception:  # noqa: BLE001 - user code that logs must not fail for it
+                self.handleError(record)
 
 
 def importance_of(level: int) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.jobs.feed import Feed, Skipped
+from sparkdrain.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +81,7 @@ class Messages:
             message_id=f"{next(self._numbers)} {origin}".rstrip(),
             time=self._clock().ToJsonString(),
             importance=importance,
-            message_text=shortened(text),
+            message_text=readable(shortened(redact(text))),
         )
         return beam_job_api_pb2.JobMessagesResponse(message_response=message)
 
@@ -94,6 +95,11 @@ def failure_kind(message: beam_job_api_pb2.JobMessage) -> str | None:
     """The name of the type of the failure, if this message says why the job failed."""
     _, separator, kind = message.message_id.partition(f" {_FAILURE}")
     return kind if separator else None
+
+
+def readable(text: str) -> str:
+    """``text``, with halves of characters written out: the Job API's encoding has none."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def shortened(text: str, longest: int = LONGEST_TEXT) -> str:

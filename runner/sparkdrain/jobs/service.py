@@ -12,13 +12,14 @@ from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc, endpoints_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from sparkdrain import redaction
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.drain.runs import DrainDisabled, RunTaken
 from sparkdrain.errors import BadOption, BadSetup, SparkDrainError, Unsupported
 from sparkdrain.jobs import described_options, drain_progress
 from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY
 from sparkdrain.jobs.job import Job, Submission
-from sparkdrain.jobs.messages import shortened
+from sparkdrain.jobs.messages import readable, shortened
 from sparkdrain.jobs.registry import NoSuchJob, Registry
 from sparkdrain.jobs.states import IllegalTransition
 
@@ -69,6 +70,7 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         """Check the pipeline and its options; nothing is started."""
         with _telling(context):
             options = described_options.plain(request.pipeline_options)
+            redaction.remember(options)
             settings = described_options.settings(options)
             self._engine.check(request.pipeline, settings)
         job_id = f"{_file_name(request.job_name)}-{uuid.uuid4()}"
@@ -200,7 +202,7 @@ def _abort(context: grpc.ServicerContext, error: SparkDrainError) -> NoReturn:
     kind = type(error)
     code = next((_CODES[cls] for cls in kind.__mro__ if cls in _CODES), grpc.StatusCode.INTERNAL)
     context.set_trailing_metadata(((ERROR_KIND_KEY, kind.__name__),))
-    context.abort(code, _details(str(error)))
+    context.abort(code, _details(readable(str(error))))
     raise AssertionError  # `abort` never returns
 
 

@@ -6,7 +6,7 @@ import importlib
 import json
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ class Preparation:
 
     beam: str
     spark: str
-    options: str
+    options: str = field(repr=False)
     log_level: int
     packages: str = ""
     session: str = ""

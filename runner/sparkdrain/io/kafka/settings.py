@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from sparkdrain import redaction
 from sparkdrain.errors import BadOption
 
 if TYPE_CHECKING:
@@ -71,6 +72,16 @@ class Settings:
     config: tuple[tuple[str, Any], ...] = ()
     library: Library = "auto"
 
+    def __post_init__(self) -> None:
+        redaction.remember(self.config)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        redaction.remember(self.config)
+
+    def __repr__(self) -> str:
+        return redaction.representation(self)
+
     @property
     def group(self) -> str | None:
         """The consumer group whose offsets are read and committed, if there is one."""
@@ -104,7 +115,8 @@ def settings(
         try:
             hash((config or {})[name])
         except TypeError:
-            value = (config or {})[name]
+            redaction.remember(config)
+            value = redaction.redacted((config or {})[name], name)
             msg = f"{option} has {name!r}: {value!r}; settings are text, numbers or functions"
             raise BadOption(msg) from None
     pairs = tuple(sorted((config or {}).items(), key=lambda pair: pair[0]))
