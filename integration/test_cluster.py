@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
+import pyspark
 import pytest
 from apache_beam import coders
 from apache_beam.internal.cloudpickle import cloudpickle
@@ -17,6 +18,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.transforms.util import Reshuffle
 from apache_beam.transforms.window import Sessions, TimestampedValue
 from driver_session import stop_session
+from spark_cluster import HOME
 
 from sparkdrain.errors import BadSetup, UserCodeError
 from tests.stages.source_distribution import source_distribution
@@ -162,6 +164,31 @@ def test_another_python_on_the_executors_is_a_bad_setup_that_names_both(
     with pytest.raises(BadSetup) as failed, on(cluster.url) as p:
         _ = p | beam.Create([1])
     assert f"run Python 3.99 ({other}), but this program runs Python {ours}." in str(failed.value)
+
+
+@pytest.mark.slow
+def test_another_pyspark_on_the_executors_is_a_bad_setup_that_names_both(
+    on, cluster, tmp_path, executors_python
+):
+    package = tmp_path / "pyspark"
+    package.mkdir()
+    for entry in HOME.iterdir():
+        if entry.name != "version.py":
+            (package / entry.name).symlink_to(entry)
+    (package / "version.py").write_text('__version__: str = "3.9.0"\n')
+    other = tmp_path / "python"
+    first = f"PYTHONPATH={tmp_path}:$PYTHONPATH"
+    other.write_text(f'#!/bin/sh\n{first} exec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    executors_python(other)
+    p = on(cluster.url)
+    _ = p | beam.Create([1])
+    with pytest.raises(BadSetup) as failed:
+        p.run().wait_until_finish()
+    # Before any message of Spark's, which the other one might not be able to read.
+    assert f"cannot start a Python worker with {other}." in str(failed.value)
+    ours = pyspark.__version__
+    assert f"executors have pyspark 3.9.0, but this program has {ours}." in str(failed.value)
 
 
 @pytest.mark.slow

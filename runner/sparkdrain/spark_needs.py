@@ -1,4 +1,4 @@
-"""Which Java and which Python go with a version of Spark."""
+"""Versions of Spark: which is there, which are alike, which Java and Python go with them."""
 
 from __future__ import annotations
 
@@ -113,6 +113,11 @@ def pythons_for(spark: str | None) -> Pythons | None:
     if spark is None or _minor(spark) not in _PYTHONS:
         return None
     return Pythons(*_PYTHONS[_minor(spark)], f"Spark {Pythons.dotted(_minor(spark))}")
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two versions differ in the patch number at most."""
+    return one.split(".")[:2] == other.split(".")[:2]
 
 
 def _minor(version: str) -> Version:

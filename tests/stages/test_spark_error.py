@@ -80,6 +80,20 @@ def test_a_different_python_on_the_executors_names_both(told):
     assert "PYSPARK_PYTHON" in str(error)
 
 
+def test_a_worker_that_cannot_read_the_first_message_has_another_pyspark():
+    text = TASK.format(
+        "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+        '  File "x/pyspark/worker.py", line 3569, in main\n    check_python_version(infile)\n'
+        '  File "x/pyspark/worker_util.py", line 83, in check_python_version\n'
+        "    version = utf8_deserializer.loads(infile)\n"
+        "UnicodeDecodeError: 'utf-8' codec can't decode byte 0x80\n"
+    )
+    error = of_text(ABORTED.format(text), "python9")
+    assert type(error) is BadSetup
+    assert "workers (python9) cannot read the first message" in str(error)
+    assert "Install the same version of pyspark on both." in str(error)
+
+
 def test_a_python_that_lacks_a_package_is_told_with_what_it_needs():
     text = TASK.format(
         "org.apache.spark.SparkException: \nError from python worker:\n"

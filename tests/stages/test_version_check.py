@@ -6,9 +6,10 @@ import pyspark
 import pytest
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.spark_needs import alike
 from sparkdrain.stages.spark.driver import spark_home
 from sparkdrain.stages.spark.master import ForeignMaster, version_in
-from sparkdrain.stages.spark.versions import alike, home_version, pyspark_version
+from sparkdrain.stages.spark.versions import home_version, pyspark_version
 from sparkdrain.stages.version_check import check_cluster, check_home, check_session
 
 

@@ -18,6 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.stages.handover import STREAMS, Identity, read, send
+from sparkdrain.stages.worker_spark import check_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,6 +159,7 @@ def _main() -> None:
     code = _replaced()
     if code is not None:
         sys.exit(code)
+    check_worker(os.environ)
     _use_packages()
     import_all()
     serve()

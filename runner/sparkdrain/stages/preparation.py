@@ -18,10 +18,11 @@ from apache_beam.options.value_provider import RuntimeValueProvider
 
 from sparkdrain import main_classes, row_types
 from sparkdrain.errors import BadSetup
+from sparkdrain.spark_needs import alike
 from sparkdrain.stages.failure import silence_told_failures
 from sparkdrain.stages.packages import use_packages
 from sparkdrain.stages.spark.files import local_directories, sent_file
-from sparkdrain.stages.spark.versions import alike, pyspark_version
+from sparkdrain.stages.spark.versions import pyspark_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -70,6 +70,8 @@ _LOST_WORKER = (
 )
 # Before the task's own code runs, which would tell it as a failure of ours.
 _MISSING = re.compile(r"ModuleNotFoundError: No module named .*")
+# Where PySpark's worker begins to read.
+_FIRST_MESSAGE = ", in check_python_version"
 _GIST_LINES = 8
 _VERSIONS = re.compile(
     # Spark 3.5 prints a tuple, and no colons.
@@ -150,6 +152,8 @@ def _bad_setup(text: str, python: str) -> BadSetup | None:
         return BadSetup(f"A disk is full: {gist(text)}\n\n{_DISK_REMEDY}")
     if "PYTHON_VERSION_MISMATCH" in text:
         return _version_mismatch(text, python)
+    if _FIRST_MESSAGE in text:
+        return _other_pyspark(text, python)
     daemon, missing = _DAEMON.search(text), _MISSING.search(text)
     if daemon is not None:
         return _no_worker(daemon[1].strip(), python)
@@ -168,6 +172,14 @@ def _version_mismatch(text: str, python: str) -> BadSetup:
     return BadSetup(
         f"The executors run Python {theirs} ({python}), but this program runs Python {ours}. "
         f"Set PYSPARK_PYTHON to the path that Python {ours} has on the executors."
+    )
+
+
+def _other_pyspark(text: str, python: str) -> BadSetup:
+    return BadSetup(
+        f"Executors' Python workers ({python}) cannot read the first message of this program's "
+        "Spark, so their pyspark is of another version. Install the same version of pyspark on "
+        f"both. Spark said:\n{gist(text)}"
     )
 
 

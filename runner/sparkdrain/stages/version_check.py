@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.spark_needs import alike
 from sparkdrain.stages.spark.master import ForeignMaster
-from sparkdrain.stages.spark.versions import alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,6 +19,8 @@ from sparkdrain.stages.head_start import importable, nursery_address
 from sparkdrain.stages.packages import ARCHIVE_VARIABLE
 from sparkdrain.stages.preparation import Preparation
 from sparkdrain.stages.spark.session import sent_code, temporary_directory
+from sparkdrain.stages.spark.versions import pyspark_version
+from sparkdrain.stages.worker_spark import PYSPARK_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,6 +93,7 @@ def job_context(
         if nursery := nursery_address():
             environment[NURSERY_VARIABLE] = nursery
         return JobContext(context, sys.executable, environment, []), preparation
+    environment[PYSPARK_VARIABLE] = pyspark_version()
     code = files.send_code()
     # In the environment too: the daemon imports this package before Spark names any archive.
     # The same for every job, or Spark would start new workers.

@@ -22,8 +22,3 @@ def home_version(home: str) -> str | None:
         if found := _CORE.fullmatch(jar.name):
             return found[1]
     return None
-
-
-def alike(one: str, other: str) -> bool:
-    """Whether two versions differ in the patch number at most."""
-    return one.split(".")[:2] == other.split(".")[:2]
