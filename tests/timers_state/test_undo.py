@@ -94,6 +94,7 @@ CHANGES = {
     "a set shrinks": lambda o: scope(o, HEAVY).set(b"s").remove(b"1"),
     "a timer is earlier": lambda o: timers(o).set(2, b"f", payload=b"q"),
     "a timer is later": lambda o: timers(o).set(8, b"f"),
+    "a timer has another payload": lambda o: timers(o).set(5, b"f", payload=b"q"),
     "a timer is new": lambda o: timers(o).set(1, b"new"),
     "a timer is cleared": lambda o: timers(o).clear(b"f"),
     "a timer fires": lambda o: timers(o).pop_due(5),
@@ -116,6 +117,8 @@ CHANGES = {
     "a record's bag is cleared": changing(lambda rs, it: rs.clear_items(it, 1)),
     "a record's set grows": changing(more(2, NO_SET)),
     "a record's timer is earlier": changing(lambda rs, it: rs.set_timer(it, 0, 2, b"q")),
+    "a record's timer has another payload": changing(lambda rs, it: rs.set_timer(it, 0, 5, b"q")),
+    "a record's timer has no payload anymore": changing(lambda rs, it: rs.set_timer(it, 0, 5)),
     "a record's timer is new": changing(lambda rs, it: rs.set_timer(it, 1, 1)),
     "a record's timer is cleared": changing(lambda rs, it: rs.clear_timer(it, 0)),
     "a record's timer fires": changing(lambda rs, it: rs.take_timer(it, 0)),
@@ -185,6 +188,7 @@ def content(overlay):
                         list(of_key.bag(b"b", window).read()),
                         sorted(of_key.set(b"s", window).read()),
                         [event.time_of(family, b"", window) for family in (b"f", b"g", b"new")],
+                        [(t.family, t.payload) for t in event.due(9) if t.window == window],
                         of_key.timers(Domain.HOLD).time_of(b"h", b"", window),
                         of_key.timers(Domain.EXPIRY).time_of(b"", b"", window),
                     )
@@ -271,6 +275,19 @@ def test_what_is_committed_stays_when_the_next_round_is_undone(what, before, mea
         shows(overlay, wanted)
 
 
+@pytest.mark.parametrize("what", [what for what in CHANGES if what.startswith("a record's")])
+def test_what_records_have_committed_and_not_written_is_seen_where_a_scope_takes_over(what):
+    wanted = expected(CHANGES[what])
+    overlay = opened(MemoryStore(), 1 << 30)
+    commit(overlay)
+    write_out(overlay)
+    CHANGES[what](overlay)
+    commit(overlay)
+    assert content(overlay) == wanted
+    overlay.rollback()
+    shows(overlay, wanted)
+
+
 def test_a_window_that_was_forgotten_and_not_written_stays_so(budget):
     """The scope is unwritten after the commit, and its image is all that the next round leaves."""
     overlay = Overlay(MemoryStore(), budget, rounds=True)
@@ -318,6 +335,10 @@ def test_what_a_round_has_written_is_not_read_as_a_committed_record():
     records.begin(KEYS[0])
     records.takes(KEYS[0])
     overlay.rollback()
+    _, found = record(overlay)
+    assert found is not None
+    assert found.values[0] == b"1"
+    records.end(found)
     shows(overlay, expected())
 
 
