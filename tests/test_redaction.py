@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from sparkdrain.io.kafka.settings import settings as kafka_settings
 from sparkdrain.jobs.messages import Messages
 from sparkdrain.options import Settings, SparkDrainOptions
 from sparkdrain.redaction import redact, redacted, remember
+from sparkdrain.stages import cluster
 from sparkdrain.stages.preparation import Preparation
 from sparkdrain.submission import ServiceHandle
 
@@ -296,3 +298,25 @@ def test_messages_are_readable_whatever_the_text_is():
 class _Clock:
     def ToJsonString(self):
         return ""
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn", "k8s://https://host:1"])
+def test_secret_properties_are_not_on_the_command_line_of_the_jvm(master):
+    given = (("spark.my.password", PLANTED), ("spark.driver.memory", "1g"), ("spark.x", "y"))
+    settings = Settings(spark_conf=given, spark_master_url=master)
+    told = dict(cluster._jvm_properties(settings, {}))
+    assert PLANTED not in repr(told)
+    assert told["spark.driver.memory"] == "1g"
+    assert ("spark.x" in told) == (master != "local[2]")
+
+
+NAMES = ["n" * 300, "字" * 80, "..", ".", "a/b", "-rf", "\x01"]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_a_job_may_have_every_name(in_process, tmp_path, name):
+    flags = (f"--job_name={name}", "--streaming", f"--metadata_store=file:{tmp_path}/runs")
+    engine, result = submitted(in_process, lambda call: Outcome(), *flags, f"--run_id={name}")
+    assert result.wait_until_finish() == "DONE"
+    assert engine.calls[0].job_name == name
+    assert os.listdir(tmp_path) == ["runs"]

@@ -16,6 +16,7 @@ from pyspark import SparkConf, SparkContext
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.own_folder import is_private, own_folder
+from sparkdrain.redaction import is_secret
 from sparkdrain.setup_check import NotNamed, check_java, check_python_for_spark
 from sparkdrain.stages.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.jvm import Launched, launch, start_jvm
@@ -266,7 +267,8 @@ def _jvm_properties(settings: Settings, environ: Mapping[str, str]) -> Iterable[
     if JAVA_OPTIONS not in names:
         yield JAVA_OPTIONS, using_class_data(environ)
     for name, value in given:
-        if submits or name.startswith(_OF_THE_JVM):
+        # Every user of the machine can read the command line of the JVM. The session gets all.
+        if name.startswith(_OF_THE_JVM) or (submits and not is_secret(name)):
             yield name, value
 
 
