@@ -320,3 +320,20 @@ def test_a_job_may_have_every_name(in_process, tmp_path, name):
     assert result.wait_until_finish() == "DONE"
     assert engine.calls[0].job_name == name
     assert os.listdir(tmp_path) == ["runs"]
+
+
+def test_secrets_among_the_options_of_a_job_are_known_to_its_service(in_process):
+    """An option of the program's own, which only its name shows to be secret."""
+
+    class Mine(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser):
+            parser.add_argument("--my_client_secret")
+
+    def tell(call):
+        text = f"ValueError: {call.pipeline_options['my_client_secret']}"
+        raise UserCodeError(text)
+
+    _, result = submitted(in_process, tell, f"--my_client_secret={PLANTED}-2")
+    with pytest.raises(UserCodeError, match=r"ValueError: \*\*\*"):
+        result.wait_until_finish()

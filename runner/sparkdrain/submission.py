@@ -160,7 +160,9 @@ def _channel(endpoint: str, process: int) -> grpc.Channel:
 
 def _job_name(options: PipelineOptions) -> str:
     given = options.view_as(GoogleCloudOptions).job_name
-    program = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    # A file may have a name that is no text in UTF-8.
+    file = os.path.basename(sys.argv[0]).encode("utf-8", "replace").decode()
+    program = os.path.splitext(file)[0]
     return given or (program if program[:1].isalpha() else "job")
 
 
