@@ -17,8 +17,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from fake_engine import FakeEngine
 
-from sparkdrain import redaction
+from sparkdrain import redaction, submission
 from sparkdrain.cli import jobs as jobs_command
+from sparkdrain.cli.drain_by_service import connected
 from sparkdrain.errors import BadOption, SparkDrainError, UserCodeError
 from sparkdrain.invocation import Outcome
 from sparkdrain.io.kafka.settings import settings as kafka_settings
@@ -334,6 +335,12 @@ def test_secrets_among_the_options_of_a_job_are_known_to_its_service(in_process)
         text = f"ValueError: {call.pipeline_options['my_client_secret']}"
         raise UserCodeError(text)
 
-    _, result = submitted(in_process, tell, f"--my_client_secret={PLANTED}-2")
+    engine, result = submitted(in_process, tell, f"--my_client_secret={PLANTED}-2")
     with pytest.raises(UserCodeError, match=r"ValueError: \*\*\*"):
         result.wait_until_finish()
+    assert engine.calls[0].pipeline_options["my_client_secret"] == f"{PLANTED}-2"
+    with connected(submission.local_server().endpoint) as service:
+        told = str(service.GetJobs(api.GetJobsRequest()))
+    assert "my_client_secret" in told
+    assert "spark.my.password=***" in told
+    assert PLANTED not in told

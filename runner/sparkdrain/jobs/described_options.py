@@ -10,6 +10,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 from google.protobuf import json_format
 
 from sparkdrain.options import OPTIONS, Option, Settings
+from sparkdrain.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +49,13 @@ def plain(options: Struct) -> dict[str, Any]:
     """Options by plain name (``beam:option:slots:v1`` is ``slots``)."""
     values: dict[str, Any] = json_format.MessageToDict(options)
     return {_plain_name(urn): value for urn, value in values.items()}
+
+
+def shown(options: Struct) -> Struct:
+    """Options as they are shown to clients: without the values of those that are secret."""
+    values: dict[str, Any] = json_format.MessageToDict(options)
+    safe = {urn: redacted(value, _plain_name(urn)) for urn, value in values.items()}
+    return json_format.ParseDict(safe, type(options)())
 
 
 def settings(options: Mapping[str, Any]) -> Settings:

@@ -219,7 +219,7 @@ def _info(job: Job) -> api.JobInfo:
     return api.JobInfo(
         job_id=job.submission.job_id,
         job_name=job.submission.name,
-        pipeline_options=job.submission.described_options,
+        pipeline_options=described_options.shown(job.submission.described_options),
         state=job.state.state,
     )
 
