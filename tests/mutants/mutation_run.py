@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tests.mutants.pytest_run import run_tests
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.mutants.listed import Mutant
+    from tests.mutants.pytest_run import PytestRun
 
+T, R = TypeVar("T"), TypeVar("R")
 _LIMIT = 600.0
 # A run with a mutant may take this many seconds, and this many times what its tests take without.
 _GRACE, _TIMES = 90.0, 5.0
@@ -64,6 +67,7 @@ class MutationRun:
         self._jobs = jobs
         self._seconds: dict[str, float] = {}
         self._failed: set[str] = set()
+        self._stop = threading.Event()
 
     def without_mutants(self, mutants: Iterable[Mutant]) -> list[str]:
         """Run all tests that mutants name, each once; what pytest says where they fail."""
@@ -71,16 +75,11 @@ class MutationRun:
         for mutant in mutants:
             for test in mutant.tests:
                 files[_file(test)].add(test)
-        with ThreadPoolExecutor(self._jobs) as pool:
-            runs = dict(
-                zip(
-                    files,
-                    pool.map(
-                        lambda tests: run_tests(self._base, sorted(tests), _LIMIT), files.values()
-                    ),
-                    strict=True,
-                )
-            )
+
+        def run(tests: set[str]) -> PytestRun:
+            return run_tests(self._base, sorted(tests), _LIMIT, self._stop)
+
+        runs = dict(zip(files, self._of_each(run, files.values()), strict=True))
         self._seconds = {file: run.seconds for file, run in runs.items()}
         self._failed = {
             file for file, run in runs.items() if not (run.has_passed and run.has_begun)
@@ -100,8 +99,18 @@ class MutationRun:
             tell(outcome)
             return outcome
 
+        return self._of_each(run, mutants)
+
+    def _of_each(self, run: Callable[[T], R], things: Iterable[T]) -> list[R]:
+        """Run several at a time. Ctrl-C ends those that run, and cancels the others."""
         with ThreadPoolExecutor(self._jobs) as pool:
-            return list(pool.map(run, mutants))
+            futures = [pool.submit(run, thing) for thing in things]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                self._stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _outcome(self, mutant: Mutant) -> Outcome:
         found = mutant.found(self._base)
@@ -116,7 +125,7 @@ class MutationRun:
         shutil.copytree(self._base, tree)
         try:
             (tree / mutant.file).write_text(mutant.text(self._base), encoding="utf-8")
-            run = run_tests(tree, mutant.tests, self._limit(mutant))
+            run = run_tests(tree, mutant.tests, self._limit(mutant), self._stop)
         finally:
             shutil.rmtree(tree, ignore_errors=True)
         if run.code is None:
