@@ -158,7 +158,7 @@ def test_a_folder_of_another_user_is_complained_of(tmp_path):
     folder = tmp_path / "checkpoints"
     folder.mkdir(mode=0o700)
     os.chown(folder, UID, -1)
-    assert f"{folder} belongs to the user {UID}" in complaints(folder)
+    assert f"{folder}, which belongs to the user {UID}" in complaints(folder)
     durable = DurableJob.at(str(folder), "job", "run", {}, 1, 3)
     assert any(f"belongs to the user {UID}" in each for each in durable.keep_to(group=False))
 

@@ -76,18 +76,29 @@ def is_shared(folder: Path) -> bool:
     return bool(mode & stat.S_ISGID and mode & stat.S_IWGRP)
 
 
-def complaints(folder: Path, *, group: bool = False) -> Iterator[str]:
-    """What is wrong with who may change a folder and the folders in it, a sentence each.
+UNPICKLED: Final = (
+    "so they can run code as this user, since parts of checkpoints are unpickled when a job is "
+    "resumed"
+)
+"""What others can do who may change checkpoints."""
+
+HEEDED: Final = "so they can drain the job, or hide it from those who look for it"
+"""What others can do who may change a metadata store."""
+
+
+def complaints(folder: Path, *, group: bool = False, harm: str = UNPICKLED) -> Iterator[str]:
+    """What is wrong with who may change a folder and the folders in it, some sentences each.
 
     Args:
         folder: the folder; need not be there.
         group: whether its group may.
+        harm: what others can do who may.
     """
     # Whoever may write the folder above could put another in its place.
     for above in folder.parents:
         mode = above.stat().st_mode if above.exists() else 0
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            yield _writable(above, mode)
+            yield _writable(above, mode, harm)
     folders = [folder]
     if not _is_sticky(folder):  # else others may have folders of their own there
         with suppress(OSError):
@@ -97,20 +108,17 @@ def complaints(folder: Path, *, group: bool = False) -> Iterator[str]:
             found = each.stat()
             if found.st_uid not in {0, os.geteuid()}:
                 yield (
-                    f"{each} belongs to the user {found.st_uid}, who can change what is in it, and "
-                    f"so run code as this user: {_WHY}. Use a folder of your own."
+                    f"Another user can change what is in {each}, which belongs to the user "
+                    f"{found.st_uid}, {harm}. Use a folder of your own."
                 )
             elif others_may_write(found, group=group) and not _is_sticky(each):
-                yield _writable(each, found.st_mode)
+                yield _writable(each, found.st_mode, harm)
 
 
-_WHY: Final = "parts of checkpoints are unpickled when a job is resumed"
-
-
-def _writable(folder: Path, mode: int) -> str:
+def _writable(folder: Path, mode: int, harm: str) -> str:
     return (
-        f"Other users may write {folder} (mode {stat.S_IMODE(mode):04o}), and so run code as this "
-        f"user: {_WHY}. Take the right away (chmod go-w), or use another folder."
+        f"Other users may write {folder} (mode {stat.S_IMODE(mode):04o}), {harm}. Take the right "
+        "away (chmod go-w), or use another folder."
     )
 
 

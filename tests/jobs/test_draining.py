@@ -804,3 +804,14 @@ def test_unreadable_notifications_are_counted(client, store, address):
     assert counters(jobs.metrics(job)[0])["unreadable_notifications", ""] == 1
     runs.request(store, job, 1)
     assert jobs.path(job)[-1] == "DRAINED"
+
+
+def test_a_store_that_other_users_may_write_is_warned_of(client, tmp_path):
+    place = tmp_path / "rash"
+    place.mkdir()
+    store = f"file:{place}"
+    jobs = client(FakeEngine())
+    assert "may write" not in jobs.texts(jobs.start(metadata_store=store))
+    place.chmod(0o777)
+    warned = jobs.texts(jobs.start(metadata_store=store))
+    assert f"Other users may write {place} (mode 0777), so they can drain the job" in warned

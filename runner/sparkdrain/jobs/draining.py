@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from apache_beam.portability.api import beam_job_api_pb2
@@ -126,6 +127,7 @@ class JobDrain:
             with contextlib.suppress(OSError):
                 group = self._settings.checkpoint_access == "group"
                 access.prepare(self._address.path, group=group)
+        self._warn_of_strangers()
         store = self._open_store(self._address)
         try:
             run = self._in(store)
@@ -136,6 +138,15 @@ class JobDrain:
             raise
         with self._lock:
             self._open = _Open(store)
+
+    def _warn_of_strangers(self) -> None:
+        """Tell of a store that others may change; one beside checkpoints is told of with these."""
+        path, root = self._address.path, self._settings.checkpoint_dir
+        if self._address.kind == "memory" or (root and path.parent == Path(root)):
+            return
+        with contextlib.suppress(OSError):
+            for complaint in access.complaints(path, harm=access.HEEDED):
+                self._job.message(_M.JOB_MESSAGE_WARNING, complaint)
 
     def begin(self, epoch: int) -> None:
         """Tell the store of the run, and listen; the engine has read nothing.
