@@ -57,6 +57,7 @@ def test_a_secret_is_known_by_its_name_wherever_it_is_shown(name):
         json.dumps({name: PLANTED}),
         f"config=(('{name}', '{PLANTED}'),)",
         f"'{name}': ['{PLANTED}']",
+        f"{{'{name}': b'{PLANTED}'}}",
         f'{name} = "{PLANTED} and more"',
         f"--{name} {PLANTED}",
     ):
@@ -98,6 +99,8 @@ def test_a_secret_is_known_by_its_form(text):
         "--checkpoint_dir=/a/b cannot be 'x': it takes a path",
         "Spark asks for no secret there: leave the setting out",
         "http://host:80/a@b",
+        "consumer_config must not set 'sasl.password': the job sets it",
+        'No such configuration property: "sasl.passwrd", did you mean something else?',
     ],
 )
 def test_what_is_no_secret_is_shown(text):

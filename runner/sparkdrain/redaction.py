@@ -38,20 +38,23 @@ _HARMLESS: Final = re.compile(
 _SECRET: Final = re.compile(_NAME, re.IGNORECASE)
 
 # All parts have a longest length: a text may be a long word, or a quote that never ends.
-_VALUE: Final = (
-    r""""(?:\\.|[^"\\]){0,4000}"|'(?:\\.|[^'\\]){0,4000}'|\[[^\]]{0,4000}\]|\{[^}]{0,4000}\}|"""
-    r"(?:Basic|Bearer)\s+\S+|[^\s,;&)\]}]+"
+_SHOWN_VALUE: Final = (
+    r"""b?"(?:\\.|[^"\\]){0,4000}"|b?'(?:\\.|[^'\\]){0,4000}'|\[[^\]]{0,4000}\]|"""
+    r"""\{[^}]{0,4000}\}|\([^)]{0,4000}\)|\d+"""
 )
+_VALUE: Final = rf"{_SHOWN_VALUE}|(?:Basic|Bearer)\s+\S+|[^\s,;&)\]}}]+"
 _REST: Final = r"[\w.-]{0,60}"
 _PAIRS: Final = tuple(
-    re.compile(rf"{pattern}(?P<value>{_VALUE})", re.IGNORECASE)
-    for pattern in (
-        # name=value, also as an option; 'name': value; "name": value; ('name', value).
-        rf"(?P<name>(?:{_NAME}){_REST})(?:['\"]?\s*(?:=>|=)\s*|['\"]\s*[:,]\s*)",
+    re.compile(rf"{pattern}(?P<value>{value})", re.IGNORECASE)
+    for pattern, value in (
+        # name=value, also as an option.
+        (rf"(?P<name>(?:{_NAME}){_REST})['\"]?\s*(?:=>|=)\s*", _VALUE),
+        # 'name': value; "name": value; ('name', value). Prose may stand behind a name in quotes.
+        (rf"(?P<name>(?:{_NAME}){_REST})['\"]\s*[:,]\s*", _SHOWN_VALUE),
         # password: value. Not of other words, which prose has before a colon.
-        rf"(?P<name>(?:passw|pwd|secret|jaas|authorization){_REST}):\s+",
+        (rf"(?P<name>(?:passw|pwd|secret|jaas|authorization){_REST}):\s+", _VALUE),
         # --name value.
-        rf"--(?P<name>[\w.-]{{0,60}}(?:{_NAME}){_REST})\s+(?=[^\s-])",
+        (rf"--(?P<name>[\w.-]{{0,60}}(?:{_NAME}){_REST})\s+(?=[^\s-])", _VALUE),
     )
 )
 _USER_OF_URL: Final = re.compile(
