@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparkdrain.errors import CheckpointFailed
+from sparkdrain.in_time import InTime, NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +21,8 @@ ANSWER_SECONDS: Final = 60.0
 class TimedStorage:
     """A ``Storage`` for drivers, whose files are small: every call ends in time.
 
-    A call that was given up may still take effect later, as with any storage that is far away.
-    While one hangs, others fail at once, so there is one thread at most.
+    A call that was given up may still take effect later, as with any storage that is far away. See
+    ``InTime``.
 
     Args:
         storage: what keeps the files.
@@ -31,8 +31,7 @@ class TimedStorage:
 
     def __init__(self, storage: Storage, seconds: float = ANSWER_SECONDS) -> None:
         self._storage = storage
-        self._seconds = seconds
-        self._hung: threading.Thread | None = None
+        self._calls = InTime(seconds, "checkpoints")
 
     def list(self, folder: str) -> dict[str, int]:
         """See ``Storage``."""
@@ -60,24 +59,7 @@ class TimedStorage:
         self._in_time(paths[0], lambda: self._storage.delete(paths))
 
     def _in_time(self, path: str, call: Callable[[], T]) -> T:
-        if self._hung is not None and self._hung.is_alive():
-            message = f"the storage of {path} does not answer"
-            raise CheckpointFailed(message)
-        answers: list[T] = []
-        errors: list[Exception] = []
-
-        def run() -> None:
-            try:
-                answers.append(call())
-            except Exception as error:  # noqa: BLE001 (raised by who waits)
-                errors.append(error)
-
-        thread = self._hung = threading.Thread(target=run, name="checkpoints", daemon=True)
-        thread.start()
-        thread.join(self._seconds)
-        if errors:
-            raise errors[0]
-        if not answers:
-            message = f"the storage of {path} has not answered for {self._seconds:g} s"
-            raise CheckpointFailed(message)
-        return answers[0]
+        try:
+            return self._calls.call(f"the storage of {path}", call)
+        except NoAnswer as error:
+            raise CheckpointFailed(str(error)) from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sparkdrain.coordination.backends.memory import MemoryStore, Records
 from sparkdrain.errors import BadSetup
+from sparkdrain.in_time import InTime, NoAnswer
 
 if TYPE_CHECKING:
     from sparkdrain.coordination.address import Address
@@ -66,8 +67,12 @@ STORES: Final = Stores()
 def _file_store(address: Address) -> MetadataStore:
     from sparkdrain.coordination.backends.file import FileStore  # noqa: PLC0415 (POSIX only)
     from sparkdrain.coordination.metadata import StoreDown  # noqa: PLC0415
+    from sparkdrain.coordination.timed_store import ANSWER_SECONDS, TimedStore  # noqa: PLC0415
 
+    place = str(address.path)
+    opening = InTime(ANSWER_SECONDS, "metadata-store")
     try:
-        return FileStore(address.path)
-    except StoreDown as error:
+        store = opening.call(f"The metadata store in {place}", lambda: FileStore(address.path))
+        return TimedStore(store, place)
+    except (StoreDown, NoAnswer) as error:
         raise BadSetup(str(error)) from error

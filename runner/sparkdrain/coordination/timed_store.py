@@ -1,0 +1,76 @@
+"""A metadata store that answers within a time, or is said not to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from sparkdrain.coordination.metadata import StoreDown
+from sparkdrain.in_time import InTime, NoAnswer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.coordination.metadata import CorruptRecord, MetadataStore
+
+T = TypeVar("T")
+ANSWER_SECONDS: Final = 30.0
+"""How long anybody waits for one answer of a store; longer than for the lock of its files."""
+
+
+class TimedStore:
+    """See ``MetadataStore``. Every call ends in time, however long the disk below hangs.
+
+    A call that was given up raises ``StoreDown``, and may still take effect later.
+
+    Args:
+        store: keeps the records.
+        place: of the store, for messages.
+        seconds: how long a call may take.
+    """
+
+    def __init__(self, store: MetadataStore, place: str, seconds: float = ANSWER_SECONDS) -> None:
+        self._store = store
+        self._place = place
+        self._calls = InTime(seconds, "metadata-store")
+
+    def put(self, namespace: str, key: str, value: bytes) -> None:
+        """See ``MetadataStore``."""
+        self._in_time(lambda: self._store.put(namespace, key, value))
+
+    def get(self, namespace: str, key: str) -> bytes | None:
+        """See ``MetadataStore``."""
+        return self._in_time(lambda: self._store.get(namespace, key))
+
+    def all(
+        self, namespace: str, on_corrupt: Callable[[CorruptRecord], object] | None = None
+    ) -> dict[str, bytes]:
+        """See ``MetadataStore``."""
+        return self._in_time(lambda: self._store.all(namespace, on_corrupt))
+
+    def remove(self, namespace: str, key: str) -> None:
+        """See ``MetadataStore``."""
+        self._in_time(lambda: self._store.remove(namespace, key))
+
+    def compare_and_set(
+        self, namespace: str, key: str, expected: bytes | None, value: bytes | None
+    ) -> bool:
+        """See ``MetadataStore``."""
+        return self._in_time(lambda: self._store.compare_and_set(namespace, key, expected, value))
+
+    def flush(self) -> None:
+        """See ``MetadataStore``."""
+        self._in_time(self._store.flush)
+
+    def close(self) -> None:
+        """See ``MetadataStore``; a store that hangs is left to the end of the process."""
+        try:
+            self._in_time(self._store.close)
+        except StoreDown:
+            return
+
+    def _in_time(self, call: Callable[[], T]) -> T:
+        try:
+            return self._calls.call(f"The metadata store in {self._place}", call)
+        except NoAnswer as error:
+            message = f"{error}. Its disk hangs; what was asked may still be done later."
+            raise StoreDown(message) from None

@@ -1,0 +1,65 @@
+"""Calls that answer within a time, or are given up: a disk that is far away may hang for ever."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+class NoAnswer(Exception):
+    """A call has not answered in time; it may still take effect later."""
+
+
+class InTime:
+    """Makes calls, each in a thread of its own, and waits for no longer than a limit.
+
+    While a call that was given up hangs, others fail at once. So no more threads hang than called
+    at the same time. Thread-safe.
+
+    Args:
+        seconds: how long a call may take.
+        name: of the threads.
+    """
+
+    def __init__(self, seconds: float, name: str) -> None:
+        self._seconds = seconds
+        self._name = name
+        self._hung: threading.Thread | None = None
+
+    def call(self, whom: str, call: Callable[[], T]) -> T:
+        """What ``call`` gives or raises.
+
+        Args:
+            whom: is asked, for the message.
+            call: asks.
+
+        Raises:
+            NoAnswer: it has not answered in time, or one before it still hangs.
+        """
+        if self._hung is not None and self._hung.is_alive():
+            message = f"{whom} does not answer"
+            raise NoAnswer(message)
+        answers: list[T] = []
+        errors: list[Exception] = []
+
+        def run() -> None:
+            try:
+                answers.append(call())
+            except Exception as error:  # noqa: BLE001 (raised by who waits)
+                errors.append(error)
+
+        thread = threading.Thread(target=run, name=self._name, daemon=True)
+        thread.start()
+        thread.join(self._seconds)
+        if errors:
+            raise errors[0]
+        if not answers:
+            self._hung = thread
+            message = f"{whom} has not answered for {self._seconds:g} s"
+            raise NoAnswer(message)
+        return answers[0]

@@ -1,0 +1,58 @@
+"""A store whose disk hangs hangs nobody."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from sparkdrain.coordination import timed_store
+from sparkdrain.coordination.address import Address
+from sparkdrain.coordination.backends import file
+from sparkdrain.coordination.backends.memory import MemoryStore, Records
+from sparkdrain.coordination.metadata import StoreDown
+from sparkdrain.coordination.stores import Stores
+from sparkdrain.coordination.timed_store import TimedStore
+
+
+class Hanging(MemoryStore):
+    def __init__(self) -> None:
+        super().__init__(Records())
+        self.go_on = threading.Event()
+
+    def put(self, namespace, key, value) -> None:
+        assert self.go_on.wait(60)
+        super().put(namespace, key, value)
+
+
+def test_a_call_that_hangs_is_given_up_and_others_fail_at_once_until_it_ends() -> None:
+    inner = Hanging()
+    store = TimedStore(inner, "/far/away", 0.05)
+    with pytest.raises(StoreDown, match=r"store in /far/away has not answered for 0.05 s"):
+        store.put("runs", "a", b"1")
+    with pytest.raises(StoreDown, match=r"store in /far/away does not answer"):
+        store.get("runs", "a")
+    store.close()
+    inner.go_on.set()
+    for thread in threading.enumerate():
+        if thread.name == "metadata-store":
+            thread.join(60)
+    assert store.get("runs", "a") == b"1", "later than its caller thinks"
+
+
+def test_what_a_store_raises_is_raised() -> None:
+    store = TimedStore(MemoryStore(Records()), "memory")
+    with pytest.raises(ValueError, match="no namespace"):
+        store.get("no namespace", "a")
+
+
+def test_stores_in_files_are_waited_for_for_a_time_only(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(timed_store.TimedStore.__init__, "__defaults__", (0.2,))
+    go_on = threading.Event()
+    store = Stores().open(Address("file", str(tmp_path)))
+    monkeypatch.setattr(file.FileStore, "get", lambda *_: go_on.wait(60))
+    try:
+        with pytest.raises(StoreDown, match="has not answered"):
+            store.get("runs", "a")
+    finally:
+        go_on.set()
