@@ -30,30 +30,37 @@ def place():
         yield folder
 
 
-def start_owner(place: str) -> tuple[subprocess.Popen[str], Path]:
-    process = subprocess.Popen([sys.executable, "-c", OWNER, place], stdout=-1, text=True)
-    return process, Path(process.stdout.readline().strip())
+@pytest.fixture
+def owner(place):
+    """Starts a process that has a folder in ``place``; answers both."""
+    started = []
 
+    def start() -> tuple[subprocess.Popen[str], Path]:
+        process = subprocess.Popen([sys.executable, "-c", OWNER, place], stdout=-1, text=True)
+        started.append(process)
+        return process, Path(process.stdout.readline().strip())
 
-def test_only_this_user_may_enter_it_whatever_the_umask_is(place):
-    process, folder = start_owner(place)
-    with process:
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert is_private(str(folder))
+    yield start
+    for process in started:
         process.kill()
+        process.communicate()
 
 
-def test_the_next_process_removes_what_a_killed_one_left_and_nothing_of_a_living_one(place):
-    killed, left = start_owner(place)
+def test_only_this_user_may_enter_it_whatever_the_umask_is(owner):
+    _, folder = owner()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert is_private(str(folder))
+
+
+def test_the_next_process_removes_what_a_killed_one_left_and_nothing_of_a_living_one(owner, place):
+    killed, left = owner()
     (left / "x.sock").touch()
-    living, kept = start_owner(place)
-    with killed, living:
-        killed.send_signal(signal.SIGKILL)
-        killed.wait()
-        own = OwnFolder.make([place])
-        assert not left.exists()
-        assert kept.exists()
-        living.kill()
+    _, kept = owner()
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    own = OwnFolder.make([place])
+    assert not left.exists()
+    assert kept.exists()
     own.remove()
     assert not Path(own.path).exists()
 
