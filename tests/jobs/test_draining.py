@@ -144,6 +144,29 @@ def test_a_running_job_is_drained_by_the_rpc_and_shows_each_state_once(client):
     assert f"The run '{job}' is drained, as was asked at" in jobs.texts(job)
 
 
+@pytest.mark.parametrize("by", ["the rpc", "the store"])
+def test_a_job_shows_that_it_drains_while_its_engine_is_at_work(client, store, address, by):
+    go_on = threading.Event()
+
+    def behave(call) -> Outcome:
+        outcome = until_drained(call)
+        assert go_on.wait(30)
+        return outcome
+
+    jobs = client(FakeEngine(behave))
+    job = jobs.start(metadata_store=address)
+    jobs.until(job, S.RUNNING)
+    if by == "the rpc":
+        assert jobs.drain(job) == "DRAINING"
+    else:
+        runs.request(store, job, 1)
+    try:
+        jobs.until(job, S.DRAINING)
+    finally:
+        go_on.set()
+    assert jobs.path(job)[-2:] == ["DRAINING", "DRAINED"]
+
+
 def test_a_notification_in_the_store_drains_a_running_job(client, store, address):
     engine = FakeEngine(until_drained)
     jobs = client(engine)
