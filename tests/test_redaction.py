@@ -161,6 +161,7 @@ def test_reprs_of_settings_and_options():
     "start",
     [
         lambda: kafka_settings("b:1", {"sasl.password": [PLANTED]}, "auto", "consumer_config"),
+        lambda: kafka_settings("b:1", {"sasl.password": [[1], PLANTED]}, "auto", "config"),
         lambda: kafka_settings("b:1", {"x": [{"sasl.password": PLANTED}]}, "auto", "config"),
         lambda: Settings.from_options(PipelineOptions([f"--spark_conf=my.password={PLANTED}"])),
         lambda: Settings.from_options(PipelineOptions(spark_conf={"spark.password": PLANTED})),
@@ -182,8 +183,9 @@ def test_errors_have_no_secret_that_is_known_or_named():
 
 
 def test_options_that_are_not_sent_are_told_without_their_values(caplog):
-    value = {"sasl.password": PLANTED, "object": object()}
-    ServiceHandle.encode_pipeline_options({"beam:option:pw:v1": value})
+    for name, value in (("mine", {"sasl.password": PLANTED}), ("client_secret", {"x": PLANTED})):
+        described = {f"beam:option:{name}:v1": {**value, "object": object()}}
+        ServiceHandle.encode_pipeline_options(described)
     assert "is not sent to workers" in caplog.text
     assert PLANTED not in caplog.text
 
@@ -338,12 +340,14 @@ def test_secrets_among_the_options_of_a_job_are_known_to_its_service(in_process)
         text = f"ValueError: {call.pipeline_options['my_client_secret']}"
         raise UserCodeError(text)
 
-    engine, result = submitted(in_process, tell, f"--my_client_secret={PLANTED}-2")
+    other = "another-secret"
+    engine, result = submitted(in_process, tell, f"--my_client_secret={other}")
     with pytest.raises(UserCodeError, match=r"ValueError: \*\*\*"):
         result.wait_until_finish()
-    assert engine.calls[0].pipeline_options["my_client_secret"] == f"{PLANTED}-2"
+    assert engine.calls[0].pipeline_options["my_client_secret"] == other
     with connected(submission.local_server().endpoint) as service:
         told = str(service.GetJobs(api.GetJobsRequest()))
     assert "my_client_secret" in told
     assert "spark.my.password=***" in told
     assert PLANTED not in told
+    assert other not in told
