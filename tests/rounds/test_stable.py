@@ -59,9 +59,10 @@ def turn(before=0, after=0, elements=100, **more):
     return Turn(before, after, 0, Budget(elements, 60.0, lambda: 0.0), **more)
 
 
-def stable(overlay, coverage=None, *, restored=False):
+def stable(overlay, coverage=None, *, restored=False, more=None):
+    more = [] if more is None else more
     coverage = Coverage(restored=restored) if coverage is None else coverage
-    return StableInput(Inner(), overlay, ID, coverage), coverage
+    return StableInput(Inner(), overlay, ID, coverage, more.append), coverage
 
 
 def park(input_, *payloads, **how):
@@ -107,6 +108,22 @@ def test_what_is_safe_wakes_the_job(overlay):
     assert input_.wake() == BEGIN
     input_.process(turn())
     assert input_.wake() is None
+
+
+def test_it_tells_whether_more_is_safe(overlay):
+    more = []
+    input_, coverage = stable(overlay, more=more)
+    park(input_, b"a")
+    park(input_, b"b", of_drain=True)
+    assert more == [False, False], "no checkpoint has any of it"
+    checkpoint(coverage, 1, input_)
+    park(input_, b"c")
+    coverage.published(1)
+    input_.process(turn(elements=0))
+    input_.process(turn())
+    input_.process(turn(of_drain=True))
+    assert input_.inner.taken == [b"a", b"b"]
+    assert more[3:] == [True, True, False]
 
 
 def test_a_checkpoint_that_failed_covers_nothing_but_a_later_one_does(overlay):

@@ -179,6 +179,13 @@ class StageBundle(BundleProcessor):
         """Of those DoFns that want to know when they are drained."""
         return [handle.hook for handle in self.dofns.values() if handle.hook is not None]
 
+    def tell_more(self, transform: TransformId, *, more: bool) -> None:
+        """Tell a DoFn whether further elements are safe; see ``StableParDo``."""
+        handle = self.dofns.get(transform)
+        told = None if handle is None else getattr(handle.dofn, "more_is_safe", None)
+        if told is not None:
+            told(more)
+
     def finish(self) -> None:
         """End the bundle: ``finish_bundle`` of every DoFn.
 

@@ -67,10 +67,19 @@ class StableInput:
         overlay: the slot's state.
         state_id: nothing else uses it there.
         coverage: of the slot.
+        tell_more: told, after elements were handed on, whether further ones are safe.
     """
 
-    def __init__(self, inner: Input, overlay: Overlay, state_id: int, coverage: Coverage) -> None:
+    def __init__(
+        self,
+        inner: Input,
+        overlay: Overlay,
+        state_id: int,
+        coverage: Coverage,
+        tell_more: Callable[[bool], None],
+    ) -> None:
         self.inner = inner
+        self._tell_more = tell_more
         self.state_id = state_id
         self._overlay = overlay
         self._coverage = coverage
@@ -110,6 +119,7 @@ class StableInput:
         for payload in self._released(turn):
             self.inner.take(memoryview(payload))
         self.inner.process(self._behind(turn, before))
+        self._tell_more(self._more_is_safe())
 
     def _park(self, turn: Turn) -> None:
         # Nothing that came in this round is older than what was said before it.
@@ -145,9 +155,12 @@ class StableInput:
         """See ``Input``."""
         return min(self._held(), self.inner.hold())
 
+    def _more_is_safe(self) -> bool:
+        return any(number < self._coverage.safe(self.state_id) for number in self._parked)
+
     def wake(self) -> int | None:
         """See ``Input``."""
-        if any(number < self._coverage.safe(self.state_id) for number in self._parked):
+        if self._more_is_safe():
             return BEGIN
         return self.inner.wake()
 

@@ -115,6 +115,12 @@ class Source:
         """The operation that takes in the elements, started."""
         return self.shard.open().source(self.transform)
 
+    def tell_more(self, transform: TransformId, *, more: bool) -> None:
+        """Tell a DoFn, if it wants to know, whether further elements are safe."""
+        bundle = self.shard.opened
+        if bundle is not None:
+            bundle.tell_more(transform, more=more)
+
     def split(self, keep: float) -> list[Any]:
         """See ``SourceOperation.split``; may be called from any thread."""
         bundle = self.shard.opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparkdrain.graph.plan import EdgeKind
+from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
 from sparkdrain.panes.grouping import grouping_for
 from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, ImpulseInput
@@ -15,7 +15,7 @@ from sparkdrain.rounds.sources.restrictions import RestrictionInput, processed_b
 from sparkdrain.rounds.stable import StableInput
 
 if TYPE_CHECKING:
-    from sparkdrain.graph.plan import Edge, Stage, TransformId
+    from sparkdrain.graph.plan import Edge, Stage
     from sparkdrain.rounds.inputs import Input
     from sparkdrain.rounds.slots.slot import RoundSlot
     from sparkdrain.stages.shard import Source
@@ -37,7 +37,13 @@ def input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inpu
     input_ = slot.sides.gated(edge, stage, source, lambda into: _input_for(slot, edge, stage, into))
     if not edge.stable:
         return input_
-    return StableInput(input_, slot.context.overlay, stable_state_id(edge.id), slot.coverage)
+    return StableInput(
+        input_,
+        slot.context.overlay,
+        stable_state_id(edge.id),
+        slot.coverage,
+        lambda more: source.tell_more(TransformId(edge.step), more=more),
+    )
 
 
 def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:
