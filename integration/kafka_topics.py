@@ -41,6 +41,10 @@ class Topics:
     def delete_before(self, topic: str, offset: int) -> None:
         _done(self._admin.delete_records([TopicPartition(topic, 0, offset)]))
 
+    def forget(self, group: str) -> None:
+        """The offsets of a group are gone, as after offsets.retention.minutes."""
+        _done(self._admin.delete_consumer_groups([group]))
+
     def client(self, library: str = "confluent-kafka", **config: Any) -> Any:
         config = {name.replace("_", "."): value for name, value in config.items()}
         return open_client(settings(self.address, config, library, "config"))

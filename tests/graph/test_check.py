@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -10,13 +12,14 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph.check import check
+from sparkdrain.io.kafka import WriteToKafka
 
 HERE = environments.EmbeddedPythonEnvironment()
 DOCKER = environments.DockerEnvironment(container_image="image")
 
 
-def _proto(build, environment=HERE):
-    pipeline = beam.Pipeline(options=PipelineOptions([]))
+def _proto(build, environment=HERE, flags=()):
+    pipeline = beam.Pipeline(options=PipelineOptions([*flags]))
     build(pipeline)
     return pipeline.to_runner_api(default_environment=environment)
 
@@ -95,3 +98,26 @@ def test_stable_input_is_offered_in_batch_and_with_checkpoints():
     with pytest.raises(Unsupported, match=names):
         check(proto, streaming=True)
     check(proto, streaming=True, durable=True)
+
+
+def _sinks(*names, flags=()):
+    def build(pipeline):
+        records = pipeline | beam.Create([(b"", b"")])
+        for number, name in enumerate(names):
+            _ = records | f"Sink {number}" >> WriteToKafka("fake", "out", exactly_once=name)
+
+    return _proto(build, flags=flags)
+
+
+def test_two_exactly_once_sinks_of_one_name_are_refused():
+    check(_sinks("a", "b"))
+    names = r"'Sink 0/Once' and 'Sink 2/Once' have one name, 'a'"
+    with pytest.raises(Unsupported, match=names):
+        check(_sinks("a", "b", "a"))
+
+
+def test_a_name_to_overrule_that_no_sink_has_is_refused():
+    today = datetime.now(timezone.utc).date()
+    check(_sinks("a", "b", flags=[f"--kafka_publish_anyway=a={today}"]))
+    with pytest.raises(Unsupported, match=r"names 'c', .* sinks are 'a', 'b'"):
+        check(_sinks("a", "b", flags=[f"--kafka_publish_anyway=c={today}"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -9,9 +10,10 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, expand_anyof_environments, proto_utils
+from sparkdrain.io.stable import OVERRULED, SINK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _STABLE_INPUT: str = common_urns.requirements.REQUIRES_STABLE_INPUT.urn
 _REQUIREMENTS = frozenset(
@@ -51,11 +53,37 @@ def check(
         if requirement not in _REQUIREMENTS:
             msg = f"the pipeline requires {requirement}, which this runner does not offer"
             raise Unsupported(msg)
+    _check_sinks(pipeline.components.transforms.values())
     leaves = list(_leaves(pipeline))
     for transform in leaves:
         _check_transform(transform, pipeline.components, streaming=streaming, durable=durable)
     for transform in () if streaming else leaves:
         _check_bounded(transform, pipeline.components)
+
+
+def _check_sinks(transforms: Iterable[beam_runner_api_pb2.PTransform]) -> None:
+    """Names of sinks that write exactly once are unique, and those that an option has are there."""
+    names: dict[str, str] = {}
+    overruled: set[str] = set()
+    for transform in sorted(transforms, key=lambda transform: transform.unique_name):
+        if SINK not in transform.annotations:
+            continue
+        name = transform.annotations[SINK].decode()
+        if name in names:
+            msg = (
+                f"{names[name]!r} and {transform.unique_name!r} have one name, {name!r}: each "
+                "would take records of the other for its own. Give each exactly_once sink a name "
+                "that no other sink of any job has"
+            )
+            raise Unsupported(msg)
+        names[name] = transform.unique_name
+        overruled.update(json.loads(transform.annotations[OVERRULED]))
+    for name in sorted(overruled - names.keys()):
+        msg = (
+            f"--kafka_publish_anyway names {name!r}, and the pipeline has no sink of that name. "
+            f"Its exactly_once sinks are {', '.join(map(repr, sorted(names)))}"
+        )
+        raise Unsupported(msg)
 
 
 def _leaves(

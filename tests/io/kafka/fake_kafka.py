@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.io.kafka.client import NO_HEADERS, Batch, Headers, Partition, Sent, nothing
 from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaUnreachable, KafkaWriteFailed
+from sparkdrain.io.kafka.note import Recorded
 from sparkdrain.io.kafka.topics import matching
 
 if TYPE_CHECKING:
@@ -50,11 +51,16 @@ class FakeKafka:
         self.opened = 0
         self.closed = 0
         self.follows = 0
-        self.numbers: dict[str, int] = {}
+        self.recorded: dict[str, Recorded] = {}
         """What transactions have recorded last, by transactional id."""
         self.epochs: Counter[str] = Counter()
         self.before: Callable[[str], None] = lambda step: None
         """Called before each step of a transaction, and with "committed" after the last."""
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The numbers that transactions have recorded last, by transactional id."""
+        return {ident: recorded.number for ident, recorded in self.recorded.items()}
 
     def topic(self, name: str, partitions: int = 1) -> None:
         for number in range(partitions):
@@ -261,7 +267,7 @@ class FakeTransactions(Closing):
         self._ident = ident
         self._epoch = 0
         self._sink = FakeSink(kafka, tell=False)
-        self._number = 0
+        self._recorded = Recorded(0)
         kafka.opened -= 1  # the sink is part of this
 
     def fence(self) -> None:
@@ -269,9 +275,9 @@ class FakeTransactions(Closing):
         self.kafka.epochs[self._ident] += 1
         self._epoch = self.kafka.epochs[self._ident]
 
-    def recorded(self) -> int | None:
+    def recorded(self) -> Recorded | None:
         self.kafka.before("recorded")
-        return self.kafka.numbers.get(self._ident)
+        return self.kafka.recorded.get(self._ident)
 
     def begin(self) -> None:
         self.kafka.before("begin")
@@ -284,9 +290,9 @@ class FakeTransactions(Closing):
             entry.topic, entry.partition, entry.key, entry.value, entry.headers, entry.timestamp
         )
 
-    def record(self, number: int) -> None:
+    def record(self, recorded: Recorded) -> None:
         self.kafka.before("record")
-        self._number = number
+        self._recorded = recorded
 
     def commit(self) -> None:
         self.kafka.before("commit")
@@ -294,5 +300,5 @@ class FakeTransactions(Closing):
             msg = "another producer has this id"
             raise KafkaWriteFailed(msg)
         self._sink.flush()
-        self.kafka.numbers[self._ident] = self._number
+        self.kafka.recorded[self._ident] = self._recorded
         self.kafka.before("committed")

@@ -6,12 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from kafka.structs import OffsetAndMetadata
 
 from sparkdrain.io.kafka import confluent_transactions, kafka_python_transactions
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.confluent_transactions import ConfluentTransactions
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.kafka_python_transactions import KafkaPythonTransactions
+from sparkdrain.io.kafka.note import Note, Recorded, Stage
 from sparkdrain.io.kafka.records import ProducerRecord
 
 MARK = Partition("out", 0)
@@ -107,7 +109,7 @@ def test_records_and_number_are_committed_together(transactions, library):
     library.calls.clear()
     transactions.begin()
     transactions.send(RECORD)
-    transactions.record(7)
+    transactions.record(Recorded(7, "note"))
     transactions.commit()
     kept = ("begin_transaction", "send", "produce", "send_offsets_to_transaction")
     asked = [name for name in library.names() if name in (*kept, "commit_transaction")]
@@ -116,7 +118,7 @@ def test_records_and_number_are_committed_together(transactions, library):
     assert asked[2:] == ["send_offsets_to_transaction", "commit_transaction"]
     (offsets,) = [args[0] for name, *args in library.calls if name == asked[2]]
     (number,) = offsets.values() if isinstance(offsets, dict) else offsets
-    assert number.offset == 7
+    assert (number.offset, number.metadata) == (7, "note")
 
 
 def test_a_record_that_was_not_taken_keeps_the_others_from_being_committed(library):
@@ -124,7 +126,7 @@ def test_a_record_that_was_not_taken_keeps_the_others_from_being_committed(libra
     transactions = kafka_python(library)
     transactions.begin()
     transactions.send(RECORD)
-    transactions.record(1)
+    transactions.record(Recorded(1))
     with pytest.raises(KafkaWriteFailed, match=r"a transaction failed: .*too large"):
         transactions.commit()
     assert "commit_transaction" not in library.names()
@@ -143,14 +145,48 @@ def test_a_failure_of_the_transaction_before_is_not_one_of_the_next(library):
     assert library.names()[-1] == "commit_transaction"
 
 
-@pytest.mark.parametrize(("committed", "number"), [(None, None), (-1, None), (0, 0), (12, 12)])
-def test_no_number_is_none_and_not_one_below_zero(library, committed, number):
-    library.answers["committed"] = lambda *_, **__: committed
-    assert kafka_python(library).recorded() == number
-    if committed is not None:
-        found = SimpleNamespace(error=None, offset=-1001 if committed < 0 else committed)
-        library.answers["committed"] = lambda *_: [found]
-        assert confluent(library).recorded() == number
+@pytest.mark.parametrize(
+    ("offset", "metadata", "recorded"),
+    [
+        (-1, "", None),
+        (0, "", Recorded(0)),
+        (12, None, Recorded(12)),
+        (12, "note", Recorded(12, "note")),
+    ],
+)
+def test_no_number_is_none_and_not_one_below_zero(library, offset, metadata, recorded):
+    found = OffsetAndMetadata(offset, metadata, -1)
+    library.answers["committed"] = lambda *_, **named: found if named["metadata"] else offset
+    assert kafka_python(library).recorded() == recorded
+    offset = -1001 if offset < 0 else offset
+    found = SimpleNamespace(error=None, offset=offset, metadata=metadata)
+    library.answers["committed"] = lambda *_: [found]
+    assert confluent(library).recorded() == recorded
+
+
+class NotEnded:
+    """An offset whose metadata is followed by what else there is in memory."""
+
+    error, offset = None, 7
+
+    def __init__(self, memory):
+        self._memory = memory
+
+    @property
+    def metadata(self):
+        return self._memory.decode()
+
+
+@pytest.mark.parametrize("rest", [b"", b"x", b'{"a":', b"\xc0\xff"])
+def test_metadata_without_an_end_is_read(library, rest):
+    note = Note(b"owner 1.", b"digest..", Stage.OPEN, "job }", (b"owner 2.", b"digest.."))
+    library.answers["committed"] = lambda *_: [NotEnded(note.text().encode() + rest)]
+    recorded = confluent(library).recorded()
+    assert (recorded.number, recorded.note()) == (7, note)
+
+
+def test_a_group_that_has_never_committed_has_no_number(library):
+    assert kafka_python(library).recorded() is None
 
 
 def test_a_number_that_cannot_be_read_is_an_error(library):

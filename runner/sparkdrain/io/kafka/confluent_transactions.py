@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sparkdrain.io.kafka.confluent_errors import LOGGER, REFUSALS, Problems, failure, may_pass
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
+from sparkdrain.io.kafka.note import Recorded
 from sparkdrain.io.kafka.patience import in_time
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class ConfluentTransactions:
     Args:
         servers: to name in errors.
         config: of the client, under librdkafka's names.
-        ident: the transactional id, and the group that keeps the number.
+        ident: the transactional id, and the group that keeps what is recorded.
         mark: a partition that there is, under which the group keeps it.
     """
 
@@ -61,13 +62,13 @@ class ConfluentTransactions:
         self._producer = ck.Producer({**self._config, "error_cb": self._problems}, logger=LOGGER)
         self._try(self._producer.init_transactions, _PATIENCE)
 
-    def recorded(self) -> int | None:
+    def recorded(self) -> Recorded | None:
         """See ``Transactions``."""
         asked = [TopicPartition(*self._mark)]
         (found,) = self._try(self._consumer.committed, asked, _PATIENCE)
         if found.error is not None:
             raise failure(self._servers, found.error)
-        return None if found.offset < 0 else int(found.offset)
+        return None if found.offset < 0 else Recorded(int(found.offset), _metadata(found))
 
     def begin(self) -> None:
         """See ``Transactions``."""
@@ -96,9 +97,10 @@ class ConfluentTransactions:
             else:
                 return
 
-    def record(self, number: int) -> None:
+    def record(self, recorded: Recorded) -> None:
         """See ``Transactions``."""
-        offsets = [TopicPartition(*self._mark, number)]
+        metadata = [recorded.metadata] if recorded.metadata else []
+        offsets = [TopicPartition(*self._mark, recorded.number, *metadata)]
         group = self._consumer.consumer_group_metadata()
         # It does not keep to the time that it is given (librdkafka's issue 5456).
         send = partial(self._producer.send_offsets_to_transaction, offsets, group, _RECORD_SECONDS)
@@ -130,3 +132,15 @@ class ConfluentTransactions:
         if self._producer is not None:
             self._producer.purge()
             self._producer = None
+
+
+def _metadata(found: TopicPartition) -> str:
+    """The metadata of an offset; more may follow it.
+
+    The library takes what it has read for a text with a zero at its end, and librdkafka puts none
+    there. What follows in memory may not even be UTF-8.
+    """
+    try:
+        return found.metadata or ""
+    except UnicodeDecodeError as error:
+        return error.object.decode("utf-8", "replace")

@@ -9,6 +9,7 @@ from kafka.structs import OffsetAndMetadata
 
 from sparkdrain.io.kafka.errors import KafkaWriteFailed
 from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures
+from sparkdrain.io.kafka.note import Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ class KafkaPythonTransactions:
     Args:
         servers: to name in errors.
         config: of the client, under kafka-python's names.
-        ident: the transactional id, and the group that keeps the number.
+        ident: the transactional id, and the group that keeps what is recorded.
         mark: a partition that there is, under which the group keeps it.
     """
 
@@ -50,11 +51,13 @@ class KafkaPythonTransactions:
             self._producer = KafkaProducer(**self._config)
             self._producer.init_transactions()
 
-    def recorded(self) -> int | None:
+    def recorded(self) -> Recorded | None:
         """See ``Transactions``."""
         with Failures(self._servers):
-            found = self._consumer.committed(self._mark, timeout_ms=PATIENCE)
-        return None if found is None or found < 0 else int(found)
+            found = self._consumer.committed(self._mark, metadata=True, timeout_ms=PATIENCE)
+        if found is None or found.offset < 0:
+            return None
+        return Recorded(int(found.offset), found.metadata or "")
 
     def begin(self) -> None:
         """See ``Transactions``."""
@@ -73,9 +76,9 @@ class KafkaPythonTransactions:
                 entry.timestamp,
             ).add_errback(self._failures.append)
 
-    def record(self, number: int) -> None:
+    def record(self, recorded: Recorded) -> None:
         """See ``Transactions``."""
-        offsets = {self._mark: OffsetAndMetadata(number, "", -1)}
+        offsets = {self._mark: OffsetAndMetadata(recorded.number, recorded.metadata, -1)}
         with Failures(self._servers, KafkaWriteFailed):
             self._producer.send_offsets_to_transaction(offsets, self._ident)
 

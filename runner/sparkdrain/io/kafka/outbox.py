@@ -1,10 +1,11 @@
-"""Writing exactly once: which entries of an outbox are to be published, and whether at all.
+"""Writing exactly once: which records of a group are to be published, and whether at all.
 
-Records for Kafka become numbered entries in the state of the job. Once a checkpoint covers them
-they are published in a transaction, which also records, as an offset of a group, the number that
-comes next. So the brokers know how far it went, whoever crashed when; nobody else has to.
+Records for Kafka are numbered, in groups, in the state of the job. Once a checkpoint has them they
+are published in a transaction. The transaction also commits, as an offset of a consumer group, the
+number that comes next, with a note of the owner and a digest of everything published. So the
+brokers know how far it went, whoever crashed when; and a job knows whether that was itself.
 
-This is the core alone: it reads and writes nothing but by ``Transactions``.
+This is the core alone. It asks nobody, and changes nothing.
 """
 
 from __future__ import annotations
@@ -13,152 +14,170 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sparkdrain.io.kafka.history import History, Stamp
+from sparkdrain.io.kafka.note import Note, Recorded, Stage
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-
-@dataclass(frozen=True, slots=True)
-class Outbox:
-    """The entries of one key group of a sink; part of its state, committed round by round.
-
-    Attributes:
-        first: number of the first entry that is kept; all before were published.
-        next: number of the next entry.
-    """
-
-    first: int = 0
-    next: int = 0
-
-    def __post_init__(self) -> None:
-        """Entries are numbered without gaps."""
-        assert 0 <= self.first <= self.next, self
-
-    def added(self, count: int) -> tuple[Outbox, range]:
-        """The outbox with so many more entries, and their numbers."""
-        after = self.next + count
-        return Outbox(self.first, after), range(self.next, after)
-
-    def without(self, published: int) -> tuple[Outbox, range]:
-        """The outbox without entries before ``published``, and the numbers of those to delete.
-
-        Args:
-            published: number that follows the last published entry, as ``publish`` told it. It
-                may be less than ``first``: then that was heard of before.
-        """
-        first = max(self.first, min(published, self.next))
-        return Outbox(first, self.next), range(self.first, first)
-
-
-class Older(enum.Enum):
-    """What to do if the brokers have more than the checkpoint that the job goes on from."""
-
-    REFUSE = "refuse"
-    """Nothing: somebody has to decide."""
-    SKIP = "skip"
-    """Not to publish again as many as there are: right if they are made again just the same."""
-
-
-class Verdict(enum.Enum):
-    """Why nothing may be published."""
-
-    OLDER = "older"
-    """More was published than the checkpoint knows of: the job goes on from an older one, or
-    this is a driver or slot that was replaced."""
-    GAP = "gap"
-    """Entries are gone that were not published: the record is of another job, or was reset."""
-    FORGOTTEN = "forgotten"
-    """Entries were published before, and yet the brokers have no record of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Publish:
-    """Publish these entries, and record what comes next, in one transaction.
-
-    Attributes:
-        entries: their numbers; if there are none, there is nothing to do.
-        record: the number to record.
-    """
-
-    entries: range
-    record: int
-
-
-def decide(covered: Outbox, recorded: int | None, older: Older = Older.REFUSE) -> Publish | Verdict:
-    """What to publish.
-
-    Args:
-        covered: the outbox as it is in a published checkpoint. Entries that were added since are
-            none of our business: after a crash there might be others in their place.
-        recorded: number that follows the last published entry according to the brokers; None if
-            they have no record.
-        older: what to do if that is more than the checkpoint has.
-
-    Returns:
-        What to publish, or why nothing may be.
-    """
-    if recorded is None:
-        if covered.first > 0:
-            return Verdict.FORGOTTEN
-        recorded = 0
-    if recorded < covered.first:
-        return Verdict.GAP
-    if recorded > covered.next:
-        if older is Older.REFUSE:
-            return Verdict.OLDER
-        return Publish(range(covered.next, covered.next), recorded)
-    return Publish(range(recorded, covered.next), covered.next)
+    from collections.abc import Sequence
 
 
 class Transactions(Protocol):
-    """Of one ``transactional.id``: that of a key group of a sink of a job."""
+    """Of one ``transactional.id``: that of a group of a sink."""
 
     def fence(self) -> None:
         """End what anybody else with this id has begun, and whatever they try from now on."""
 
-    def recorded(self) -> int | None:
-        """The number that was recorded last by a transaction that was committed, if any was."""
+    def recorded(self) -> Recorded | None:
+        """What was recorded last by a transaction that was committed, if anything was."""
 
     def begin(self) -> None:
         """Begin a transaction."""
 
     def send(self, entry: Any) -> None:
-        """Send an entry within the transaction."""
+        """Send a record within the transaction."""
 
-    def record(self, number: int) -> None:
-        """Record a number within the transaction."""
+    def record(self, recorded: Recorded) -> None:
+        """Record this within the transaction."""
 
     def commit(self) -> None:
         """Make all of it visible, or none: raises if somebody has fenced us."""
 
 
-def publish(
-    covered: Outbox,
-    entries: Callable[[range], Iterable[Any]],
-    transactions: Transactions,
-    older: Older = Older.REFUSE,
-) -> int | Verdict:
-    """Publish what a checkpoint covers, unless it is published already.
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Numbered records of a group that a published checkpoint has; without gaps, in order.
 
-    The record is read after the fence: whoever was before us can change it no more.
+    Attributes:
+        first: number of the first record.
+        stamps: of the records, one for each. A record that was numbered by a release without
+            stamps has None; such records come before all others.
+        more: whether further records may come that the same checkpoint has.
+    """
+
+    first: int
+    stamps: Sequence[Stamp | None]
+    more: bool = False
+
+    @property
+    def next(self) -> int:
+        """The number that follows the last record."""
+        return self.first + len(self.stamps)
+
+    @property
+    def owner(self) -> bytes | None:
+        """The owner of the last record."""
+        last = self.stamps[-1]
+        return None if last is None else last.owner
+
+    @property
+    def digest(self) -> bytes | None:
+        """The digest with the last record."""
+        last = self.stamps[-1]
+        return None if last is None else last.after
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether the first record is the first one of its owner."""
+        first = self.stamps[0]
+        if first is None:
+            return False
+        return first.before == History.begun(self.first, first.owner).digest
+
+    def digest_at(self, number: int) -> bytes | None:
+        """The digest before the record with a number, which may be the one that comes next."""
+        if number == self.first:
+            first = self.stamps[0]
+            return None if first is None else first.before
+        before = self.stamps[number - self.first - 1]
+        return None if before is None else before.after
+
+
+class Verdict(enum.Enum):
+    """Why nothing may be published."""
+
+    FORGOTTEN = "forgotten"
+    """The brokers have no record, and had one."""
+    GAP = "gap"
+    """The brokers have less than was published before."""
+    FOREIGN = "foreign"
+    """Another owner has the group now."""
+    OLDER = "older"
+    """The brokers have more than the checkpoint that the job goes on from."""
+    DIVERGED = "diverged"
+    """The brokers have other records under the same numbers."""
+    UNREADABLE = "unreadable"
+    """The note is none of ours, or of a later release."""
+    OPEN = "open"
+    """A job that begins anew finds what another one has published, and is not done with."""
+
+
+def decide(batch: Batch, recorded: Recorded | None) -> range | Verdict:
+    """What to publish: the numbers, which may be none; or why nothing may be published.
 
     Args:
-        covered: the outbox in the checkpoint.
-        entries: gets them by their numbers, in that order.
-        transactions: to publish by.
-        older: see ``decide``.
-
-    Returns:
-        The number that follows the last published entry, for ``Outbox.without``; or why nothing
-        was published.
+        batch: what came.
+        recorded: what the brokers have, read after the fence. A group is recorded before its
+            first record is published; None says that the brokers have forgotten it.
     """
-    transactions.fence()
-    decision = decide(covered, transactions.recorded(), older)
-    if isinstance(decision, Verdict):
-        return decision
-    if decision.entries:
-        transactions.begin()
-        for entry in entries(decision.entries):
-            transactions.send(entry)
-        transactions.record(decision.record)
-        transactions.commit()
-    return decision.record
+    if recorded is None:
+        # An earlier release has recorded nothing before its first record.
+        is_first = batch.first == 0 and batch.stamps[0] is None
+        return range(batch.next) if is_first else Verdict.FORGOTTEN
+    if recorded.is_bare:
+        return _after_bare(batch, recorded.number)
+    note = recorded.note()
+    if note is None:
+        return Verdict.UNREADABLE
+    return _after_note(batch, recorded.number, note)
+
+
+def _after_bare(batch: Batch, number: int) -> range | Verdict:
+    """An earlier release has published up to ``number``, and has compared numbers only."""
+    if number < batch.first:
+        return Verdict.GAP
+    if number > batch.next:
+        return _all_there(batch)
+    if number > batch.first and batch.stamps[number - batch.first - 1] is not None:
+        # That release has not made these records.
+        return Verdict.FOREIGN
+    return range(number, batch.next)
+
+
+def _after_note(batch: Batch, number: int, note: Note) -> range | Verdict:
+    if batch.owner is None:
+        # Records of an earlier release come again; what follows them was published already.
+        return _all_there(batch) if number > batch.next else Verdict.OLDER
+    owner, digest = note.owner, note.digest
+    if owner != batch.owner:
+        # Who has begun since has published nothing, and will be refused once we have.
+        has_begun_here = number == batch.first and batch.is_beginning
+        if note.stage is Stage.BEGUN and has_begun_here:
+            return range(number, batch.next)
+        owner, digest = note.published or (b"", b"")
+    return _after(batch, number, digest) if owner == batch.owner else Verdict.FOREIGN
+
+
+def _after(batch: Batch, number: int, digest: bytes) -> range | Verdict:
+    """The owner of the batch has published up to ``number``."""
+    if number < batch.first:
+        return Verdict.GAP
+    if number > batch.next:
+        return _all_there(batch)
+    if batch.digest_at(number) != digest:
+        return Verdict.DIVERGED
+    return range(number, batch.next)
+
+
+def _all_there(batch: Batch) -> range | Verdict:
+    """The brokers have more than this batch: right, if the rest of it is still to come."""
+    return range(batch.next, batch.next) if batch.more else Verdict.OLDER
+
+
+def may_begin(recorded: Recorded | None) -> Verdict | None:
+    """Why a job must not begin in a group that it has no state of, if there is a reason."""
+    if recorded is None or recorded.is_bare:
+        return None
+    note = recorded.note()
+    if note is None:
+        return Verdict.UNREADABLE
+    return Verdict.OPEN if note.stage is Stage.OPEN else None

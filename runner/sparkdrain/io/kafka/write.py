@@ -38,8 +38,8 @@ class WriteToKafka(beam.PTransform):
 
     With ``exactly_once``, consumers that read committed records only see each record once. Records
     then wait for a checkpoint, so they come as late as those come. It takes a streaming job with
-    ``--checkpoint_dir``; other jobs refuse the requirement of stable input, or (in batch) repeat
-    records if they are run again.
+    ``--checkpoint_dir``; other streaming jobs refuse the requirement of stable input. A batch job
+    whose attempt has failed after it published something refuses to publish again.
 
     Args:
         bootstrap_servers: ``host:port`` of brokers: a list, or separated by commas.
@@ -55,7 +55,9 @@ class WriteToKafka(beam.PTransform):
         producer_config: settings of the client, under Kafka's names (`compression.type`).
         client: `kafka-python`, `confluent-kafka`, or the fastest one that is installed: `auto`.
         exactly_once: a name that no other sink of any job has. It is kept from version to version
-            of the job; transactional ids and groups begin with it.
+            of the job; transactional ids and groups begin with it. The sink refuses to publish
+            (`KafkaRefused`) if what the brokers have under the name is not what the job has
+            published; ``--kafka_publish_anyway`` overrules that.
         groups: with ``exactly_once``, in how many groups records are published, each with
             transactions of its own; 8 if not given. It must not change while a job goes on.
 
@@ -98,7 +100,7 @@ class WriteToKafka(beam.PTransform):
         """See Beam's."""
         if self._once is not None:
             once = WriteOnce(
-                self._once,
+                self._once.told(records.pipeline.options),
                 self._encoding,
                 self._groups,
                 event_time=self._event_time,

@@ -2,45 +2,55 @@
 
 Records are numbered, in groups, as part of the job's state. Then they wait until a checkpoint has
 them with their numbers (``StableParDo``), so they never come otherwise again. What comes is
-published group by group: a transaction writes the records and the number that comes next, so the
-brokers know what is there already, whoever died when. See ``outbox``.
+published group by group. A transaction writes the records and what the brokers are to know of them:
+the number that comes next, the owner, and a digest of everything published. See ``outbox``.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 import zlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import apache_beam as beam
-from apache_beam.coders import VarIntCoder
+from apache_beam.coders import BytesCoder, VarIntCoder
 from apache_beam.metrics import Metrics
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
-from apache_beam.transforms.window import GlobalWindows
+from apache_beam.options.pipeline_options import GoogleCloudOptions
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 
 from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaRefused
-from sparkdrain.io.kafka.outbox import Older, Outbox, Verdict, decide
+from sparkdrain.io.kafka.history import OWNER_BYTES, History, read_stamp
+from sparkdrain.io.kafka.note import Note, Recorded, Stage
+from sparkdrain.io.kafka.outbox import Batch, Verdict, decide, may_begin
+from sparkdrain.io.kafka.overrule import Group as GroupName
+from sparkdrain.io.kafka.overrule import overruled, refusal
 from sparkdrain.io.kafka.patience import patiently
 from sparkdrain.io.kafka.records import ProducerRecord
-from sparkdrain.io.stable import StableParDo
+from sparkdrain.io.stable import OVERRULED, SINK, StableParDo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from apache_beam.options.pipeline_options import PipelineOptions
 
     from sparkdrain.io.kafka.client import OpenTransactions
     from sparkdrain.io.kafka.settings import Settings
     from sparkdrain.io.kafka.write import Encoding
 
 NAMESPACE: Final = "sparkdrain.io.kafka"
-_WHY: Final = {
-    Verdict.GAP: "the brokers lack records that were published before: their number is {recorded}, "
-    "and {first} comes next. The group's offset was reset, or the name belongs to another job too",
-    Verdict.FORGOTTEN: "the brokers have forgotten how much was published (the offsets of a group "
-    "expire after offsets.retention.minutes without use), so it cannot be told whether {first} "
-    "and what follows is there",
-}
+_LOGGER = logging.getLogger(__name__)
+# What is numbered: a record with its stamp beside its key, or as the key alone where all ends.
+# Records that were numbered by a release without stamps have their keys as they are.
+Numbered = tuple[int, tuple[int, ProducerRecord]]
+# In place of a record: the group has begun. Records have topics.
+_BEGIN: Final = ProducerRecord(None, None)
 
 
 class Transactional:
@@ -50,12 +60,41 @@ class Transactional:
         settings: of the client.
         name: of the sink; it and a group make a transactional id.
         topic: one that there is.
+        job: name of the job, for other jobs that find its records; may be empty.
+        overruled: names of sinks that publish where the brokers' record speaks against it.
     """
 
-    def __init__(self, settings: Settings, name: str, topic: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        topic: str,
+        job: str = "",
+        overruled: Sequence[str] = (),
+    ) -> None:
         self._settings = settings
         self._name = name
         self._topic = topic
+        self._job = job
+        self._overruled = overruled
+
+    def told(self, options: PipelineOptions) -> Transactional:
+        """The same, for a job with these options.
+
+        Raises:
+            BadOption: they cannot be used.
+        """
+        return Transactional(
+            self._settings,
+            self._name,
+            self._topic,
+            options.view_as(GoogleCloudOptions).job_name or "",
+            overruled(options),
+        )
+
+    def annotations(self) -> dict[str, str]:
+        """For a transform: what the runner needs to refuse names that cannot be."""
+        return {SINK: self._name, OVERRULED: json.dumps(self._overruled)}
 
     def open(self, group: int) -> OpenTransactions:
         """The transactions of a group; nobody else can go on with theirs."""
@@ -71,6 +110,31 @@ class Transactional:
     def ident(self, group: int) -> str:
         """The transactional id of a group."""
         return f"{self._name}-{group}"
+
+    def record(self, history: History, stage: Stage, before: Recorded | None = None) -> Recorded:
+        """What the brokers are to know of a group; ``before``, where an owner begins."""
+        note = None if before is None else before.note()
+        behind = None if note is None else note.published
+        text = Note(history.owner, history.digest, stage, self._job, behind).text()
+        return Recorded(history.number, text)
+
+    def refuse(
+        self, verdict: Verdict, group: int, recorded: Recorded | None, first: int, next_: int
+    ) -> None:
+        """Refuse to publish, unless that was overruled: then warn.
+
+        Raises:
+            KafkaRefused: it was not.
+        """
+        name = GroupName(self._name, self.ident(group))
+        if self._name not in self._overruled:
+            raise KafkaRefused(refusal(verdict, name, recorded, first, next_))
+        _LOGGER.warning(
+            "%r publishes although the brokers' record speaks against it (%s): "
+            "records may be written twice. Leave out the option at the next start.",
+            name.ident,
+            verdict.value,
+        )
 
 
 class WriteOnce(beam.PTransform):
@@ -97,6 +161,10 @@ class WriteOnce(beam.PTransform):
         self._groups = groups
         self._event_time = event_time
 
+    def annotations(self) -> dict[str, str]:
+        """See Beam's."""
+        return self._transactional.annotations()
+
     def expand(self, records: beam.PCollection) -> beam.PCollection:
         """See Beam's."""
         grouped = tuple[int, ProducerRecord]
@@ -107,26 +175,33 @@ class WriteOnce(beam.PTransform):
             >> beam.ParDo(
                 Group(self._encoding, self._groups, event_time=self._event_time)
             ).with_output_types(grouped)
-            | "Number"
-            >> beam.ParDo(Number(self._transactional)).with_output_types(
-                tuple[int, tuple[int, ProducerRecord]]
-            )
+            | "Number" >> beam.ParDo(Number(self._transactional)).with_output_types(Numbered)
             | "Publish" >> StableParDo(Publish(self._transactional))
         )
 
 
 class Group(beam.DoFn):
-    """Encodes records, and deals them out over groups: those of a key to the same one."""
+    """Encodes records, and deals them out over groups: those of a key to the same one.
+
+    All groups begin with the first record of any of them. So a checkpoint that has a record has
+    the state of all groups, and a job that begins anew hears of each group's reason to refuse
+    before it publishes anything.
+    """
 
     def __init__(self, encoding: Encoding, groups: int, *, event_time: bool) -> None:
         self._encoding = encoding
         self._groups = groups
         self._event_time = event_time
+        self._has_begun = False
 
     def process(
         self, element: Any, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[tuple[int, ProducerRecord]]:
         """See Beam's."""
+        if not self._has_begun:
+            self._has_begun = True
+            for group in range(self._groups):
+                yield group, _BEGIN
         record = self._encoding.record(element)
         if self._event_time and record.timestamp is None:
             record = record._replace(timestamp=timestamp.micros // 1000)
@@ -135,30 +210,84 @@ class Group(beam.DoFn):
 
 
 class Number(beam.DoFn):
-    """Numbers the records of a group, on from what the brokers have of it when the job begins."""
+    """Numbers the records of a group, on from what the brokers have of it when the job begins.
+
+    The last thing that it numbers is the end of the group: when the job is drained, or its input
+    ends. A job that begins anew may go on behind an end.
+    """
 
     NEXT = ReadModifyWriteStateSpec("next", VarIntCoder())
+    """The state of releases that numbered only; it is read, and never written."""
+    HISTORY = ReadModifyWriteStateSpec("history", BytesCoder())
+    END = TimerSpec("end", TimeDomain.WATERMARK)
 
     def __init__(self, transactional: Transactional) -> None:
         self._transactional = transactional
 
     def process(
-        self, element: tuple[int, ProducerRecord], next_: Any = beam.DoFn.StateParam(NEXT)
-    ) -> Iterator[tuple[int, tuple[int, ProducerRecord]]]:
+        self,
+        element: tuple[int, ProducerRecord],
+        next_: Any = beam.DoFn.StateParam(NEXT),
+        kept: Any = beam.DoFn.StateParam(HISTORY),
+        end: Any = beam.DoFn.TimerParam(END),
+    ) -> Iterator[Numbered]:
         """See Beam's."""
         group, record = element
-        number = next_.read()
-        if number is None:
-            number = patiently(partial(self._begin, group), _nothing)
-        next_.write(number + 1)
-        yield group, (number, record)
+        state = kept.read()
+        if state is None:
+            history = self._first(group, next_.read())
+            end.set(GlobalWindow().max_timestamp())
+            kept.write(history.packed())
+        else:
+            history = History.unpacked(state)
+        if record.topic is None:
+            return
+        grown, stamp = history.grown(record)
+        kept.write(grown.packed())
+        yield group, (history.number, record._replace(key=(stamp, record.key)))
 
-    def _begin(self, group: int) -> int:
+    @on_timer(END)
+    def end(
+        self,
+        group: int = beam.DoFn.KeyParam,
+        kept: Any = beam.DoFn.StateParam(HISTORY),
+    ) -> Iterator[Numbered]:
+        """Number the end of a group."""
+        history = History.unpacked(kept.read())
+        grown, stamp = history.grown(None)
+        kept.write(grown.packed())
+        yield group, (history.number, ProducerRecord((stamp,), None))
+
+    def _first(self, group: int, number: int | None) -> History:
+        owner = os.urandom(OWNER_BYTES)
+        if number is not None:
+            # An earlier release has begun here, and what it published is known by number.
+            return History.begun(number, owner)
+        return patiently(partial(self._begin, group, owner), _nothing)
+
+    def _begin(self, group: int, owner: bytes) -> History:
+        """Begin a history, and tell the brokers: later, a group without a record was forgotten."""
         transactions = self._transactional.open(group)
         try:
-            return transactions.recorded() or 0
+            recorded = transactions.recorded()
+            number = 0 if recorded is None else recorded.number
+            verdict = may_begin(recorded)
+            if verdict is not None:
+                self._transactional.refuse(verdict, group, recorded, number, number)
+            history = History.begun(number, owner)
+            transactions.begin()
+            transactions.record(self._transactional.record(history, Stage.BEGUN, recorded))
+            transactions.commit()
         finally:
             transactions.close()
+        if recorded is not None and recorded.is_bare:
+            _LOGGER.warning(
+                "%r goes on behind %d records of a job that an earlier release has run. "
+                "Whether that job was drained is not known.",
+                self._transactional.ident(group),
+                number,
+            )
+        return history
 
 
 def _nothing() -> None:
@@ -170,8 +299,11 @@ class Publish(beam.DoFn):
 
     def __init__(self, transactional: Transactional) -> None:
         self._transactional = transactional
-        self._open: dict[int, tuple[OpenTransactions, int | None]] = {}
+        self._open: dict[int, tuple[OpenTransactions, Recorded | None]] = {}
         self._waiting: dict[int, list[tuple[int, ProducerRecord]]] = {}
+        self._more = True
+        # By group whose brokers have more than has come: what follows the last record that came.
+        self._behind: dict[int, int] = {}
         self._written = Metrics.counter(NAMESPACE, "records_written")
         self._known = Metrics.counter(NAMESPACE, "records_already_there")
 
@@ -179,10 +311,14 @@ class Publish(beam.DoFn):
         """See Beam's."""
         self._waiting = {}
 
-    def process(self, element: tuple[int, tuple[int, ProducerRecord]]) -> None:
+    def process(self, element: Numbered) -> None:
         """See Beam's."""
         group, numbered = element
         self._waiting.setdefault(group, []).append(numbered)
+
+    def more_is_safe(self, more: bool) -> None:
+        """See ``StableParDo``."""
+        self._more = more
 
     def finish_bundle(self) -> None:
         """See Beam's."""
@@ -190,32 +326,61 @@ class Publish(beam.DoFn):
             # Whether it is there after a failure is for the next attempt to find out.
             patiently(partial(self._publish, group, numbered), partial(self._let_go, group))
         self._waiting = {}
+        if not self._more:
+            self._check_behind()
 
     def _publish(self, group: int, numbered: list[tuple[int, ProducerRecord]]) -> None:
         numbered.sort(key=lambda entry: entry[0])
         first, last = numbered[0][0], numbered[-1][0]
         assert last - first + 1 == len(numbered), "numbers of a group have no gaps"
+        stamps = [
+            read_stamp(record.key[0]) if type(record.key) is tuple else None
+            for _, record in numbered
+        ]
         if group not in self._open:
             transactions = self._transactional.open(group)
             self._open[group] = transactions, None  # `_let_go` closes them if the next call fails
             self._open[group] = transactions, transactions.recorded()
         transactions, recorded = self._open[group]
-        # What comes again is the same, so it need not be published again.
-        decision = decide(Outbox(first, last + 1), recorded, Older.SKIP)
+        batch = Batch(first, stamps, self._more)
+        decision = decide(batch, recorded)
         if isinstance(decision, Verdict):
-            ident = self._transactional.ident(group)
-            why = _WHY[decision].format(recorded=recorded, first=first)
-            msg = f"{ident!r} publishes nothing: {why}"
-            raise KafkaRefused(msg)
-        if decision.entries:
+            self._transactional.refuse(decision, group, recorded, first, batch.next)
+            decision = range(first, batch.next)
+        ends = 0
+        if decision:
             transactions.begin()
-            for _, record in numbered[decision.entries.start - first :]:
-                transactions.send(record)
-            transactions.record(decision.record)
+            for _, record in numbered[decision.start - first :]:
+                key = record.key
+                if type(key) is not tuple:
+                    transactions.send(record)
+                elif len(key) > 1:
+                    transactions.send(record._replace(key=key[1]))
+                else:
+                    ends += 1
+            recorded = self._recorded(batch, is_over=type(key) is tuple and len(key) == 1)
+            transactions.record(recorded)
             transactions.commit()
-        self._open[group] = transactions, decision.record
-        self._written.inc(len(decision.entries))
-        self._known.inc(len(numbered) - len(decision.entries))
+        self._open[group] = transactions, recorded
+        self._behind.pop(group, None)
+        if recorded is not None and recorded.number > batch.next:
+            self._behind[group] = batch.next
+        self._written.inc(len(decision) - ends)
+        self._known.inc(len(numbered) - len(decision))
+
+    def _recorded(self, batch: Batch, *, is_over: bool) -> Recorded:
+        owner, digest = batch.owner, batch.digest
+        if owner is None or digest is None:
+            return Recorded(batch.next)  # as the release did that has numbered the records
+        stage = Stage.OVER if is_over else Stage.OPEN
+        return self._transactional.record(History(batch.next, owner, digest), stage)
+
+    def _check_behind(self) -> None:
+        """All has come that a checkpoint has: whoever published more was not before us."""
+        for group, next_ in list(self._behind.items()):
+            del self._behind[group]
+            _, recorded = self._open[group]
+            self._transactional.refuse(Verdict.OLDER, group, recorded, next_, next_)
 
     def _let_go(self, group: int) -> None:
         transactions, _ = self._open.pop(group, (None, None))
