@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
+import time
 
+import psutil
 import pytest
 
+from sparkdrain.door import MOST_STRANGERS
 from sparkdrain.errors import HostMissing
 from tests.support.waiting import wait_until
 
@@ -61,6 +66,32 @@ def test_a_stranger_at_a_host_is_turned_away(bench, executors) -> None:
     with socket.create_connection(record.address) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert bench.here("count", directory=executors[1]) == [(0, b"2")]
+
+
+def test_strangers_at_a_host_keep_no_call_waiting(bench, executors) -> None:
+    """Neither those who are silent, nor one who sends a byte now and then."""
+    bench.ask("count", directory=executors[0])
+    (record,) = bench.leash.hosts()
+    over = threading.Event()
+
+    def drip() -> None:
+        with contextlib.suppress(OSError), socket.create_connection(record.address) as slow:
+            while not over.wait(0.2):
+                slow.sendall(b"\0")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    with contextlib.ExitStack() as strangers:
+        for _ in range(100):
+            strangers.enter_context(socket.create_connection(record.address))
+        began = time.monotonic()
+        for number in range(2, 5):
+            assert bench.here("count", directory=executors[0]) == [(0, b"%d" % number)]
+        assert time.monotonic() - began < 4, "a stranger may stay for five seconds"
+        threads = psutil.Process(record.pid).num_threads()
+        assert threads < 2 * MOST_STRANGERS + 40
+    over.set()
+    thread.join()
 
 
 def test_a_host_that_died_elsewhere_is_missing_with_its_history(bench, executors) -> None:

@@ -91,7 +91,7 @@ def test_a_gift_reaches_the_driver_with_its_giver() -> None:
         gifts.append(gift)
         arrived.set()
 
-    balancer = Balancer("127.0.0.1", 2, accept)
+    balancer = Balancer("127.0.0.1", "127.0.0.1", 2, accept)
     try:
         lending = Lending(balancer.address, 5, 77, lambda fraction: (3, b"work"))
         assert arrived.wait(20)
@@ -104,7 +104,7 @@ def test_a_gift_reaches_the_driver_with_its_giver() -> None:
 
 def test_a_stranger_who_says_nothing_keeps_no_slot_waiting() -> None:
     arrived = threading.Event()
-    balancer = Balancer("127.0.0.1", 2, lambda gift: arrived.set())
+    balancer = Balancer("127.0.0.1", "127.0.0.1", 2, lambda gift: arrived.set())
     try:
         with socket.create_connection((balancer.address.host, balancer.address.port)):
             lending = Lending(balancer.address, 5, 77, lambda fraction: (3, b"work"))
@@ -117,7 +117,7 @@ def test_a_stranger_who_says_nothing_keeps_no_slot_waiting() -> None:
 def test_a_balancer_that_is_closed_takes_nothing_and_leaves_nothing_behind() -> None:
     before = set(threading.enumerate())
     gifts: list = []
-    balancer = Balancer("127.0.0.1", 2, gifts.append)
+    balancer = Balancer("127.0.0.1", "127.0.0.1", 2, gifts.append)
     where = balancer.address.host, balancer.address.port
     with Client(where, authkey=balancer.address.key) as slot:
         slot.send((5, 77))

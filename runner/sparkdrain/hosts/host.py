@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import queue
 import select
 import signal
+import socket
 import threading
 import time
 import traceback
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from sparkdrain.door import Door
 from sparkdrain.hosts.caller import Caller
 from sparkdrain.hosts.frames import Kind
 from sparkdrain.hosts.line import admit
 from sparkdrain.hosts.service import Abandoned, Stopped
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
     from pathlib import Path
     from types import FrameType
@@ -52,7 +54,10 @@ class Host:
     ) -> None:
         self._listener = listener
         self._remote = remote
-        self._key = key
+        self._door = Door(key)
+        self._admitted: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
+        # Rings for each that was admitted: the main thread waits for it with the listeners.
+        self._bell, self._rung = socket.socketpair()
         self._lifeline = lifeline
         self._scratch = scratch
         self._make_service = make_service
@@ -94,17 +99,30 @@ class Host:
 
     def _next(self) -> socket.socket:
         waiting = select.poll()
-        for source in (self._listener, self._remote):
+        for source in (self._listener, self._remote, self._rung):
             waiting.register(source, select.POLLIN)
         while True:
             self._check()
             ready = {descriptor for descriptor, _ in waiting.poll()}
             if self._listener.fileno() in ready:
                 return self._listener.accept()[0]
+            if self._rung.fileno() in ready:
+                self._rung.recv(1)
+                return self._admitted.get()
             if self._remote.fileno() in ready:
-                admitted = admit(self._remote.accept()[0], self._key)
-                if admitted is not None:
-                    return admitted
+                connected = self._remote.accept()[0]
+                # In a thread of its own: a stranger is not to stop the rounds.
+                threading.Thread(
+                    target=self._meet, args=(connected,), name="host-door", daemon=True
+                ).start()
+
+    def _meet(self, connected: socket.socket) -> None:
+        # They are the main thread's: it may have to be woken.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        admitted = admit(connected, self._door)
+        if admitted is not None:
+            self._admitted.put(admitted)
+            self._bell.send(b"!")
 
     def _check(self) -> None:
         if self._stopping:

@@ -8,9 +8,10 @@ import selectors
 import socket
 import threading
 from dataclasses import replace
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from multiprocessing.connection import Connection
 from typing import Final
 
+from sparkdrain.door import Door
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import WELCOME, Address, Ask, Close, keep_alive
 
@@ -24,7 +25,7 @@ class Leash:
 
     Args:
         host: an address of this machine that executors can reach.
-        interface: the address to listen at; nothing for all of this machine.
+        interface: the address to listen at.
 
     Raises:
         OSError: nothing can listen there.
@@ -34,6 +35,7 @@ class Leash:
         self._server = socket.create_server((interface, 0), backlog=1024)
         key = secrets.token_bytes(16)
         self.address = Address(host, self._server.getsockname()[1], key)
+        self._door = Door(key)
         self._changed = threading.Condition()
         self._records: dict[HostId, HostRecord] = {}
         self._lines: dict[Connection, HostRecord] = {}
@@ -89,14 +91,14 @@ class Leash:
         connected.setblocking(True)
         keep_alive(connected)
         line = Connection(connected.detach())
-        # In a thread of its own: a stranger may stay silent for ever.
+        # In a thread of its own: a stranger may stay silent for a while.
         threading.Thread(target=self._serve, args=(line,), name="leash-line", daemon=True).start()
 
     def _serve(self, line: Connection) -> None:
         # Of strangers and of machines that are lost, all kinds of errors.
         with line, contextlib.suppress(Exception):
-            deliver_challenge(line, self.address.key)
-            answer_challenge(line, self.address.key)
+            if not self._door.admits(line):
+                return
             said = line.recv()
             if isinstance(said, Ask):
                 line.send(self._answer(said))

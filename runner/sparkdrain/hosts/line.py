@@ -10,17 +10,16 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from sparkdrain.door import Door
     from sparkdrain.hosts.identity import HostId, HostRecord
 
 WELCOME: Final = "welcome"
 _CONNECT_SECONDS: Final = 20.0
-_HANDSHAKE_SECONDS: Final = 5
 # Together: a machine that is silent for a minute and a half is gone.
 _KEEPALIVE: Final = (
     ("TCP_KEEPIDLE", 30),
@@ -102,25 +101,15 @@ def dial_host(address: tuple[str, int], key: bytes) -> socket.socket:
     return connected
 
 
-def admit(connected: socket.socket, key: bytes) -> socket.socket | None:
-    """The other end of ``dial_host``; nothing for a stranger. Takes ``connected`` over."""
+def admit(connected: socket.socket, door: Door) -> socket.socket | None:
+    """The other end of ``dial_host``; nothing for a stranger. Takes ``connected`` over.
+
+    Blocks, as ``Door.admits`` does.
+    """
     keep_alive(connected)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    _limit_waiting(connected, _HANDSHAKE_SECONDS)
-    # Of strangers, all kinds of errors.
-    with Connection(connected.detach()) as line, contextlib.suppress(Exception):
-        deliver_challenge(line, key)
-        answer_challenge(line, key)
-        admitted = socket.socket(fileno=os.dup(line.fileno()))
-        _limit_waiting(admitted, 0)
-        return admitted
-    return None
-
-
-def _limit_waiting(connected: socket.socket, seconds: int) -> None:
-    """Let the system end a wait for data, which Python's own limit does only for its sockets."""
-    limit = struct.pack("@ll", seconds, 0)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    with Connection(connected.detach()) as line:
+        return socket.socket(fileno=os.dup(line.fileno())) if door.admits(line) else None
 
 
 def ask(address: Address, question: Ask) -> HostRecord | None:

@@ -12,16 +12,10 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import (
-    Client,
-    Connection,
-    Listener,
-    answer_challenge,
-    deliver_challenge,
-)
+from multiprocessing.connection import Client, Connection, Listener
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.door import Door
 from sparkdrain.errors import TruncatedInput
 
 if TYPE_CHECKING:
@@ -84,6 +78,7 @@ class Balancer:
 
     Args:
         host: an address of this machine that executors can reach.
+        interface: the address to listen at.
         cores: how many tasks can run at a time.
         accept: takes a gift; called in a thread of the balancer's.
     """
@@ -91,12 +86,15 @@ class Balancer:
     def __init__(
         self,
         host: str,
+        interface: str,
         cores: int,
         accept: Callable[[Gift], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._listener = Listener((host, 0))
+        self._listener = Listener((interface, 0))
+        self._bound = interface, self._listener.address[1]
         self.address = Address(host, self._listener.address[1], secrets.token_bytes(16))
+        self._door = Door(self.address.key)
         self._cores = cores
         self._accept = accept
         self._clock = clock
@@ -126,16 +124,16 @@ class Balancer:
                     connection = self._listener.accept()
                 except OSError:
                     continue
-                # In a thread of its own: a stranger may stay silent for ever.
+                # In a thread of its own: a stranger may stay silent for a while.
                 threading.Thread(
                     target=self._serve, args=(connection,), name="balancer-slot", daemon=True
                 ).start()
 
     def _serve(self, connection: Connection) -> None:
-        # A stranger without the key, or a worker that is gone.
-        with connection, contextlib.suppress(OSError, EOFError, AuthenticationError):
-            deliver_challenge(connection, self.address.key)
-            answer_challenge(connection, self.address.key)
+        # Of a worker that is gone.
+        with connection, contextlib.suppress(OSError, EOFError):
+            if not self._door.admits(connection):
+                return
             slot, attempt = connection.recv()
             with self._lock:
                 self._lenders[connection] = Lender(slot, attempt, self._clock())
@@ -182,7 +180,7 @@ class Balancer:
             self._closed.set()
         # Nothing else wakes a thread that waits for a connection.
         with contextlib.suppress(OSError):
-            socket.create_connection((self.address.host, self.address.port), 1.0).close()
+            socket.create_connection(self._bound, 1.0).close()
         for thread in self._threads:
             thread.join(_END_SECONDS)
 

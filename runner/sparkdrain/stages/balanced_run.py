@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.stages.balance import Address, Balancer, Gift
+from sparkdrain.stages.driver_address import driver_address
 from sparkdrain.stages.task import Helper
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class BalancedRun:
         self._helpers: list[Future[list[SlotReport]]] = []
         self._arrived = threading.Condition(self._lock)
         self.exchanges: list[Exchange] = []
-        host = context.getConf().get("spark.driver.host", "127.0.0.1")
-        self._balancer = Balancer(host, context.defaultParallelism, self._accept)
+        address = driver_address(context)
+        self._balancer = Balancer(*address, context.defaultParallelism, self._accept)
         self._balancer.expect(slots)
         self._threads = ThreadPoolExecutor(context.defaultParallelism, "helper")
 

@@ -11,15 +11,11 @@ import secrets
 import socket
 import threading
 from dataclasses import dataclass
-from multiprocessing.connection import (
-    Client,
-    Connection,
-    Listener,
-    answer_challenge,
-    deliver_challenge,
-)
+from multiprocessing.connection import Client, Connection, Listener
 from typing import TYPE_CHECKING, Any, Final
 
+from sparkdrain.door import Door
+from sparkdrain.stages.driver_address import driver_address
 from sparkdrain.stages.failure import Failure, failure_in
 
 if TYPE_CHECKING:
@@ -46,7 +42,7 @@ class FirstFailure:
 
     Args:
         host: an address of this machine that executors can reach.
-        interface: the address to listen at; nothing for all of this machine.
+        interface: the address to listen at.
         end: called once, when the first failure of user code is known.
 
     Raises:
@@ -56,7 +52,9 @@ class FirstFailure:
     def __init__(self, host: str, interface: str, end: Callable[[], object]) -> None:
         self._end = end
         token = secrets.token_bytes(_TOKEN_BYTES)
+        self._door = Door(token)
         self._listener = Listener((interface, 0))
+        self._bound = interface, self._listener.address[1]
         self.address = FailureAddress(host, self._listener.address[1], token)
         self.failure: Failure | None = None
         """The first one, once it is known."""
@@ -70,7 +68,7 @@ class FirstFailure:
         self._closed = True
         # Nothing else wakes a thread that waits for a connection.
         with contextlib.suppress(OSError):
-            socket.create_connection((self.address.host, self.address.port), 1.0).close()
+            socket.create_connection(self._bound, 1.0).close()
         self._thread.join(_END_SECONDS)
 
     def _run(self) -> None:
@@ -79,17 +77,15 @@ class FirstFailure:
             while not self._closed:
                 with contextlib.suppress(OSError):
                     connection = self._listener.accept()
-                    # In a thread of its own: a stranger may stay silent for ever.
+                    # In a thread of its own: a stranger may stay silent for a while.
                     threading.Thread(
                         target=self._hear, args=(connection,), name="failure-told", daemon=True
                     ).start()
 
     def _hear(self, connection: Connection) -> None:
-        # A stranger without the token, a worker that is gone, or a job that has ended itself.
+        # A worker that is gone, or a job that has ended itself.
         with connection, contextlib.suppress(Exception):
-            deliver_challenge(connection, self.address.token)
-            answer_challenge(connection, self.address.token)
-            if connection.poll(_SEND_SECONDS):
+            if self._door.admits(connection) and connection.poll(_SEND_SECONDS):
                 self._take(failure_in(connection.recv_bytes().decode()))
                 connection.send_bytes(b"")
 
@@ -114,8 +110,7 @@ def first_failure(
         return None
     # Where nothing can listen, all is as with Spark's own jobs.
     with contextlib.suppress(OSError):
-        host = conf.get("spark.driver.host", "127.0.0.1")
-        return FirstFailure(host, "127.0.0.1" if local else "", end)
+        return FirstFailure(*driver_address(context), end)
     return None
 
 

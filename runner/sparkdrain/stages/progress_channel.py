@@ -40,7 +40,7 @@ class ProgressListener:
 
     Args:
         host: an address of this machine that executors can reach.
-        interface: the address to listen at; nothing for all of this machine.
+        interface: the address to listen at.
         tick: takes level, slot and the number of elements that it has handled.
 
     Raises:

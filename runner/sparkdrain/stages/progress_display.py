@@ -10,7 +10,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TextIO
 
-from sparkdrain.stages.cluster import is_local
+from sparkdrain.stages.driver_address import driver_address
 from sparkdrain.stages.progress_channel import ProgressListener
 
 if TYPE_CHECKING:
@@ -63,9 +63,8 @@ def shown(progress: Progress, asked: Mode, context: SparkContext) -> Iterator[No
 @contextmanager
 def _listening(progress: Progress, context: SparkContext) -> Iterator[None]:
     """Have the slots of ``context`` report to ``progress``, if this machine can listen."""
-    host = context.getConf().get("spark.driver.host", "127.0.0.1")
     try:
-        listener = ProgressListener(host, "127.0.0.1" if is_local(context) else "", progress.tick)
+        listener = ProgressListener(*driver_address(context), progress.tick)
     except OSError as error:
         _LOGGER.warning("Progress is shown only when a level has ended: %s", error)
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.hosts.leash import Leash
@@ -13,7 +13,7 @@ from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.task import RoundTask
 from sparkdrain.shuffle.blocks import reports_in
-from sparkdrain.stages.cluster import is_local
+from sparkdrain.stages.driver_address import driver_address
 from sparkdrain.stages.executors import executors
 from sparkdrain.stages.spark.broadcast import FileBroadcast
 from sparkdrain.stages.spark.errors import JOB_FAILED, JVM_LOST
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.stages.task import TaskOptions
     from sparkdrain.types import CancelToken
-
-_THIS_MACHINE: Final = "127.0.0.1"
 
 
 class SparkLevels:
@@ -66,11 +64,7 @@ class SparkLevels:
         self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
         self._reports = Notes(context)
         self._exchanges: dict[int, Exchange] = {}
-        if is_local(context):
-            self._leash = Leash(_THIS_MACHINE, _THIS_MACHINE)
-        else:
-            host = context.getConf().get("spark.driver.host", _THIS_MACHINE)
-            self._leash = Leash(host, "")
+        self._leash = Leash(*driver_address(context))
         self._placement = placement or Placement(layout.slots)
         self._placement.begin(executors(context))
         context.setJobGroup(run_id, job_name, interruptOnCancel=True)

@@ -1,0 +1,73 @@
+"""Lets in those who know a key, and nobody else for longer than a few seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from typing import Final
+
+MEET_SECONDS: Final = 5.0
+"""How long somebody may take to show the key, however many bytes come meanwhile."""
+
+MOST_STRANGERS: Final = 64
+"""Who may be at the door at a time; if one more comes, who waits longest is sent away."""
+
+
+class Door:
+    """The place where a listener and whoever has connected show each other that they know a key.
+
+    A stranger who stays silent, or sends a byte now and then, is sent away in time. A crowd of
+    strangers has no more than so many threads and open files. Thread-safe.
+
+    Args:
+        key: of the job.
+        seconds: how long somebody may take.
+        most: how many may be at the door at a time.
+    """
+
+    def __init__(
+        self, key: bytes, seconds: float = MEET_SECONDS, most: int = MOST_STRANGERS
+    ) -> None:
+        self._key = key
+        self._seconds = seconds
+        self._most = most
+        self._lock = threading.Lock()
+        self._strangers: dict[Connection, threading.Timer] = {}
+
+    def admits(self, line: Connection) -> bool:
+        """Whether the other end knows the key; it is told that this one does.
+
+        Blocks, for as long as somebody may take at most: call it in a thread of its own.
+        """
+        timer = threading.Timer(self._seconds, self._send_away, (line,))
+        timer.daemon = True
+        with self._lock:
+            crowd = len(self._strangers) >= self._most
+            if crowd:
+                self._shut(next(iter(self._strangers)))
+            self._strangers[line] = timer
+        timer.start()
+        try:
+            deliver_challenge(line, self._key)
+            answer_challenge(line, self._key)
+        except Exception:  # noqa: BLE001 - of strangers, all kinds of errors
+            return False
+        finally:
+            with self._lock:
+                was_there = self._strangers.pop(line, None) is not None
+            timer.cancel()
+        return was_there
+
+    def _send_away(self, line: Connection) -> None:
+        with self._lock:
+            if line in self._strangers:
+                self._shut(line)
+
+    def _shut(self, line: Connection) -> None:
+        # Under the lock: nobody has closed it yet, so its descriptor is no other file's.
+        del self._strangers[line]
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(line.fileno())) as other:
+            other.shutdown(socket.SHUT_RDWR)
