@@ -9,12 +9,14 @@ import socket
 import subprocess
 import sys
 import time
+from multiprocessing.connection import Connection
 
 import hosted
 import psutil
 import pytest
 
 from sparkdrain.errors import BadSetup, SparkDrainError, WorkerLost
+from sparkdrain.hosts.line import Ask
 from tests.support.waiting import wait_until
 
 DRIVER = """
@@ -159,6 +161,19 @@ def test_a_stranger_at_the_leash_keeps_nobody_waiting(bench) -> None:
         began = time.monotonic()
         assert bench.leash.close() == ()
         assert time.monotonic() - began < 20
+
+
+def test_who_does_not_know_the_key_hears_nothing_of_the_leash(bench) -> None:
+    bench.ask("count", slot=5)
+    (record,) = bench.leash.hosts()
+    with socket.create_connection(("127.0.0.1", bench.leash.address.port)) as stranger:
+        line = Connection(os.dup(stranger.fileno()))
+        line.recv_bytes()  # the challenge
+        line.send_bytes(b"no digest")
+        with line, pytest.raises((EOFError, OSError)):
+            line.recv_bytes()  # that it was refused
+            line.send(Ask(record.id))
+            line.recv()
 
 
 def test_the_driver_knows_its_hosts(bench) -> None:
