@@ -78,6 +78,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """What a test has logged travels to another process, which takes no half characters."""
+    report = yield
+    report.sections = [
+        (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
+
+
 # Threads that belong to a slot, a level or a job, by what their names begin with.
 _MORTAL = (
     "balancer-",
