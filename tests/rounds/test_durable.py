@@ -160,6 +160,19 @@ def test_files_of_later_checkpoints_without_a_manifest_are_of_a_job_that_had_one
         job(tmp_path).check(resume=True)
 
 
+def test_a_job_whose_first_checkpoints_all_failed_begins(tmp_path):
+    """The disk was full, for instance: files are there, of later checkpoints too."""
+    job(tmp_path).take(resume=True)
+    files = tmp_path / "job" / "files"
+    files.mkdir()
+    (files / file_name(Stamp(1, 2), 0, 0, "a" * 64)).touch()
+    job(tmp_path).check(resume=True)
+    assert job(tmp_path).take(resume=True) is None
+    (tmp_path / "job" / "claims" / "000001-0123").write_text("of a release before this one")
+    with pytest.raises(CheckpointRefused, match="to resume from"):
+        job(tmp_path).check(resume=True)
+
+
 def test_a_job_that_died_before_its_first_checkpoint_begins_if_it_need_not_have_one(tmp_path):
     job(tmp_path).take(resume=True)
     assert job(tmp_path).take(resume=True) is None

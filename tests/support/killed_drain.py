@@ -124,14 +124,18 @@ class KilledDrain:
         """Kill a process; a slot that is held at the gate rather than another one."""
         match kind:
             case "driver":
-                pid = self.program.driver
+                self.program.kill(self.program.driver)
             case "JVM":
-                pid = self.program.jvm()
+                self.program.kill(self.program.jvm())
             case _:
-                alive = {process.pid for process in self.program.processes()}
-                hosts = alive.intersection(self.places.hosts())
-                pid = min(hosts.intersection(self.places.gates.held(gate)) or hosts)
-        self.program.kill(pid)
+                # One of a life before may still be about to end, and be gone before it is killed.
+                self.program.until(lambda: self._kills_host(gate))
+
+    def _kills_host(self, gate: str) -> bool:
+        alive = {process.pid for process in self.program.processes()}
+        hosts = alive.intersection(self.places.hosts())
+        held = hosts.intersection(self.places.gates.held(gate))
+        return bool(hosts) and self.program.kills(max(held or hosts))
 
     def run(self) -> runs.Run:
         """The only one, as the store knows it."""

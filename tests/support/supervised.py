@@ -63,8 +63,14 @@ class Supervised:
 
     def kill(self, pid: int) -> None:
         """End one of its processes without a chance to do anything."""
-        assert pid in {process.pid for process in self.processes()}, f"{pid} is not one of its"
+        assert self.kills(pid), f"{pid} is not one of its"
+
+    def kills(self, pid: int) -> bool:
+        """Whether a process is one of its, and is ended without a chance to do anything."""
+        if pid not in {process.pid for process in self.processes()}:
+            return False
         os.kill(pid, signal.SIGKILL)
+        return True
 
     @property
     def driver(self) -> int:

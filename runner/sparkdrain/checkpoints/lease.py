@@ -12,7 +12,7 @@ look, and finds what was published when it looks for the newest checkpoint.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.decide import stamps
 from sparkdrain.checkpoints.paths import epoch_of_claim
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.checkpoints.storage import Storage
+
+
+MARKS: Final = b"A mark is left beside this claim with the first checkpoint.\n"
+"""In claims since a release leaves one; see ``publish.lost``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
     published = (stamp.epoch for stamp in stamps(storage.list(paths.manifests)))
     epoch = 1 + max((0, *_claims(storage, paths).values(), *published))
     while True:
-        storage.write(paths.claim(epoch, token), [note.encode()])
+        storage.write(paths.claim(epoch, token), [note.encode(), MARKS])
         others = {
             name: other
             for name, other in _claims(storage, paths).items()

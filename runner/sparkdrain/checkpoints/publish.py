@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.decide import missing, stamps
+from sparkdrain.checkpoints.lease import MARKS
 from sparkdrain.checkpoints.manifest import Manifest, decode, encode
 from sparkdrain.checkpoints.paths import stamp_of
 from sparkdrain.checkpoints.storage import FileMissing, read
@@ -87,14 +88,17 @@ def newest(storage: Storage, paths: Paths, number: int | None = None) -> Manifes
 def lost(storage: Storage, paths: Paths) -> str | None:
     """What shows that a job without any manifest had a published checkpoint once; None if nothing.
 
-    A job that died before its first checkpoint leaves claims, and files for that one. A release
-    that left no mark is known by files for later ones.
+    A job that died before its first checkpoint leaves claims, and files for those that it tried. Of
+    a release that left no mark, files for later checkpoints show that there was a first one.
 
     Raises:
         CheckpointFailed: storage refuses.
     """
-    if paths.mark in {f"{paths.claims}/{name}" for name in storage.list(paths.claims)}:
+    claims = [f"{paths.claims}/{name}" for name in storage.list(paths.claims)]
+    if paths.mark in claims:
         return paths.mark
+    if claims and all(MARKS in read(storage, claim) for claim in claims):
+        return None
     later = (name for name in sorted(storage.list(paths.files)) if _number(name) > 1)
     return next(map(paths.file, later), None)
 
