@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkdrain.checkpoints.manifest import FileEntry, Manifest, ShardState, decode, encode
@@ -94,7 +94,7 @@ def test_what_a_manifest_cannot_hold_is_not_written():
 STAMPS = st.builds(Stamp, st.integers(0, 10**8), st.integers(0, 10**11))
 
 
-@given(STAMPS, st.text(min_size=1))
+@given(STAMPS, st.text(min_size=1, max_size=20))
 def test_names_tell_what_they_are_of(stamp, job):
     paths = Paths("root/", job)
     manifest = paths.manifest(stamp)
@@ -104,6 +104,16 @@ def test_names_tell_what_they_are_of(stamp, job):
     assert stamp_of(file_name(stamp, 3, 4, "abc" * 20)) == stamp
     assert stamp_of(f"{stamp}.manifest.1234.part") == stamp
     assert epoch_of_claim(paths.claim(stamp.epoch, "token").rpartition("/")[2]) == stamp.epoch
+
+
+@given(STAMPS, st.text(min_size=1, max_size=300))
+@example(Stamp(0, 0), "€" * 29)
+@example(Stamp(0, 0), "n" * 256)
+def test_long_names_of_jobs_lead_to_their_folder(stamp, job):
+    paths = Paths("root/", job)
+    assert len(paths.folder.removeprefix("root/")) <= 255
+    found = job_of_manifest(paths.manifest(stamp).removeprefix("root/"))
+    assert Paths("root/", found).folder == paths.folder
 
 
 @given(st.text())
