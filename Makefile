@@ -50,6 +50,10 @@ test: java $(READY) ## Set up, then run the tests
 test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, killed executors
 	@$(RUN) -m pytest -m 'slow or not slow' -o faulthandler_timeout=0 $(TESTS) $(ARGS)
 
+.PHONY: search
+search: java $(READY) ## Try laws and state machines with other examples than make test (slow)
+	@$(RUN) -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile=search $(TESTS) $(ARGS)
+
 .PHONY: prove
 prove: java $(READY) ## Run slow proofs by name (PROOFS="kills yarn"), and write down which passed
 	@status=0; $(RUN) -m tests.proofs $(PROOFS) || status=1; $(RUN) docs/generate.py; exit $$status

@@ -260,6 +260,8 @@ def _list_of(paths: tuple[str, ...]) -> str:
 
 
 def _passed(proof: Proof) -> str:
+    if proof.page:
+        return f"[its page]({proof.page}) tells"
     done = passes().get(proof.name)
     if done is None:
         return "not yet"

@@ -69,9 +69,11 @@ def _leave_nothing_behind() -> None:
 
 _leave_nothing_behind()
 
-# How long an example takes says more about the machine than about the example.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# How long an example takes says more about the machine than about the example. A change is tried
+# with the same examples each time: what fails is the change. ``make search`` draws other examples.
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
+hypothesis.settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

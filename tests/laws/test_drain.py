@@ -22,7 +22,7 @@ from tests.support.drained import drain_after
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.law import law
-from tests.support.undoing import ATTEMPTS, undoing
+from tests.support.undoing import ATTEMPTS, SEEDS, undoing
 from timers_state import inspect
 
 FEW = law(25)
@@ -49,11 +49,11 @@ class Drained:
         left: what was still in the stores of its slots.
     """
 
-    def __init__(self, pipeline, after, random, failing, **how) -> None:
+    def __init__(self, pipeline, after, seed, failing, **how) -> None:
         self.given = 0
 
         self.rounds = InMemoryRounds(
-            plan_of(pipeline), fail=undoing(random, failing), attempts=ATTEMPTS, **how
+            plan_of(pipeline), fail=undoing(seed, failing), attempts=ATTEMPTS, **how
         )
         loop = self.rounds.loop
         drain_after(after, self.rounds, repeats=3)
@@ -112,18 +112,18 @@ def admitted(stream, given):
     st.integers(1, 3),
     st.integers(0, 8),
     st.sampled_from([10_000, 3]),
-    st.randoms(use_true_random=False),
+    SEEDS,
     st.sampled_from([0.0, 0.15]),
 )
 def test_a_drained_run_makes_what_the_bounded_run_over_the_admitted_elements_makes(
-    stream, windowing, each, grouped, slots, after, budget, random, failing
+    stream, windowing, each, grouped, slots, after, budget, seed, failing
 ) -> None:
     _, script = stream
     if windowing == "sessions":
         each, grouped = ([n for n in names if "side input" not in n] for names in (each, grouped))
     streaming = beam.Pipeline(options=PipelineOptions([]))
     build(streaming, streamed(script), windowing, each, grouped)
-    drained = Drained(streaming, after, random, failing, slots=slots, elements=budget)
+    drained = Drained(streaming, after, seed, failing, slots=slots, elements=budget)
     batch = beam.Pipeline(options=PipelineOptions([]))
     build(batch, created(admitted(script, drained.given)), windowing, each, grouped)
     assert results(drained.reports) == results(run_in_memory(batch, 2))
@@ -149,11 +149,11 @@ def told(element, w=beam.DoFn.WindowParam, pane=beam.DoFn.PaneInfoParam):
     st.sampled_from([0, 20]),
     st.integers(1, 2),
     st.integers(0, 8),
-    st.randoms(use_true_random=False),
+    SEEDS,
     st.sampled_from([0.0, 0.15]),
 )
 def test_panes_of_a_drained_run_are_well_formed_and_have_every_admitted_element_once(
-    stream, windowing, firing, lateness, slots, after, random, failing
+    stream, windowing, firing, lateness, slots, after, seed, failing
 ) -> None:
     _, script = stream
     pipeline = beam.Pipeline(options=PipelineOptions([]))
@@ -170,7 +170,7 @@ def test_panes_of_a_drained_run_are_well_formed_and_have_every_admitted_element_
         | beam.GroupByKey()
         | beam.Map(told)
     )
-    drained = Drained(pipeline, after, random, failing, slots=slots)
+    drained = Drained(pipeline, after, seed, failing, slots=slots)
     panes = defaultdict(list)
     values: Counter = Counter()
     for info, count in results(drained.reports).items():

@@ -25,7 +25,7 @@ from tests.support.random_pipelines import (
     streamed,
     streams,
 )
-from tests.support.undoing import ATTEMPTS, undoing
+from tests.support.undoing import ATTEMPTS, SEEDS, undoing
 
 
 @law(40)
@@ -35,11 +35,11 @@ from tests.support.undoing import ATTEMPTS, undoing
     st.lists(st.sampled_from(sorted(EACH)), max_size=2),
     st.lists(st.sampled_from(sorted(GROUPED)), min_size=1, max_size=2),
     st.integers(1, 3),
-    st.randoms(use_true_random=False),
+    SEEDS,
     st.sampled_from([0.0, 0.1]),
 )
 def test_a_streaming_run_makes_what_the_batch_run_makes(
-    stream, windowing, each, grouped, slots, random, failing
+    stream, windowing, each, grouped, slots, seed, failing
 ) -> None:
     elements, script = stream
     each, grouped = sound(windowing, each, grouped)
@@ -49,5 +49,5 @@ def test_a_streaming_run_makes_what_the_batch_run_makes(
 
     streaming = beam.Pipeline(options=PipelineOptions([]))
     build(streaming, streamed(script), windowing, each, grouped)
-    rounds = run_in_rounds(streaming, slots=slots, fail=undoing(random, failing), attempts=ATTEMPTS)
+    rounds = run_in_rounds(streaming, slots=slots, fail=undoing(seed, failing), attempts=ATTEMPTS)
     assert results(rounds.schedule.reports()) == expected

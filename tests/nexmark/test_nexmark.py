@@ -35,6 +35,6 @@ def test_a_query_gives_the_same_in_batch_and_in_rounds(number) -> None:
 
     streaming = beam.Pipeline(options=PipelineOptions(FLAGS))
     ask(streaming, streamed(made, chance), number)
-    rounds = run_in_rounds(streaming, slots=2, fail=undoing(chance, 0.05), attempts=ATTEMPTS)
+    rounds = run_in_rounds(streaming, slots=2, fail=undoing(number, 0.05), attempts=ATTEMPTS)
     assert expected
     assert answers(counters(rounds.schedule.reports()), number) == expected

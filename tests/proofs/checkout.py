@@ -9,7 +9,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # What such runs themselves write.
-_WRITTEN: Final = ("docs/proofs.json", "docs/proofs.md", "docs/versions.md")
+_WRITTEN: Final = tuple(
+    f"docs/{name}"
+    for name in ("mutants.json", "mutants.md", "proofs.json", "proofs.md", "versions.md")
+)
 
 
 class Changed(Exception):

@@ -24,7 +24,7 @@ class NotProven(Exception):
 
 
 def prove(proof: Proof, root: Path = ROOT, ledger: Path = LEDGER) -> Pass:
-    """Run one proof and write it down.
+    """Run one proof and write it down, unless it does so itself on a page of its own.
 
     Raises:
         NotProven: it failed, or there were changes on top of the commit.
@@ -37,7 +37,8 @@ def prove(proof: Proof, root: Path = ROOT, ledger: Path = LEDGER) -> Pass:
         raise NotProven(msg)
     day = datetime.now(timezone.utc).date().isoformat()
     done = Pass(commit, day, round(time.monotonic() - began), passed, skipped)
-    write_down(proof.name, done, ledger)
+    if not proof.page:
+        write_down(proof.name, done, ledger)
     return done
 
 

@@ -24,7 +24,7 @@ from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.law import law
 from tests.support.recorded import emitted, emitted_in_batch
 from tests.support.scripts import Mark, Pass, pairs_at_once, pairs_in_rounds
-from tests.support.undoing import ATTEMPTS, undoing
+from tests.support.undoing import ATTEMPTS, SEEDS, undoing
 
 WINDOWS = {
     "global": window.GlobalWindows,
@@ -193,13 +193,13 @@ def scripts(draw):
     scripts(),
     st.sampled_from(sorted(WINDOWS)),
     st.integers(1, 3),
-    st.randoms(use_true_random=False),
+    SEEDS,
     st.sampled_from([0.0, 0.1]),
     st.sampled_from([2, 10_000]),
     st.sampled_from([400_000, 256 << 20]),
 )
 def test_stateful_dofns_in_rounds_make_what_they_make_of_bounded_input(
-    steps, windowing, slots, random, failing, elements, memory
+    steps, windowing, slots, seed, failing, elements, memory
 ) -> None:
     def build(source):
         return lambda p: (
@@ -211,7 +211,7 @@ def test_stateful_dofns_in_rounds_make_what_they_make_of_bounded_input(
     found = emitted(
         build(pairs_in_rounds),
         slots=slots,
-        fail=undoing(random, failing),
+        fail=undoing(seed, failing),
         attempts=ATTEMPTS,
         elements=elements,
         seconds=100,
@@ -225,14 +225,14 @@ def test_stateful_dofns_in_rounds_make_what_they_make_of_bounded_input(
     scripts(),
     st.sampled_from(sorted(WINDOWS)),
     st.integers(1, 3),
-    st.randoms(use_true_random=False),
+    SEEDS,
     st.sampled_from([0.0, 0.1]),
     st.sampled_from([2, 10_000]),
     st.sampled_from([4_000, 100_000, 256 << 20]),
     st.sampled_from([1, 2, 4096]),
 )
 def test_keys_that_are_records_make_what_they_make_of_bounded_input(
-    steps, windowing, slots, random, failing, elements, memory, few
+    steps, windowing, slots, seed, failing, elements, memory, few
 ) -> None:
     def build(source):
         def built(p):
@@ -249,7 +249,7 @@ def test_keys_that_are_records_make_what_they_make_of_bounded_input(
         found = emitted(
             build(pairs_in_rounds),
             slots=slots,
-            fail=undoing(random, failing),
+            fail=undoing(seed, failing),
             attempts=ATTEMPTS,
             elements=elements,
             seconds=100,

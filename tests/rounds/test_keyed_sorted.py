@@ -171,7 +171,7 @@ def test_it_gives_what_a_bounded_job_gives_whatever_fails(seed, memory) -> None:
 
     found = sorted_in_rounds(
         *steps,
-        fail=undoing(chance, 0.1),
+        fail=undoing(seed, 0.1),
         attempts=ATTEMPTS,
         options=replace(DEFAULTS, memory_bytes=memory),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import time
 from dataclasses import replace
 
@@ -522,7 +521,7 @@ def test_rounds_that_fail_leave_no_trace(seed) -> None:
         alone = sums | "alone" >> beam.WindowInto(GlobalWindows())
         return (alone, ticks) | beam.Flatten()
 
-    fail = undoing(random.Random(seed), 0.15)
+    fail = undoing(seed, 0.15)
     found = emitted(build, fail=fail, attempts=ATTEMPTS, elements=20, seconds=100)
     undisturbed = emitted(build, elements=20, seconds=100)
     assert sorted(found, key=repr) == sorted(undisturbed, key=repr)

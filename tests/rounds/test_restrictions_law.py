@@ -76,7 +76,7 @@ def test_numbers_arrive_once_and_in_time(ranges, slots, chance, seed):
     rounds = run_in_rounds(
         pipeline,
         slots=slots,
-        fail=undoing(random.Random(seed), chance),
+        fail=undoing(seed, chance),
         attempts=ATTEMPTS,
         clock=LeapingClock(),
         seconds=0.01,

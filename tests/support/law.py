@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 
 def law(examples: int, *suppressed: HealthCheck) -> settings:
-    """Settings for so many examples, the same ones in each run.
+    """Settings for so many examples.
 
     None is made smaller if it fails: that takes minutes, and they are short enough to read.
 
@@ -18,6 +18,5 @@ def law(examples: int, *suppressed: HealthCheck) -> settings:
         max_examples=examples,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, *suppressed],
-        derandomize=True,
         phases=[Phase.explicit, Phase.generate],
     )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import strategies as st
 
 from sparkdrain.errors import TruncatedInput
 
@@ -14,21 +17,23 @@ _MOST: Final = 5
 ATTEMPTS: Final = _MOST + 1
 """At a round, that a job needs which is disturbed like this."""
 
+SEEDS: Final = st.integers(0, 2**32)
+"""Of the dice. How often they are thrown depends on time, so hypothesis does not throw them."""
 
-def undoing(random: Any, share: float) -> Callable[[Any], None]:
+
+def undoing(seed: int, share: float) -> Callable[[Any], None]:
     """Lets a share of all slots' attempts fail, to be given to ``InMemoryRounds`` as ``fail``.
 
-    No round fails more often than a job bears it: dice that are drawn by hypothesis may well show
-    the same number for ever.
+    No round fails more often than a job bears it.
 
     Args:
-        random: the dice.
+        seed: of the dice.
         share: of the attempts, from 0 to 1.
     """
-    undone: Counter[int] = Counter()
+    dice, undone = Random(seed), Counter[int]()
 
     def fail(header: Any) -> None:
-        if random.random() < share and undone[header.number] < _MOST:
+        if dice.random() < share and undone[header.number] < _MOST:
             undone[header.number] += 1
             message = "as the test wants it"
             raise TruncatedInput(message)

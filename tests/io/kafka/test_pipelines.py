@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import threading
 from collections import Counter
 
@@ -67,7 +66,7 @@ class Until:
 
 
 def losing(chance, seed=7):
-    return undoing(random.Random(seed), chance)
+    return undoing(seed, chance)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
