@@ -14,8 +14,6 @@ from rich.console import Console
 
 from sparkdrain.cli import drain, drain_by_store
 from sparkdrain.cli.main import main
-from sparkdrain.coordination.address import parse
-from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.progress import Left, advanced, began
@@ -45,18 +43,6 @@ def telling(call) -> Outcome:
 
 
 ready = threading.Semaphore(0)
-
-
-@pytest.fixture
-def address(tmp_path):
-    return f"file:{tmp_path}/metadata"
-
-
-@pytest.fixture
-def store(address):
-    handle = STORES.open(parse(address))
-    yield handle
-    handle.close()
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from rich.console import Console
 
 from sparkdrain.cli import jobs
 from sparkdrain.cli.main import main
-from sparkdrain.coordination.address import parse
-from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import runs
 from sparkdrain.drain.runs import Run
 
@@ -20,18 +18,6 @@ def cli(*arguments: str) -> tuple[int, str]:
     written = io.StringIO()
     code = jobs.jobs(parser.parse_args(arguments), Console(file=written, width=200))
     return code, written.getvalue()
-
-
-@pytest.fixture
-def address(tmp_path):
-    return f"file:{tmp_path}/@runs"
-
-
-@pytest.fixture
-def store(address):
-    handle = STORES.open(parse(address))
-    yield handle
-    handle.close()
 
 
 def test_runs_of_a_store_are_listed_the_newest_first_with_who_was_asked_to_drain(

@@ -20,8 +20,6 @@ from apache_beam.runners.runner import PipelineState
 from drained_programs import lines, numbers, stream
 
 from sparkdrain import SparkDrainRunner
-from sparkdrain.coordination.address import parse
-from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.errors import Cancelled, DrainLimitExceeded
 from sparkdrain.jobs.engine import SparkEngine
@@ -43,18 +41,6 @@ def folder(tmp_path):
     made = tmp_path / "out"
     made.mkdir()
     return made
-
-
-@pytest.fixture
-def address(tmp_path):
-    return f"file:{tmp_path}/metadata"
-
-
-@pytest.fixture
-def store(address):
-    handle = STORES.open(parse(address))
-    yield handle
-    handle.close()
 
 
 @pytest.fixture

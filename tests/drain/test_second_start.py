@@ -8,8 +8,6 @@ import pytest
 from apache_beam.runners.runner import PipelineState
 from test_drain_on_spark import SECONDS, check, cli, start, until_it_reads
 
-from sparkdrain.coordination.address import parse
-from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.errors import CheckpointRefused
 
@@ -21,18 +19,6 @@ def folder(tmp_path):
     made = tmp_path / "out"
     made.mkdir()
     return made
-
-
-@pytest.fixture
-def address(tmp_path):
-    return f"file:{tmp_path}/metadata"
-
-
-@pytest.fixture
-def store(address):
-    handle = STORES.open(parse(address))
-    yield handle
-    handle.close()
 
 
 @pytest.fixture

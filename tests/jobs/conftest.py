@@ -4,6 +4,10 @@ import grpc
 import pytest
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 
+from tests.support.store_on_disk import address, store
+
+__all__ = ["address", "connect", "store"]
+
 
 @pytest.fixture
 def connect(serve):

@@ -13,7 +13,6 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.job.utils import dict_to_struct
 from fake_engine import FakeEngine, until_cancelled, until_drained
 
-from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
@@ -32,18 +31,6 @@ from sparkdrain.jobs.messages import failure_kind
 from sparkdrain.jobs.states import name
 
 S = api.JobState
-
-
-@pytest.fixture
-def address(tmp_path):
-    return f"file:{tmp_path}/metadata"
-
-
-@pytest.fixture
-def store(address):
-    handle = STORES.open(parse(address))
-    yield handle
-    handle.close()
 
 
 class Client:

@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
 from tests.mutants.pytest_run import run_tests
@@ -25,8 +25,11 @@ _LIMIT = 600.0
 _GRACE, _TIMES = 90.0, 5.0
 
 
-class Verdict(StrEnum):
+class Verdict(str, Enum):
     """What became of a mutant."""
+
+    __str__ = str.__str__  # StrEnum, which Python 3.10 does not have
+    __format__ = str.__format__
 
     KILLED = "killed"
     SURVIVED = "survived"
