@@ -95,6 +95,22 @@ lock: $(UV) ## Choose the newest versions that fit and write requirements.lock
 		--universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-header \
 		--output-file requirements.lock
 
+.PHONY: audit
+audit: $(READY) ## Ask the package index which locked packages are vulnerable
+	@$(RUN) -m tests.audit "$(UV)" tool run --quiet --python $(RUN) --from 'pip-audit>=2.10,<3' \
+		pip-audit --requirement requirements.lock --no-deps --disable-pip --progress-spinner=off
+
+.PHONY: sbom
+sbom: $(READY) ## Write a bill of materials of the package and its extras (CycloneDX)
+	@mkdir -p out
+	@"$(UV)" pip compile pyproject.toml --all-extras --quiet --universal --python-version 3.10 \
+		--constraint requirements.lock --no-emit-index-url --no-header --no-annotate \
+		--output-file out/requirements.txt
+	@"$(UV)" tool run --quiet --python $(RUN) --from 'cyclonedx-bom>=7.5,<8' cyclonedx-py \
+		requirements out/requirements.txt --pyproject pyproject.toml --mc-type application \
+		--output-reproducible --of JSON --output-file out/sbom.json
+	@echo out/sbom.json
+
 .PHONY: clean
 clean: ## Remove all that was made, but for what was fetched into .cache
 	@rm -rf $(VENV) out build dist spark-warehouse metastore_db \
