@@ -20,7 +20,7 @@ def read_by(step: str) -> Iterator[None]:
     """What happens in this block is about the input of a step: of a GroupByKey, or before one."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
         _note(error, _READ_BY, step)
         raise
 
@@ -33,12 +33,12 @@ def made_by(step: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
         _note(error, _MADE_BY, step)
         raise
 
 
-def _note(error: Exception, what: str, step: str) -> None:
+def _note(error: BaseException, what: str, step: str) -> None:
     if not hasattr(error, what):
         setattr(error, what, step)
 

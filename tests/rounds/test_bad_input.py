@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from types import SimpleNamespace
 
 import apache_beam as beam
@@ -22,6 +24,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import UnreadableState, UserCodeError
+from sparkdrain.hosts.service import Stopped
 from sparkdrain.rounds.messages import RoundHeader
 from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.shuffle.outbox import Layout
@@ -29,6 +32,7 @@ from sparkdrain.stages.failure import TaskFailed, failure_in, failure_of
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import DEFAULTS, run_in_rounds
 from tests.support.rounds_engine import RoundsEngine
+from tests.support.restrictions import Count
 from tests.support.scripts import Pass, pairs_in_rounds
 
 SECOND = 1_000_000
@@ -304,7 +308,9 @@ def test_a_window_function_that_raises_between_steps_is_told_of_with_the_step_th
     assert failure.by_user
 
 
-@pytest.mark.parametrize("ends", [SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize(
+    "ends", [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, BaseException]
+)
 def test_whatever_user_code_raises_is_told_of_with_its_slot_and_level(monkeypatch, tmp_path, ends):
     def run(*_):
         raise ends
@@ -315,3 +321,66 @@ def test_whatever_user_code_raises_is_told_of_with_its_slot_and_level(monkeypatc
     with pytest.raises(TaskFailed) as failed:
         service.run(header.encode(), iter(()), lambda _: None)
     assert failure_in(str(failed.value)).level == 2
+
+
+class Fatal(BaseException):
+    pass
+
+
+class Ends(beam.DoFn):
+    """Ends as it is told to, in its own step and in no other."""
+
+    LAST = userstate.ReadModifyWriteStateSpec("last", VarIntCoder())
+
+    def __init__(self, ends) -> None:
+        self._ends = ends
+
+    def process(self, pair, last=beam.DoFn.StateParam(LAST)):
+        last.write(1)
+        raise self._ends
+
+
+def ends(error, _) -> None:
+    raise error
+
+
+BEYOND = [Fatal("over"), SystemExit(3), KeyboardInterrupt(), GeneratorExit("over")]
+
+
+@pytest.mark.parametrize("error", BEYOND, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("run_it", [run_in_memory, partial(run_in_rounds, slots=1)])
+def test_what_is_no_exception_is_told_of_with_the_step_that_raised_it(run_it, error):
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    _ = (
+        pipeline
+        | beam.Create([(0, 3)])
+        | "Gen" >> beam.ParDo(Count())
+        | "Good" >> beam.Map(lambda x: x)
+        | "Bad" >> beam.Map(partial(ends, error))
+    )
+    with pytest.raises(BaseException) as raised:
+        run_it(pipeline)
+    failure = failure_of(raised.value, 0, 0, "this machine")
+    assert failure.message.endswith("[while running 'Bad']")
+    assert type(error).__name__ in failure.message
+    assert failure.by_user
+
+
+@pytest.mark.parametrize("error", BEYOND, ids=lambda error: type(error).__name__)
+def test_what_is_no_exception_is_told_of_with_its_stateful_step_and_its_key(error):
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    pairs = pipeline | beam.Create([("k", 1)])
+    _ = pairs | "Bad" >> beam.ParDo(Ends(error)) | "Good" >> beam.Map(lambda x: x)
+    with pytest.raises(BaseException) as raised:
+        run_in_rounds(pipeline, slots=1)
+    failure = failure_of(raised.value, 0, 0, "this machine")
+    assert "[while running 'Bad']" in failure.message
+    assert "[key 'k'" in failure.message
+
+
+def test_a_task_that_is_given_up_is_not_told_of_as_an_error_of_a_step():
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    _ = pipeline | beam.Create([(0, 3)]) | beam.ParDo(Count()) | beam.Map(partial(ends, Stopped()))
+    with pytest.raises(Stopped) as raised:
+        run_in_rounds(pipeline, slots=1)
+    assert not raised.value.args

@@ -81,10 +81,10 @@ def loop(groups, decode_key, chunks, feed_key, tell):
                         results = method({arguments})
                         if results is not None:
                             handle_results(known, results)
-                    except Exception as error:
+                    except BaseException as error:
                         reraise(error)
                     {end}
-                except Exception as error:
+                except BaseException as error:
                     tell(error, key, window)
                     raise
                 record.recent = True
@@ -105,7 +105,7 @@ def record_loop(
     method: Any,
     passed: list[Argument],
     handle_results: Callable[..., None],
-    reraise: Callable[[Exception], Any],
+    reraise: Callable[[BaseException], Any],
 ) -> Any:
     """The loop for a method of a DoFn: ``loop(groups, decode_key, chunks, feed_key, tell)``.
 

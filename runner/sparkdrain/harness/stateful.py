@@ -90,7 +90,7 @@ class StatefulCalls:
         if self._sample is not None and last is not None:
             self._sample((key, last.value), last)
 
-    def reraise(self, error: Exception) -> NoReturn:
+    def reraise(self, error: BaseException) -> NoReturn:
         """Name the step in an error of user code as Beam does, once."""
         raise_named(error, self._operation.name_context)
 

@@ -7,7 +7,7 @@ import traceback
 from typing import Any, NoReturn
 
 
-def raise_named(error: Exception, name_context: Any) -> NoReturn:
+def raise_named(error: BaseException, name_context: Any) -> NoReturn:
     """Raise ``error``, which is being handled, with the name of a step behind its message.
 
     As it is, if a step was named already.

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 class Abandoned(BaseException):
     """Raised by ``push`` and by the records of a call whose task is gone: give the call up."""
 
+    _tagged_with_step = True
+    """User code did not raise it: Beam raises it again as it is, and names no step."""
+
 
 class Stopped(Abandoned):
     """Raised anywhere in a call when the host is to end: only ``close`` will follow."""

@@ -22,6 +22,9 @@ _PATIENCE_SECONDS = 0.2
 class Abandoned(BaseException):
     """Raised in the pushing code when nobody pulls any more."""
 
+    _tagged_with_step = True
+    """User code did not raise it: Beam raises it again as it is, and names no step."""
+
 
 class Pump(Generic[T]):
     """Runs ``work(push)`` in a thread; iterate to get what it pushes."""

@@ -59,14 +59,14 @@ class LazyChain:
         self.run = self._chain.run
         self.run(values, context)
 
-    def reraise(self, error: Exception) -> NoReturn:
+    def reraise(self, error: BaseException) -> NoReturn:
         """Name the step in an error that ``run`` raised, as Beam does, once."""
         step = self._failed_step(error)
         if step is None:
             raise error
         raise_named(error, step.operation.name_context)
 
-    def _failed_step(self, error: Exception) -> Step | None:
+    def _failed_step(self, error: BaseException) -> Step | None:
         """The step whose user code failed, or whose result could not be handed on."""
         first = self._step if self._step.kind is StepKind.RESULTS else None
         if self._chain is None:

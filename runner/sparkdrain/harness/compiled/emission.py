@@ -67,7 +67,7 @@ class Emission:
             some = chain((first,), islice(values, _AT_ONCE))
             try:
                 self._chain.run(some, self.context)
-            except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+            except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
                 self._chain.reraise(error)
         return None
 

@@ -119,7 +119,7 @@ class CompiledOperation(operations.Operation):
         try:
             with self._state:
                 chain.run((windowed_value.value,), context)
-        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+        except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
             chain.reraise(error)
 
     def process_values(self, values: Any, context: Any) -> None:
@@ -128,5 +128,5 @@ class CompiledOperation(operations.Operation):
         try:
             with self._state:
                 chain.run(values, context)
-        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+        except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
             chain.reraise(error)

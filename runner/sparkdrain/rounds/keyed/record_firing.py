@@ -99,7 +99,7 @@ class RecordFiring:
                 break
         try:
             place.end()
-        except Exception as error:
+        except BaseException as error:
             tell_key(error, key, place.window)
             raise
         for record in fired:
@@ -118,9 +118,9 @@ class RecordFiring:
         try:
             try:
                 self._fire[family](key, window, self._timestamp, pane, "")
-            except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+            except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
                 self._calls.reraise(error)
-        except Exception as error:
+        except BaseException as error:
             tell_key(error, key, window, family)
             raise
 

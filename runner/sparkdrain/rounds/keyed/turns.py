@@ -75,7 +75,7 @@ class BeamFeeder:
                 self._feed(elements)
             for context in contexts:
                 context.end_key()
-        except Exception as error:
+        except BaseException as error:
             tell_key(error, key, contexts[0].window if contexts else None)
             raise
 
@@ -142,7 +142,7 @@ class CallingFeeder:
                 self._count += len(elements)
                 try:
                     call(key, elements)
-                except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+                except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
                     calls.reraise(error)
                 if elements:
                     element = elements[-1]
@@ -150,7 +150,7 @@ class CallingFeeder:
                     place.end()
                     place, call = self._begin(encoded), calls.feed
             place.end()
-        except Exception as error:
+        except BaseException as error:
             tell_key(error, key, place.window)
             raise
         if element is not None:
@@ -225,7 +225,7 @@ class CallingTimers:
             self._time, self._timestamp = time, Timestamp(micros=time)
         try:
             self._fire[family](key, window, self._timestamp, pane, tag.decode())
-        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+        except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
             self._calls.reraise(error)
 
 
@@ -278,7 +278,7 @@ class Firing:
                     break
         try:
             context.end_key()
-        except Exception as error:
+        except BaseException as error:
             tell_key(error, key, context.window)
             raise
         for window in self._over:
@@ -302,7 +302,7 @@ class Firing:
         window = self._context.decode_window(timer.window)
         try:
             self._call(key, window, timer, pane)
-        except Exception as error:
+        except BaseException as error:
             tell_key(error, key, window, timer.family, timer.tag)
             raise
         after, expiry_of = self._turn.after, self._expiry_of

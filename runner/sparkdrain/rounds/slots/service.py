@@ -6,6 +6,7 @@ import pickle
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sparkdrain.hosts.service import Abandoned
 from sparkdrain.rounds.messages import RoundHeader
 from sparkdrain.rounds.slots.open_slot import open_slot
 from sparkdrain.stages.failure import task_failure
@@ -54,8 +55,9 @@ class SlotService:
             if slot is None:
                 slot = self._slots[header.level] = self._open(header)
             slot.run(header, records, lambda partition, record: push((partition, record)))
-        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001
-            # User code may raise any of them; the host's own way to end a call is another.
+        except Abandoned:
+            raise
+        except BaseException as error:  # noqa: BLE001 - user code may raise anything
             raise task_failure(error, header.level, header.slot) from None
 
     def _open(self, header: RoundHeader) -> RoundSlot:
