@@ -47,6 +47,10 @@ class HostMissing(SparkDrainError):
     """The process that held a slot's state is gone, and its state with it; says where it was."""
 
 
+class RoundLimitExceeded(SparkDrainError):
+    """A round took longer than ``--round_limit_ms``; names the step that it waited for."""
+
+
 class TruncatedInput(SparkDrainError):
     """A shard saw less, or other, input than its producers sent; its work must be thrown away."""
 

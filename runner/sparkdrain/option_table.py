@@ -177,6 +177,23 @@ OPTIONS: tuple[Option, ...] = (
             "Raise it on machines that may be taken away; 1 fails at the first loss.",
             minimum=1,
         ),
+        _number(
+            "round_limit_ms",
+            0,
+            "milliseconds; 0 = unlimited",
+            "How long a round may take before it fails with an error that names the step it waits "
+            "for",
+            "Set it if user code may hang: with checkpoints the job then goes on from the newest "
+            "one, --recoveries times in a row. The first round also starts the workers.",
+        ),
+        _number(
+            "hang_warning_ms",
+            30000,
+            "milliseconds; 0 = never",
+            "How long a round may take before a warning says which step it waits for, with the "
+            "stack of the step's code",
+            "Raise it if your rounds take long by nature.",
+        ),
         jobs="streaming",
     ),
     *_group(

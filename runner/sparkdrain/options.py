@@ -72,6 +72,8 @@ class Settings:
         streaming: whether the job is to run in rounds even if all of its input is bounded.
         round_ms: milliseconds that a round of a streaming job should take.
         round_attempts: how often a round is run, counting the first time.
+        round_limit_ms: milliseconds that a round may take; 0 means unlimited.
+        hang_warning_ms: milliseconds after which a round is told of; 0 means never.
         state_memory_mb: MiB per slot for state of a streaming job before it is on disk only.
         checkpoint_dir: where checkpoints go; nothing if there are none.
         checkpoint_ms: milliseconds between the beginnings of two checkpoints.
@@ -103,6 +105,8 @@ class Settings:
     streaming: bool = False
     round_ms: int = 200
     round_attempts: int = 3
+    round_limit_ms: int = 0
+    hang_warning_ms: int = 30_000
     state_memory_mb: int = 256
     checkpoint_dir: str = ""
     checkpoint_ms: int = 10_000

@@ -31,8 +31,8 @@ from sparkdrain.shuffle.outbox import Layout
 from sparkdrain.stages.failure import TaskFailed, failure_in, failure_of
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import DEFAULTS, run_in_rounds
-from tests.support.rounds_engine import RoundsEngine
 from tests.support.restrictions import Count
+from tests.support.rounds_engine import RoundsEngine
 from tests.support.scripts import Pass, pairs_in_rounds
 
 SECOND = 1_000_000
@@ -358,7 +358,7 @@ def test_what_is_no_exception_is_told_of_with_the_step_that_raised_it(run_it, er
         | "Good" >> beam.Map(lambda x: x)
         | "Bad" >> beam.Map(partial(ends, error))
     )
-    with pytest.raises(BaseException) as raised:
+    with pytest.raises(BaseException, match="while running 'Bad'") as raised:
         run_it(pipeline)
     failure = failure_of(raised.value, 0, 0, "this machine")
     assert failure.message.endswith("[while running 'Bad']")
@@ -371,7 +371,7 @@ def test_what_is_no_exception_is_told_of_with_its_stateful_step_and_its_key(erro
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     pairs = pipeline | beam.Create([("k", 1)])
     _ = pairs | "Bad" >> beam.ParDo(Ends(error)) | "Good" >> beam.Map(lambda x: x)
-    with pytest.raises(BaseException) as raised:
+    with pytest.raises(BaseException, match="while running 'Bad'") as raised:
         run_in_rounds(pipeline, slots=1)
     failure = failure_of(raised.value, 0, 0, "this machine")
     assert "[while running 'Bad']" in failure.message

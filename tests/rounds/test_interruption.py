@@ -125,7 +125,8 @@ def test_the_watch_interrupts_and_then_complains(caplog):
     listener = Listen()
     logging.getLogger("sparkdrain.rounds.sources.interruption").addHandler(listener)
     try:
-        with Watch("Topic", 0.01, 0.02, lambda: bool(interrupted.set())) as watch:
+        interrupt = lambda: bool(interrupted.set())
+        with Watch("Topic", 0.01, 0.02, interrupt, lambda: "Behind") as watch:
             watch.begin()
             assert interrupted.wait(DEADLINE)
             assert complained.wait(DEADLINE)
@@ -133,6 +134,7 @@ def test_the_watch_interrupts_and_then_complains(caplog):
     finally:
         logging.getLogger("sparkdrain.rounds.sources.interruption").removeHandler(listener)
     assert "try_claim" in caplog.text
+    assert "the step at work is 'Behind'" in caplog.text
 
 
 def test_a_watch_without_work_starts_no_thread():

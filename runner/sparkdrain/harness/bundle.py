@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.factory import MakeState
     from sparkdrain.harness.operations import SourceOperation, Writer
     from sparkdrain.harness.stateful import StatefulCalls
+    from sparkdrain.harness.step_book import StepBook
 
 
 class StageBundle(BundleProcessor):
@@ -53,7 +54,9 @@ class StageBundle(BundleProcessor):
         *,
         compiled: bool,
         changing_side_inputs: bool = False,
+        book: StepBook | None = None,
     ) -> None:
+        self._book = book
         self._stage = stage
         self._writers = writers
         self._make_state = make_state
@@ -109,12 +112,15 @@ class StageBundle(BundleProcessor):
             return compile_from(transform_id, operation, consumers, factory, descriptor) or op
 
         factory.entry = entry
-        factory.tracker = StepTracker(self.state_sampler)
+        factory.tracker = StepTracker(self.state_sampler, self._book)
         order = _consumers_first(descriptor, consumers)
         made = [(id_, operation(id_)) for id_ in order]
         for id_, op in made if self._compile else ():
             if isinstance(op, ProcessRestrictions):
                 op.emission = compile_results(id_, operation, consumers, factory, descriptor)
+        if self._book is not None:
+            for id_, handle in self.dofns.items():
+                self._book.dofn(handle.dofn, operation(id_).name_context.step_name)
         return collections.OrderedDict(reversed(made))
 
     def source(self, transform_id: TransformId) -> SourceOperation:
@@ -155,6 +161,17 @@ class StageBundle(BundleProcessor):
     def tracker(self) -> Any:
         """What Beam's metrics ask for the present step."""
         return self.factory.tracker if self._compile else self.state_sampler
+
+    def at_work(self) -> tuple[str, bytes | None]:
+        """The step whose code runs, or "", and the encoded key that it has, or None if not known.
+
+        For another thread: nothing that is told needs to be true any more.
+        """
+        name = getattr(self.tracker.current_state(), "name_context", None)
+        if name is None:
+            return "", None
+        context = self.states.get(name.transform_id)
+        return name.step_name, None if context is None else context.key_at_work()
 
     def begin_key(self, encoded: bytes) -> None:
         """The elements that follow are of one key, with this encoding; for bounded stages."""

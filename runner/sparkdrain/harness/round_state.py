@@ -88,6 +88,12 @@ class RoundKeyedState(userstate.UserStateContext):
         self._key = key
         self.bound.is_on = False
 
+    def key_at_work(self) -> bytes | None:
+        """The encoding of the key that has its turn, or had it last; for another thread."""
+        if self._window is None and self.record_place is not None:
+            return self.record_place.records.in_use or None
+        return self._key or None
+
     def end_key(self) -> None:
         """The key's turn is over: what has changed goes to the overlay."""
         put_off = self._put_off

@@ -50,6 +50,10 @@ class KeyedStateContext(userstate.UserStateContext):
         """What follows belongs to the key with this encoding."""
         self._key = key
 
+    def key_at_work(self) -> bytes | None:
+        """The encoding of the key that has its turn; for another thread."""
+        return self._key or None
+
     def scope(self) -> KeyScope:
         """The present key's place in the store."""
         if self._scope is None:

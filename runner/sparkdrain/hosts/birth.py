@@ -23,6 +23,7 @@ from sparkdrain.hosts.executor import executor_of
 from sparkdrain.hosts.host import Host
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import WELCOME, Address, dial
+from sparkdrain.hosts.lookout import Lookout
 from sparkdrain.hosts.process import has_rocksdb_threads, let_go
 from sparkdrain.hosts.warden import Warden
 
@@ -119,8 +120,9 @@ class Birth:
         signal.alarm(_BIRTH_SECONDS)
         try:
             line = self._dial()
-            warden = Warden(line, keeper)
-            child = self._bear(listener, scratch, line, keeper)
+            lookout = Lookout(scratch)
+            warden = Warden(line, keeper, lookout)
+            child = self._bear(listener, scratch, line, keeper, lookout)
         except Exception as error:  # noqa: BLE001 - the worker raises it
             _tell(done, str(error))
             # Now that it is told, the worker lets go of the lock.
@@ -133,14 +135,21 @@ class Birth:
         with contextlib.suppress(OSError):
             line.send(ended)
 
-    def _bear(self, listener: socket.socket, scratch: Path, line: Connection, keeper: int) -> int:
+    def _bear(
+        self,
+        listener: socket.socket,
+        scratch: Path,
+        line: Connection,
+        keeper: int,
+        lookout: Lookout,
+    ) -> int:
         """Fork the host and make it known to the driver."""
         remote = _listen_at(line)
         # The host has the one end; this process never closes the other.
         lifeline, _ = os.pipe()
         child = os.fork()
         if child == 0:
-            self._be_host(listener, remote, scratch, lifeline)
+            self._be_host(listener, remote, scratch, lifeline, lookout)
         record = HostRecord(
             self.id,
             socket.gethostname(),
@@ -170,12 +179,17 @@ class Birth:
             raise ConnectionError(message) from error
 
     def _be_host(
-        self, listener: socket.socket, remote: socket.socket, scratch: Path, lifeline: int
+        self,
+        listener: socket.socket,
+        remote: socket.socket,
+        scratch: Path,
+        lifeline: int,
+        lookout: Lookout,
     ) -> NoReturn:
         status = 1
         try:
             os.setpgid(0, 0)
-            let_go({listener.fileno(), remote.fileno(), lifeline})
+            let_go({listener.fileno(), remote.fileno(), lifeline, *lookout.descriptors})
             faulthandler.enable(2)
             # What the worker has imported is never garbage.
             gc.freeze()
@@ -188,6 +202,7 @@ class Birth:
                 scratch,
                 self.make_service,
                 self.describe,
+                lookout,
             ).run()
             status = 0
         except BaseException:  # noqa: BLE001 - never back into the worker's code

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
+    from sparkdrain.hosts.lookout import Lookout
     from sparkdrain.hosts.service import Service
 
 _GRACE_SECONDS: Final = 20.0
@@ -40,6 +41,7 @@ class Host:
         scratch: a directory for the service.
         make_service: called when the first call has come.
         describe: how an exception of the service is told to the task.
+        lookout: what the warden looks through.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class Host:
         scratch: Path,
         make_service: Callable[[Path], Service],
         describe: Callable[[BaseException], bytes],
+        lookout: Lookout,
     ) -> None:
+        self._lookout = lookout
         self._listener = listener
         self._remote = remote
         self._door = Door(key)
@@ -72,6 +76,7 @@ class Host:
             for number in _ENDING:
                 signal.signal(number, self._stop)
             threading.Thread(target=self._follow, name="host-lifeline", daemon=True).start()
+            self._lookout.answer(self._look)
             while not self._stopping:
                 self._serve(self._next())
         except Stopped:
@@ -124,6 +129,9 @@ class Host:
             self._admitted.put(admitted)
             self._bell.send(b"!")
 
+    def _look(self) -> bytes:
+        return b"" if self._service is None else self._service.look()
+
     def _check(self) -> None:
         if self._stopping:
             raise Stopped
@@ -132,12 +140,16 @@ class Host:
         with connection:
             caller = Caller(connection, self._check)
             try:
-                self._answer(caller, caller.request(str(os.getpid()).encode()))
+                request = caller.request(str(os.getpid()).encode())
+                self._lookout.begun()
+                self._answer(caller, request)
             except Stopped:
                 raise
             except Abandoned:
                 # Nobody is left to be told; the service knows, and the next call may come.
                 pass
+            finally:
+                self._lookout.ended()
 
     def _answer(self, caller: Caller, request: bytes) -> None:
         try:

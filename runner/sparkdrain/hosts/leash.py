@@ -9,13 +9,19 @@ import socket
 import threading
 from dataclasses import replace
 from multiprocessing.connection import Connection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.door import Door
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import WELCOME, Address, Ask, Close, keep_alive
+from sparkdrain.hosts.sight import Look, Seen, Sight
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _CLOSE_SECONDS: Final = 30.0
+# Longer than a warden takes for it.
+_LOOK_SECONDS: Final = 6.0
 _LAST_WORD_SECONDS: Final = 5.0
 _LOST: Final = "its machine, or the process that looked after it, was lost"
 
@@ -39,6 +45,10 @@ class Leash:
         self._changed = threading.Condition()
         self._records: dict[HostId, HostRecord] = {}
         self._lines: dict[Connection, HostRecord] = {}
+        self._sights: dict[Connection, Sight] = {}
+        self._looks = 0
+        # Lines are spoken to from several threads.
+        self._speaking = threading.Lock()
         self._visits = 0
         self._closed: Close | None = None
         self._waker, self._woken = socket.socketpair()
@@ -54,6 +64,34 @@ class Leash:
         """How many calls have come to a host from another executor than its own."""
         with self._changed:
             return self._visits
+
+    def look(self, seconds: float = _LOOK_SECONDS) -> tuple[Seen, ...]:
+        """What the hosts are doing now; not those that do not tell in ``seconds``."""
+        with self._changed:
+            self._looks += 1
+            number, lines = self._looks, list(self._lines)
+        self._speak(lines, Look(number))
+
+        def told() -> bool:
+            return all(line not in self._lines or self._is_told(line, number) for line in lines)
+
+        with self._changed:
+            self._changed.wait_for(told, seconds)
+            return tuple(
+                Seen(self._lines[line], self._sights[line])
+                for line in lines
+                if line in self._lines and self._is_told(line, number)
+            )
+
+    def _is_told(self, line: Connection, number: int) -> bool:
+        sight = self._sights.get(line)
+        return sight is not None and sight.number == number
+
+    def _speak(self, lines: Sequence[Connection], said: Close | Look) -> None:
+        with self._speaking:
+            for line in lines:
+                with contextlib.suppress(OSError):
+                    line.send(said)
 
     def close(self, seconds: float = _CLOSE_SECONDS) -> tuple[HostRecord, ...]:
         """Let all hosts tear down and end, and wait for them, ``seconds`` at most. Idempotent.
@@ -71,9 +109,8 @@ class Leash:
         if first:
             self._waker.close()
             self._thread.join()
-        for line in lines if first else ():
-            with contextlib.suppress(OSError):
-                line.send(self._closed)
+        if first:
+            self._speak(lines, self._closed)
         with self._changed:
             self._changed.wait_for(lambda: not self._lines, seconds)
             return tuple(self._lines.values())
@@ -131,9 +168,14 @@ class Leash:
         ended = _LOST
         try:
             line.send(WELCOME)
-            ended = str(line.recv())
+            while isinstance(said := line.recv(), Sight):
+                with self._changed:
+                    self._sights[line] = said
+                    self._changed.notify_all()
+            ended = str(said)
         finally:
             with self._changed:
                 del self._lines[line]
+                self._sights.pop(line, None)
                 self._records[record.id] = replace(record, ended=ended)
                 self._changed.notify_all()

@@ -1,7 +1,8 @@
 """Connections between the machines of a job: how they are opened, and what is said to the driver.
 
 A warden says its host's ``HostRecord`` and hears ``WELCOME``, later ``Close``; in the end it says
-how the host ended, as text. If there is a host of that name already, it hears of that one instead.
+how the host ended, as text. Before that the driver may say ``Look``, and hears a ``Sight``. If
+there is a host of that name already, the warden hears of that one instead.
 A task may ``Ask`` about a host.
 """
 

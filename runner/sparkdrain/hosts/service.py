@@ -34,5 +34,8 @@ class Service(Protocol):
         waits for the outcome any more; the next call may be a repetition of this one.
         """
 
+    def look(self) -> bytes:
+        """What ``run`` is doing now, for whom it concerns; called in another thread."""
+
     def close(self) -> None:
         """Let go of everything; no call follows. What raises here is only logged."""

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from sparkdrain.hosts.line import Close
 from sparkdrain.hosts.process import how_it_ended, is_alive
+from sparkdrain.hosts.sight import Look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
+
+    from sparkdrain.hosts.lookout import Lookout
 
 _GRACE_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 1.0
@@ -34,12 +37,19 @@ class Warden:
     Args:
         line: to the driver; its end is the end of the job.
         keeper: a process that the host must not outlive; 1 or less for none.
+        lookout: shows what the host is doing.
         clock: seconds.
     """
 
     def __init__(
-        self, line: Connection, keeper: int, clock: Callable[[], float] = time.monotonic
+        self,
+        line: Connection,
+        keeper: int,
+        lookout: Lookout,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._lookout = lookout
+        self._child = 0
         self._line = line
         self._keeper = keeper
         self._clock = clock
@@ -70,6 +80,7 @@ class Warden:
 
     def wait(self, child: int) -> str:
         """Wait for the end of the host, which leads its process group; how it came, in words."""
+        self._child = child
         while True:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
@@ -110,6 +121,11 @@ class Warden:
             return
         if isinstance(said, Close):
             self._end("the driver closed the job", said.seconds)
+        elif isinstance(said, Look):
+            sight = self._lookout.sight(said.number, self._child)
+            # If the driver is gone, the next look at the line shows it.
+            with contextlib.suppress(OSError):
+                self._line.send(sight)
 
     def _lose_keeper(self, descriptor: int) -> None:
         self._selector.unregister(descriptor)

@@ -205,3 +205,18 @@ class Inheritance:
     def files(self, slots: int) -> tuple[FileEntry, ...]:
         """What is in storage already of the state that one of ``slots`` begins with."""
         return self.shards[0].files if self.before == slots else ()
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork(ControlMessage):
+    """What a slot is doing in a round, as far as it knows.
+
+    Attributes:
+        step: the step whose code runs; empty if none does, or if it is not known.
+        key: the hash of the encoded key that the step has (CRC-32 in hex); empty if not known.
+        frames: the stack, the innermost call first: file, line, function.
+    """
+
+    step: str
+    key: str
+    frames: tuple[tuple[str, int, str], ...]

@@ -183,9 +183,14 @@ def _leave_out_runner_frames(error: Any) -> None:
     for cause in (error.__cause__, error.__context__):
         if cause is not None:
             _leave_out_runner_frames(cause)
-    kept = [frame for frame in error.stack if not _RUNNER_FRAMES.search(frame.filename)]
+    kept = [frame for frame in error.stack if not is_of_runner(frame.filename)]
     if kept:
         error.stack = traceback.StackSummary.from_list(kept)
+
+
+def is_of_runner(file: str) -> bool:
+    """Whether code in this file is between the runner and user code: users learn nothing of it."""
+    return _RUNNER_FRAMES.search(file) is not None
 
 
 def _shortened(text: str) -> str:

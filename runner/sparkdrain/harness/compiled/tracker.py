@@ -17,19 +17,31 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.compiled.generate import Chain
     from sparkdrain.harness.compiled.steps import Step
+    from sparkdrain.harness.step_book import StepBook
 
 
 class StepTracker:
-    """Stands in for a stage's state sampler where the present state is asked for."""
+    """Stands in for a stage's state sampler where the present state is asked for.
 
-    def __init__(self, sampler: Any) -> None:
+    Args:
+        sampler: Beam's.
+        book: where the lines of chains are noted down, if anywhere.
+    """
+
+    def __init__(self, sampler: Any, book: StepBook | None = None) -> None:
         self._sampler = sampler
+        self._book = book
         # By the identity of their code: chains of the same form have equal code.
         self._chains: dict[int, Chain] = {}
 
     def add(self, chain: Chain) -> None:
         """Know a chain by its code from now on."""
         self._chains[id(chain.code)] = chain
+        if self._book is not None:
+            steps = (
+                (line, step.operation.name_context.step_name) for line, step in chain.lines.items()
+            )
+            self._book.chain(chain.code, steps)
 
     def current_state(self) -> Any:
         """The state of the step that is at work."""

@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.drain.limits import Limits
-from sparkdrain.errors import HostMissing, TruncatedInput, WorkerLost
+from sparkdrain.errors import HostMissing, RoundLimitExceeded, TruncatedInput, WorkerLost
 from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.hints import unkept_hints
 from sparkdrain.graph.identity import identity
@@ -57,7 +57,7 @@ _BASIC: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC
 _WARNING: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
 _RUNS = itertools.count(1)
 # What ends a life of a job, and not the job, if its state is durable.
-_LOSSES = (HostMissing, WorkerLost, TruncatedInput)
+_LOSSES = (HostMissing, WorkerLost, TruncatedInput, RoundLimitExceeded)
 
 
 def execute(invocation: Invocation) -> Outcome:
@@ -70,6 +70,7 @@ def execute(invocation: Invocation) -> Outcome:
         UserCodeError: user code raised; the message starts with its exception.
         WorkerLost: a process with state ended.
         TruncatedInput: a round lost data in every attempt.
+        RoundLimitExceeded: a round took longer than it may.
         CheckpointRefused: there is a checkpoint that the job cannot go on from.
         CheckpointFailed: state could not be made durable.
         Fenced: another driver has taken the job.
@@ -245,6 +246,9 @@ class _StreamingJob:
             first_round,
             place,
             self.placement,
+            settings.hang_warning_ms / 1000,
+            settings.round_limit_ms / 1000,
+            partial(self.invocation.observer.message, _WARNING),
         )
 
     def _terms(self) -> DrainTerms:

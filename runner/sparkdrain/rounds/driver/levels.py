@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.hosts.leash import Leash
+from sparkdrain.rounds.driver.hang_watch import HangWatch
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.task import RoundTask
@@ -22,7 +23,7 @@ from sparkdrain.stages.spark.notes import Notes
 from sparkdrain.stages.spark_error import as_error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark import SparkContext
 
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 
 
 class SparkLevels:
-    """See ``loop.Levels``. ``close`` ends the hosts."""
+    """See ``loop.Levels``. ``close`` ends the hosts.
+
+    A round may take ``limit`` seconds. After ``patience`` seconds ``warn`` hears what it waits for.
+    """
 
     def __init__(
         self,
@@ -51,6 +55,9 @@ class SparkLevels:
         first_round: int = 1,
         place: CheckpointPlace | None = None,
         placement: Placement | None = None,
+        patience: float = 0.0,
+        limit: float = 0.0,
+        warn: Callable[[str], object] = str,
     ) -> None:
         self._context = context
         self._first_round = first_round
@@ -69,6 +76,10 @@ class SparkLevels:
         self._placement.begin(executors(context))
         context.setJobGroup(run_id, job_name, interruptOnCancel=True)
         cancel.on_cancel(lambda: context.cancelJobGroup(run_id))
+        self._watch = HangWatch(
+            patience, limit, self._leash.look, warn, lambda: context.cancelJobGroup(run_id)
+        )
+        self._watch.start()
 
     def run(self, headers: Sequence[RoundHeader]) -> list[RoundReport]:
         """See ``loop.Levels``.
@@ -96,6 +107,7 @@ class SparkLevels:
         # Of an attempt that failed, those that came nevertheless.
         self._reports.take()
         visits = self._leash.visits()
+        self._watch.level(first.level)
         try:
             exchange = Exchange(
                 self._context,
@@ -111,12 +123,15 @@ class SparkLevels:
         except JOB_FAILED as error:
             if self._cancel.is_cancelled():
                 raise Cancelled(self._run_id) from None
+            self._watch.check()
             raise as_error(error, self._context.pythonExec) from None
+        self._watch.check()
         self._placement.ran(len(headers), self._leash.visits() - visits)
         return _one_of_each(headers, reports_in(self._reports.take()))
 
     def end_round(self) -> None:
         """See ``loop.Levels``."""
+        self._watch.end_round()
         exchanges, self._exchanges = self._exchanges, {}
         with contextlib.suppress(*JVM_LOST):
             for exchange in exchanges.values():
@@ -124,6 +139,7 @@ class SparkLevels:
 
     def close(self) -> None:
         """End all hosts: DoFns are torn down, state is deleted."""
+        self._watch.close()
         self._leash.close()
         self._reports.close()
         with contextlib.suppress(*JVM_LOST):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from zlib import crc32
 
+from sparkdrain.harness.step_book import step_in
+from sparkdrain.hosts.lookout import NOTES
 from sparkdrain.hosts.service import Abandoned
-from sparkdrain.rounds.messages import RoundHeader
+from sparkdrain.rounds.messages import AtWork, RoundHeader
 from sparkdrain.rounds.slots.open_slot import open_slot
 from sparkdrain.stages.failure import task_failure
+from sparkdrain.stages.stack import stack_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,6 +47,7 @@ class SlotService:
     place: CheckpointPlace | None = None
     _plan: Plan | None = None
     _slots: dict[int, RoundSlot] = field(default_factory=dict)
+    _level: int = -1
 
     def run(
         self,
@@ -50,6 +57,7 @@ class SlotService:
     ) -> None:
         """Run the round that ``request``, a ``RoundHeader``, asks for."""
         header = RoundHeader.decode(request)
+        self._level = header.level
         try:
             slot = self._slots.get(header.level)
             if slot is None:
@@ -64,6 +72,17 @@ class SlotService:
         if self._plan is None:
             self._plan = pickle.loads(self.plan)  # noqa: S301 - written by our own driver
         return open_slot(self._plan, header, self.layout, self.options, self.directory, self.place)
+
+    def look(self) -> bytes:
+        """What the round is at, as an ``AtWork``; see ``Service.look``."""
+        slot = self._slots.get(self._level)
+        step, key = ("", None) if slot is None else slot.at_work()
+        frames = tuple(stack_of(threading.main_thread().ident))
+        if not step:
+            with contextlib.suppress(OSError):
+                step = step_in((self.directory / NOTES).read_text(), frames)
+        hashed = "" if key is None else f"{crc32(key):08x}"
+        return AtWork(step, hashed, frames).encode()
 
     def close(self) -> None:
         """Tear all DoFns down."""

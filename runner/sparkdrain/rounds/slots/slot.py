@@ -18,6 +18,8 @@ from sparkdrain.errors import HostMissing
 from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.harness.drain_hook import has_drain_hook
+from sparkdrain.harness.step_book import StepBook
+from sparkdrain.hosts.lookout import NOTES
 from sparkdrain.panes.grouping import groups_by_window
 from sparkdrain.rounds.budget import Budget
 from sparkdrain.rounds.context import Context
@@ -84,6 +86,7 @@ class RoundSlot:
         self._plan = plan
         self._level = level
         self._slot = slot
+        self._book = StepBook(directory / NOTES)
         self._options = options
         self._clock = clock
         where = state_directory(directory, level)
@@ -163,6 +166,7 @@ class RoundSlot:
             state_maker(self._plan, stage, self.context.codings, self.overlay),
             compiled=self._options.compiled,
             changing_side_inputs=self.sides.change(stage),
+            book=self._book,
         )
 
     def inputs(self) -> Iterator[Input]:
@@ -449,6 +453,15 @@ class RoundSlot:
     def _metrics(self) -> list[bytes]:
         own = (info.SerializeToString() for shard in self._shards for info in shard.infos())
         return [*self._counted_before, *own]
+
+    def at_work(self) -> tuple[str, bytes | None]:
+        """See ``StageBundle.at_work``."""
+        for shard in self._shards:
+            if shard.opened is not None:
+                step, key = shard.opened.at_work()
+                if step:
+                    return step, key
+        return "", None
 
     def close(self) -> None:
         """Tear DoFns down, and delete all state."""

@@ -89,11 +89,18 @@ class Watch:
         patience: seconds after which a warning is logged, and again each time that it has taken
             twice as long.
         interrupt: see ``Interruption.interrupt``.
+        at_work: the step whose code runs, which may be one behind the transform.
     """
 
     def __init__(
-        self, name: str, seconds: float, patience: float, interrupt: Callable[[], bool]
+        self,
+        name: str,
+        seconds: float,
+        patience: float,
+        interrupt: Callable[[], bool],
+        at_work: Callable[[], str] = str,
     ) -> None:
+        self._at_work = at_work
         self._name = name
         self._seconds = max(seconds, 0.005)
         self._patience = patience
@@ -125,12 +132,14 @@ class Watch:
             if taken >= self._warn_at:
                 self._warn_at *= 2
                 _LOGGER.warning(
-                    "%s has been processing one restriction for %.1f seconds: either it claims "
-                    "nothing, or what it reads cannot be split. The round, and everything that "
-                    "waits for its end, lasts as long. Call tracker.try_claim more often, or "
-                    "tracker.defer_remainder.",
+                    "%s has been processing one restriction for %.1f seconds, and the step at "
+                    "work is %r. If that is the same step, it claims nothing, or what it reads "
+                    "cannot be split: call tracker.try_claim more often, or "
+                    "tracker.defer_remainder. The round, and everything that waits for its end, "
+                    "lasts as long.",
                     self._name,
                     taken,
+                    self._at_work() or self._name,
                 )
             if taken >= self._seconds:
                 self._interrupt()

@@ -232,7 +232,8 @@ class Work:
         interrupt = self._interruption.interrupt
         seconds = budget.seconds_left()
         patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
-        with Watch(self._name, seconds, patience, interrupt) as watch:
+        name, bundle = self._operation.name_context.step_name, self._bundle
+        with Watch(name, seconds, patience, interrupt, lambda: bundle.at_work()[0]) as watch:
             while (residual := line.pop()) is not None:
                 least_share = least / max(budget.seconds_left(), least, 1e-9)
                 share = max(1 / (1 + len(line)), least_share)
