@@ -237,7 +237,7 @@ def test_jobs_of_the_release_before_and_forgotten_offsets(topics, library):
     one = sink.transactional.open(0)
     one.begin()
     for content in range(2):
-        one.send(ProducerRecord(None, b"%d" % content, sink.topic, 0))
+        one.send(sink.topic, 0, None, b"%d" % content, (), None)
     one.record(Recorded(2))
     one.commit()
     one.close()

@@ -15,7 +15,6 @@ from sparkdrain.io.kafka.topics import matching
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from sparkdrain.io.kafka.records import ProducerRecord
     from sparkdrain.io.kafka.settings import Settings
 
 
@@ -283,12 +282,18 @@ class FakeTransactions(Closing):
         self.kafka.before("begin")
         self._sink.forget()
 
-    def send(self, entry: ProducerRecord) -> None:
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        millis: int | None,
+    ) -> None:
         self.kafka.before("send")
-        assert entry.topic is not None
-        self._sink.send(
-            entry.topic, entry.partition, entry.key, entry.value, entry.headers, entry.timestamp
-        )
+        assert topic is not None
+        self._sink.send(topic, partition, key, value, headers, millis)
 
     def record(self, recorded: Recorded) -> None:
         self.kafka.before("record")

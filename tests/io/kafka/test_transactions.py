@@ -14,10 +14,9 @@ from sparkdrain.io.kafka.confluent_transactions import ConfluentTransactions
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.kafka_python_transactions import KafkaPythonTransactions
 from sparkdrain.io.kafka.note import Note, Recorded, Stage
-from sparkdrain.io.kafka.records import ProducerRecord
 
 MARK = Partition("out", 0)
-RECORD = ProducerRecord(b"k", b"v", "out")
+RECORD = ("out", None, b"k", b"v", (), None)
 
 
 class Library:
@@ -108,7 +107,7 @@ def test_only_what_was_committed_is_read_and_everything_is_acknowledged(transact
 def test_records_and_number_are_committed_together(transactions, library):
     library.calls.clear()
     transactions.begin()
-    transactions.send(RECORD)
+    transactions.send(*RECORD)
     transactions.record(Recorded(7, "note"))
     transactions.commit()
     kept = ("begin_transaction", "send", "produce", "send_offsets_to_transaction")
@@ -125,7 +124,7 @@ def test_a_record_that_was_not_taken_keeps_the_others_from_being_committed(libra
     library.answers["send"] = lambda *_: Promised(ValueError("too large"))
     transactions = kafka_python(library)
     transactions.begin()
-    transactions.send(RECORD)
+    transactions.send(*RECORD)
     transactions.record(Recorded(1))
     with pytest.raises(KafkaWriteFailed, match=r"a transaction failed: .*too large"):
         transactions.commit()
@@ -137,7 +136,7 @@ def test_a_failure_of_the_transaction_before_is_not_one_of_the_next(library):
     library.answers["send"] = lambda *_: Promised(ValueError("too large"))
     transactions = kafka_python(library)
     transactions.begin()
-    transactions.send(RECORD)
+    transactions.send(*RECORD)
     library.answers["send"] = lambda *_: Promised(None)
     transactions.fence()
     transactions.begin()
@@ -234,5 +233,5 @@ def test_a_full_queue_is_waited_for_and_nothing_is_left_out(library):
 
     library.answers["produce"] = produce
     transactions = confluent(library)
-    transactions.send(RECORD)
+    transactions.send(*RECORD)
     assert library.names()[-5:] == ["produce", "poll", "produce", "poll", "produce"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from sparkdrain.io.kafka.outbox import Transactions
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from sparkdrain.io.kafka.note import Recorded
 
 Headers = tuple[tuple[str, bytes | None], ...]
 NO_HEADERS: Final[Headers] = ()
@@ -181,11 +181,37 @@ class Sent(NamedTuple):
     last: int
 
 
-class OpenTransactions(Transactions, Protocol):
-    """Transactions that can be closed."""
+class Transactions(Protocol):
+    """Of one ``transactional.id``: that of a group of a sink."""
+
+    def fence(self) -> None:
+        """End what anybody else with this id has begun, and whatever they try from now on."""
+
+    def recorded(self) -> Recorded | None:
+        """What was recorded last by a transaction that was committed, if anything was."""
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        millis: int | None,
+    ) -> None:
+        """Send a record within the transaction."""
+
+    def record(self, recorded: Recorded) -> None:
+        """Record this within the transaction."""
+
+    def commit(self) -> None:
+        """Make all of it visible, or none: raises if somebody has fenced us."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Let go of connections; a transaction that is open is left to whoever fences it."""
 
 
 class Client(Protocol):
@@ -200,8 +226,8 @@ class Client(Protocol):
     def sink(self, *, tell: bool) -> Sink:
         """Opens a sink; with ``tell`` it tells where records went."""
 
-    def transactions(self, ident: str, mark: Partition) -> OpenTransactions:
-        """Opens transactions of an id; see ``outbox``.
+    def transactions(self, ident: str, mark: Partition) -> Transactions:
+        """Opens transactions of an id.
 
         Args:
             ident: the transactional id, and the group under which the number is kept.

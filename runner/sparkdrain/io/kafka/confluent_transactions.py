@@ -17,8 +17,7 @@ from sparkdrain.io.kafka.patience import in_time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sparkdrain.io.kafka.client import Partition
-    from sparkdrain.io.kafka.records import ProducerRecord
+    from sparkdrain.io.kafka.client import Headers, Partition
 
 # Seconds.
 _PATIENCE: Final = 60.0
@@ -80,18 +79,24 @@ class ConfluentTransactions:
             raise KafkaUnreachable(msg)
         self._try(self._producer.begin_transaction)
 
-    def send(self, entry: ProducerRecord) -> None:
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        millis: int | None,
+    ) -> None:
         """See ``Transactions``."""
-        optional: dict[str, Any] = {"headers": list(entry.headers)} if entry.headers else {}
-        if entry.partition is not None:
-            optional["partition"] = entry.partition
-        if entry.timestamp is not None:
-            optional["timestamp"] = entry.timestamp
+        optional: dict[str, Any] = {"headers": list(headers)} if headers else {}
+        if partition is not None:
+            optional["partition"] = partition
+        if millis is not None:
+            optional["timestamp"] = millis
         while True:
             try:
-                self._producer.produce(
-                    entry.topic, entry.value, entry.key, on_delivery=self._delivered, **optional
-                )
+                self._producer.produce(topic, value, key, on_delivery=self._delivered, **optional)
             except BufferError:
                 self._producer.poll(0.05)
             else:

@@ -14,8 +14,7 @@ from sparkdrain.io.kafka.note import Recorded
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sparkdrain.io.kafka.client import Partition
-    from sparkdrain.io.kafka.records import ProducerRecord
+    from sparkdrain.io.kafka.client import Headers, Partition
 
 
 class KafkaPythonTransactions:
@@ -64,17 +63,20 @@ class KafkaPythonTransactions:
         with Failures(self._servers, KafkaWriteFailed):
             self._producer.begin_transaction()
 
-    def send(self, entry: ProducerRecord) -> None:
+    def send(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        millis: int | None,
+    ) -> None:
         """See ``Transactions``."""
         with Failures(self._servers, KafkaWriteFailed):
-            self._producer.send(
-                entry.topic,
-                entry.value,
-                entry.key,
-                list(entry.headers),
-                entry.partition,
-                entry.timestamp,
-            ).add_errback(self._failures.append)
+            self._producer.send(topic, value, key, list(headers), partition, millis).add_errback(
+                self._failures.append
+            )
 
     def record(self, recorded: Recorded) -> None:
         """See ``Transactions``."""

@@ -12,35 +12,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from sparkdrain.io.kafka.history import History, Stamp
 from sparkdrain.io.kafka.note import Note, Recorded, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-class Transactions(Protocol):
-    """Of one ``transactional.id``: that of a group of a sink."""
-
-    def fence(self) -> None:
-        """End what anybody else with this id has begun, and whatever they try from now on."""
-
-    def recorded(self) -> Recorded | None:
-        """What was recorded last by a transaction that was committed, if anything was."""
-
-    def begin(self) -> None:
-        """Begin a transaction."""
-
-    def send(self, entry: Any) -> None:
-        """Send a record within the transaction."""
-
-    def record(self, recorded: Recorded) -> None:
-        """Record this within the transaction."""
-
-    def commit(self) -> None:
-        """Make all of it visible, or none: raises if somebody has fenced us."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from apache_beam import coders
-from apache_beam.coders.coder_impl import StreamCoderImpl
+from apache_beam.coders.coder_impl import StreamCoderImpl, TupleCoderImpl
 from apache_beam.coders.coders import FastCoder
 
 from sparkdrain.io.kafka.client import NO_HEADERS, Headers
@@ -82,18 +83,15 @@ class Written(NamedTuple):
     last_offset: int
 
 
-class _AsTuple(StreamCoderImpl):
+class _AsTuple(TupleCoderImpl):
     """Codes a named tuple as its fields."""
 
     def __init__(self, kind: Any, fields: Any) -> None:
+        super().__init__(fields)
         self._kind = kind
-        self._fields = fields
 
-    def encode_to_stream(self, value: Any, stream: Any, nested: bool) -> None:
-        self._fields.encode_to_stream(tuple(value), stream, nested)
-
-    def decode_from_stream(self, stream: Any, nested: bool) -> Any:
-        return self._kind._make(self._fields.decode_from_stream(stream, nested))
+    def _construct_from_components(self, components: Any) -> Any:
+        return tuple.__new__(self._kind, components)
 
 
 class _RecordCoder(FastCoder):
@@ -103,7 +101,7 @@ class _RecordCoder(FastCoder):
     fields: tuple[Any, ...]
 
     def _create_impl(self) -> Any:
-        return _AsTuple(self.kind, coders.TupleCoder(self.fields).get_impl())
+        return _AsTuple(self.kind, [field.get_impl() for field in self.fields])
 
     def is_deterministic(self) -> bool:
         return False
@@ -118,6 +116,7 @@ class _RecordCoder(FastCoder):
         return hash(type(self))
 
 
+_TOPICS_KNOWN: Final = 256
 _TEXT = coders.StrUtf8Coder()
 _INT = coders.VarIntCoder()
 _BYTES = coders.NullableCoder(coders.BytesCoder())
@@ -151,6 +150,53 @@ class ProducerRecordCoder(_RecordCoder):
         coders.NullableCoder(_INT),
         _HEADERS,
     )
+
+    def _create_impl(self) -> Any:
+        return _AsProducerRecord(*(field.get_impl() for field in self.fields))
+
+
+class _AsProducerRecord(StreamCoderImpl):
+    """Codes a `ProducerRecord` as its fields; knows by heart what follows key and value of most."""
+
+    def __init__(
+        self, data: Any, _: Any, topic: Any, partition: Any, time: Any, headers: Any
+    ) -> None:
+        self._encode_data, self._decode_data = data.encode_to_stream, data.decode_from_stream
+        self._rest = (topic, partition, time, headers)
+        self._decode_rest = [impl.decode_from_stream for impl in self._rest[1:]]
+        self._plain_rest = lru_cache(_TOPICS_KNOWN)(self._encode_plain_rest)
+
+    def encode_to_stream(self, value: Any, stream: Any, nested: bool) -> None:
+        key, content, topic, partition, time, headers = value
+        self._encode_data(key, stream, True)
+        self._encode_data(content, stream, True)
+        if partition is None and time is None and not headers:
+            stream.write(self._plain_rest(topic))
+            return
+        for impl, field in zip(self._rest, value[2:], strict=True):
+            impl.encode_to_stream(field, stream, True)
+
+    def _encode_plain_rest(self, topic: str | None) -> bytes:
+        fields = (topic, None, None, NO_HEADERS)
+        return b"".join(
+            impl.encode_nested(field) for impl, field in zip(self._rest, fields, strict=True)
+        )
+
+    def decode_from_stream(self, stream: Any, nested: bool) -> Any:
+        decode_partition, decode_time, decode_headers = self._decode_rest
+        return ProducerRecord(
+            self._decode_data(stream, True),
+            self._decode_data(stream, True),
+            _text(stream.read_all(True)) if stream.read_byte() else None,
+            decode_partition(stream, True),
+            decode_time(stream, True),
+            decode_headers(stream, True),
+        )
+
+
+@lru_cache(_TOPICS_KNOWN)
+def _text(encoded: bytes) -> str:
+    return encoded.decode("utf-8")
 
 
 class WrittenCoder(_RecordCoder):

@@ -167,20 +167,23 @@ class Encoding:
             KafkaWriteFailed: it is none.
         """
         if isinstance(element, ProducerRecord):
-            topic = element.topic or self._topic
+            key, value, topic, partition, timestamp, headers = element
+            topic = topic or self._topic
         else:
             try:
                 key, value = element
             except (TypeError, ValueError):
                 msg = f"WriteToKafka takes pairs of key and value, or ProducerRecord: {element!r}"
                 raise KafkaWriteFailed(msg) from None
-            element, topic = ProducerRecord(key, value), self._topic
+            topic, partition, timestamp, headers = self._topic, None, None, NO_HEADERS
         if topic is None:
             msg = f"no topic for {element!r}: name one in WriteToKafka, or in the ProducerRecord"
             raise KafkaWriteFailed(msg)
-        key = _encoded(element.key, self._key_coder, "key")
-        value = _encoded(element.value, self._value_coder, "value")
-        return element._replace(key=key, value=value, topic=topic)
+        if type(key) not in _BYTES or self._key_coder is not None:
+            key = _encoded(key, self._key_coder, "key")
+        if type(value) not in _BYTES or self._value_coder is not None:
+            value = _encoded(value, self._value_coder, "value")
+        return ProducerRecord(key, value, topic, partition, timestamp, headers)
 
 
 def _encoded(data: Any, coder: Coder | None, part: str) -> bytes | None:

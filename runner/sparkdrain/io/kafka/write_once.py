@@ -12,7 +12,10 @@ import json
 import logging
 import os
 import zlib
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import apache_beam as beam
@@ -26,7 +29,7 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaRefused
-from sparkdrain.io.kafka.history import OWNER_BYTES, History, read_stamp
+from sparkdrain.io.kafka.history import OWNER_BYTES, History, Stamp, grow, read_stamp
 from sparkdrain.io.kafka.note import Note, Recorded, Stage
 from sparkdrain.io.kafka.outbox import Batch, Verdict, decide, may_begin
 from sparkdrain.io.kafka.overrule import Group as GroupName
@@ -36,11 +39,11 @@ from sparkdrain.io.kafka.records import ProducerRecord
 from sparkdrain.io.stable import OVERRULED, SINK, StableParDo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from sparkdrain.io.kafka.client import OpenTransactions
+    from sparkdrain.io.kafka.client import Transactions
     from sparkdrain.io.kafka.settings import Settings
     from sparkdrain.io.kafka.write import Encoding
 
@@ -96,7 +99,7 @@ class Transactional:
         """For a transform: what the runner needs to refuse names that cannot be."""
         return {SINK: self._name, OVERRULED: json.dumps(self._overruled)}
 
-    def open(self, group: int) -> OpenTransactions:
+    def open(self, group: int) -> Transactions:
         """The transactions of a group; nobody else can go on with theirs."""
         client = choose.open_client(self._settings)
         transactions = client.transactions(self.ident(group), Partition(self._topic, 0))
@@ -230,21 +233,21 @@ class Number(beam.DoFn):
         next_: Any = beam.DoFn.StateParam(NEXT),
         kept: Any = beam.DoFn.StateParam(HISTORY),
         end: Any = beam.DoFn.TimerParam(END),
-    ) -> Iterator[Numbered]:
+    ) -> Iterable[Numbered]:
         """See Beam's."""
         group, record = element
         state = kept.read()
         if state is None:
-            history = self._first(group, next_.read())
+            state = self._first(group, next_.read()).packed()
             end.set(GlobalWindow().max_timestamp())
-            kept.write(history.packed())
-        else:
-            history = History.unpacked(state)
-        if record.topic is None:
-            return
-        grown, stamp = history.grown(record)
-        kept.write(grown.packed())
-        yield group, (history.number, record._replace(key=(stamp, record.key)))
+            kept.write(state)
+        key, value, topic, partition, timestamp, headers = record
+        if topic is None:
+            return ()
+        number, stamp, state = grow(state, record)
+        kept.write(state)
+        stamped = ProducerRecord((stamp, key), value, topic, partition, timestamp, headers)
+        return ((group, (number, stamped)),)
 
     @on_timer(END)
     def end(
@@ -253,10 +256,9 @@ class Number(beam.DoFn):
         kept: Any = beam.DoFn.StateParam(HISTORY),
     ) -> Iterator[Numbered]:
         """Number the end of a group."""
-        history = History.unpacked(kept.read())
-        grown, stamp = history.grown(None)
-        kept.write(grown.packed())
-        yield group, (history.number, ProducerRecord((stamp,), None))
+        number, stamp, state = grow(kept.read(), None)
+        kept.write(state)
+        yield group, (number, ProducerRecord((stamp,), None))
 
     def _first(self, group: int, number: int | None) -> History:
         owner = os.urandom(OWNER_BYTES)
@@ -299,8 +301,8 @@ class Publish(beam.DoFn):
 
     def __init__(self, transactional: Transactional) -> None:
         self._transactional = transactional
-        self._open: dict[int, tuple[OpenTransactions, Recorded | None]] = {}
-        self._waiting: dict[int, list[tuple[int, ProducerRecord]]] = {}
+        self._open: dict[int, tuple[Transactions, Recorded | None]] = {}
+        self._waiting: defaultdict[int, list[tuple[int, ProducerRecord]]] = defaultdict(list)
         self._more = True
         # By group whose brokers have more than has come: what follows the last record that came.
         self._behind: dict[int, int] = {}
@@ -309,12 +311,12 @@ class Publish(beam.DoFn):
 
     def start_bundle(self) -> None:
         """See Beam's."""
-        self._waiting = {}
+        self._waiting.clear()
 
     def process(self, element: Numbered) -> None:
         """See Beam's."""
         group, numbered = element
-        self._waiting.setdefault(group, []).append(numbered)
+        self._waiting[group].append(numbered)
 
     def more_is_safe(self, more: bool) -> None:
         """See ``StableParDo``."""
@@ -325,24 +327,20 @@ class Publish(beam.DoFn):
         for group, numbered in self._waiting.items():
             # Whether it is there after a failure is for the next attempt to find out.
             patiently(partial(self._publish, group, numbered), partial(self._let_go, group))
-        self._waiting = {}
+        self._waiting.clear()
         if not self._more:
             self._check_behind()
 
     def _publish(self, group: int, numbered: list[tuple[int, ProducerRecord]]) -> None:
-        numbered.sort(key=lambda entry: entry[0])
+        numbered.sort(key=itemgetter(0))
         first, last = numbered[0][0], numbered[-1][0]
         assert last - first + 1 == len(numbered), "numbers of a group have no gaps"
-        stamps = [
-            read_stamp(record.key[0]) if type(record.key) is tuple else None
-            for _, record in numbered
-        ]
         if group not in self._open:
             transactions = self._transactional.open(group)
             self._open[group] = transactions, None  # `_let_go` closes them if the next call fails
             self._open[group] = transactions, transactions.recorded()
         transactions, recorded = self._open[group]
-        batch = Batch(first, stamps, self._more)
+        batch = Batch(first, _Stamps(numbered), self._more)
         decision = decide(batch, recorded)
         if isinstance(decision, Verdict):
             self._transactional.refuse(decision, group, recorded, first, batch.next)
@@ -350,15 +348,14 @@ class Publish(beam.DoFn):
         ends = 0
         if decision:
             transactions.begin()
-            for _, record in numbered[decision.start - first :]:
-                key = record.key
-                if type(key) is not tuple:
-                    transactions.send(record)
-                elif len(key) > 1:
-                    transactions.send(record._replace(key=key[1]))
-                else:
+            send, new = transactions.send, numbered[decision.start - first :]
+            for _, (stamped, value, topic, partition, millis, headers) in new:
+                if topic is None:
                     ends += 1
-            recorded = self._recorded(batch, is_over=type(key) is tuple and len(key) == 1)
+                    continue
+                key = stamped[1] if type(stamped) is tuple else stamped
+                send(topic, partition, key, value, headers, millis)
+            recorded = self._recorded(batch, is_over=topic is None)
             transactions.record(recorded)
             transactions.commit()
         self._open[group] = transactions, recorded
@@ -391,3 +388,17 @@ class Publish(beam.DoFn):
         """See Beam's."""
         for group in list(self._open):
             self._let_go(group)
+
+
+class _Stamps(Sequence[Stamp | None]):
+    """The stamps of numbered records, each read when it is asked for: three of a batch are."""
+
+    def __init__(self, numbered: Sequence[tuple[int, ProducerRecord]]) -> None:
+        self._numbered = numbered
+
+    def __len__(self) -> int:
+        return len(self._numbered)
+
+    def __getitem__(self, at: Any) -> Any:
+        key = self._numbered[at][1].key
+        return read_stamp(key[0]) if type(key) is tuple else None
