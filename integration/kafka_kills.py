@@ -102,7 +102,7 @@ class Copying:
 
     def newest(self) -> str:
         """The newest checkpoint."""
-        manifests = self._folder.glob(f"checkpoints/{kafka_copy.JOB}/manifests/*.manifest")
+        manifests = self._folder.glob(f"checkpoints/{kafka_copy.JOB}/manifests/*/*.manifest")
         return max((path.name for path in manifests), default="")
 
     def wait_for_checkpoint(self) -> None:

@@ -71,7 +71,7 @@ def test_a_slot_whose_executor_is_killed_gets_a_new_home(on, cluster, tmp_path):
     )
     result = pipeline.run()
     end = time.monotonic() + PATIENCE_SECONDS
-    while not list(tmp_path.glob("homes/manifests/*.manifest")):
+    while not list(tmp_path.glob("homes/manifests/*/*.manifest")):
         assert time.monotonic() < end
         time.sleep(0.05)
     doomed = executors()[cluster.hosts[1]]

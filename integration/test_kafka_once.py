@@ -132,7 +132,7 @@ def going_on(result):
 
 
 def published(folder) -> list[str]:
-    return [path.name for path in folder.glob("checkpoints/copy/manifests/*.manifest")]
+    return [path.name for path in folder.glob("checkpoints/copy/manifests/*/*.manifest")]
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def write_state(place: Path, *, group: bool = False) -> Path:
     assert list(durable.keep_to(group=group)) == []
     durable.take(resume=False)
     storage, files = LocalStorage(), durable.paths.files
-    storage.publish(durable.paths.manifests + "/x.manifest", b"x")
+    storage.publish(durable.paths.manifests + "/1/x.manifest", b"x")
     storage.write(f"{files}/made", [b"made"])
     source = place / "source"
     source.write_bytes(b"linked")

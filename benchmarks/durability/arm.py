@@ -116,7 +116,7 @@ class Arm:
 
     def _published(self) -> int:
         """The number of the newest checkpoint."""
-        names = [path.stem for path in self._checkpoints.glob("*/manifests/*.manifest")]
+        names = [path.stem for path in self._checkpoints.glob("*/manifests/*/*.manifest")]
         return max((int(name.split("-")[1]) for name in names), default=0)
 
     def _pause(self, seconds: float) -> None:

@@ -19,7 +19,7 @@ from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
-from sparkdrain.checkpoints.publish import newest, publish
+from sparkdrain.checkpoints.publish import lost, newest, publish, take_up
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, Fenced
 
@@ -77,9 +77,11 @@ def restored(world, storage, manifest):
 class Driver:
     """Takes the job over, goes on from its newest checkpoint, and makes some more."""
 
+    kind = FaultyStorage
+
     def __init__(self, world, ask, token, checkpoints, kept=2):
         self.world = world
-        self.storage = FaultyStorage(world.files, ask)
+        self.storage = self.kind(world.files, ask)
         self.token = token
         self.checkpoints = checkpoints
         self.kept = kept
@@ -114,7 +116,10 @@ class Driver:
 
     def _take_over(self):
         lease = claim(self.storage, PATHS, self.token, "a test")
-        found = newest(self.storage, PATHS)
+        found = take_up(lease)
+        if found is None and lost(self.storage, PATHS):
+            message = "manifests are not seen"
+            raise CheckpointFailed(message)
         self.tables = {slot: {} for slot in range(SLOTS)}
         self.covered = []
         if found is not None:
@@ -123,10 +128,13 @@ class Driver:
             except CheckpointDamaged:
                 lease.check()  # a newer driver has removed it
                 raise
-            told = {stamp for stamp in self.world.told if stamp[0] < lease.epoch}
-            assert covered >= told, "what was told is not known any more"
+            assert covered >= self._known(lease), "what was told is not known any more"
             self.covered = sorted(covered)
         return lease, found
+
+    def _known(self, lease):
+        """What was told by drivers before this one."""
+        return {stamp for stamp in self.world.told if stamp[0] < lease.epoch}
 
     def _checkpoint(self, lease, number, bringers):
         self.covered.append((lease.epoch, number))
@@ -148,9 +156,8 @@ class Driver:
             if slot == 0:  # while others are on their way
                 self._collect(lease)
         manifest = Manifest("job", "run", lease.epoch, number, number, 0, {}, SLOTS, tuple(shards))
-        publish(lease, manifest)
+        self.published = publish(lease, manifest)
         self.world.told.append((lease.epoch, number))
-        self.published = manifest.stamp
 
     def _collect(self, lease):
         if self.published is not None:

@@ -28,6 +28,15 @@ _DEATHS = (Fault.DIES_BEFORE, Fault.DIES_HALFWAY, Fault.DIES_AFTER)
 _HALVES = (Fault.PARTIAL, Fault.DIES_HALFWAY)
 
 
+def listed(files, folder):
+    """What a look into a folder shows, if these are all files."""
+    return {
+        path.removeprefix(f"{folder}/"): len(data)
+        for path, data in files.items()
+        if path.startswith(f"{folder}/")
+    }
+
+
 class FaultyStorage:
     """See ``Storage``. ``files`` is what several of them share; ``ask`` says what goes wrong."""
 
@@ -36,14 +45,7 @@ class FaultyStorage:
         self._ask = ask
 
     def list(self, folder):
-        return self._call(
-            f"list {folder}",
-            lambda: {
-                path.removeprefix(f"{folder}/"): len(data)
-                for path, data in self.files.items()
-                if path.startswith(f"{folder}/")
-            },
-        )
+        return self._call(f"list {folder}", lambda: listed(self.files, folder))
 
     def chunks(self, path):
         def content():
@@ -64,10 +66,12 @@ class FaultyStorage:
         self._write(f"write {path}", path, data)
 
     def publish(self, path, data):
-        if path in self.files and self.files[path] != data:
-            message = f"{path} is there"
+        folder = path.rpartition("/")[0]
+        there = {name for name in self.files if name.startswith(f"{folder}/")}
+        if there - {path} or self.files.get(path, data) != data:
+            message = f"{folder} is there"
             raise AlreadyThere(message)
-        # As a disk or an object store does: as a whole or not at all.
+        # As a disk does: as a whole or not at all.
         self._call(f"publish {path}", lambda: self.files.__setitem__(path, data))
 
     def delete(self, paths):

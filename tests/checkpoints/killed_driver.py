@@ -63,9 +63,9 @@ def main(root, scratch):
         assert not uploaded.error, uploaded.error
         shard = ShardState(0, 0, uploaded.files)
         manifest = Manifest("job", "run", lease.epoch, number, number, 0, {}, 1, (shard,))
-        publish(lease, manifest)
+        published = publish(lease, manifest)
         print(number, flush=True)
-        collect(lease, manifest.stamp, 2)
+        collect(lease, published, 2)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from sparkdrain.checkpoints.catalogue import find, verify
 from sparkdrain.checkpoints.collect import collect
 from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.manifest import FileEntry
-from sparkdrain.checkpoints.paths import Stamp
+from sparkdrain.checkpoints.paths import Place, Stamp
 from sparkdrain.checkpoints.publish import publish
 from sparkdrain.errors import CheckpointFailed, Fenced
 
@@ -28,7 +28,7 @@ def publish_some(storage, paths, count=4):
 
 
 def numbers(storage, paths):
-    return sorted(found.stamp.number for found in find(storage, paths.folder))
+    return sorted(found.place.stamp.number for found in find(storage, paths.folder))
 
 
 def test_who_lost_the_job_removes_nothing(paths):
@@ -37,19 +37,19 @@ def test_who_lost_the_job_removes_nothing(paths):
     claim(storage, paths, "b", "")
     before = dict(storage.files)
     with pytest.raises(Fenced):
-        collect(lease, Stamp(1, 4), 2)
+        collect(lease, Place(4, Stamp(1, 4)), 2)
     assert storage.files == before
 
 
 def test_nothing_is_removed_while_a_kept_checkpoint_is_damaged(paths):
     storage = FaultyStorage({}, lambda what: Fault.NONE)
     lease = publish_some(storage, paths)
-    storage.write(paths.manifest(Stamp(1, 3)), [b"garbage"])
+    storage.write(paths.manifest(Place(3, Stamp(1, 3))), [b"garbage"])
     before = dict(storage.files)
     with pytest.raises(CheckpointFailed, match="nothing is removed"):
-        collect(lease, Stamp(1, 4), 2)
+        collect(lease, Place(4, Stamp(1, 4)), 2)
     assert storage.files == before
-    collect(lease, Stamp(1, 4), 1)
+    collect(lease, Place(4, Stamp(1, 4)), 1)
     assert numbers(storage, paths) == [4]
 
 
@@ -66,7 +66,7 @@ def test_wherever_removing_is_interrupted_each_checkpoint_that_is_there_is_whole
         storage = FaultyStorage({}, lambda what: Fault.NONE)
         lease = publish_some(FaultyStorage(storage.files, ask), paths)
         try:
-            collect(lease, Stamp(1, 4), 2)
+            collect(lease, Place(4, Stamp(1, 4)), 2)
             break
         except Died:
             steps += 1

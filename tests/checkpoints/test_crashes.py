@@ -6,7 +6,7 @@ import pytest
 from drivers import PATHS, Driver, World
 from faulty_storage import Died, Fault, FaultyStorage
 
-from sparkdrain.checkpoints.decide import stamps
+from sparkdrain.checkpoints.decide import places
 from sparkdrain.checkpoints.publish import read_manifest
 
 CHECKPOINTS = 3
@@ -46,8 +46,8 @@ def test_without_faults_the_newest_checkpoints_are_left_and_nothing_else(tmp_pat
     assert sorted(name for name in names if not name.startswith("files/")) == [
         "claims/000002-b",
         "claims/published",
-        "manifests/000002-000000005.manifest",
-        "manifests/000002-000000006.manifest",
+        "manifests/000000005/000002-000000005.manifest",
+        "manifests/000000006/000002-000000006.manifest",
     ]
 
 
@@ -69,7 +69,7 @@ def test_whatever_call_goes_wrong_nothing_is_lost_and_nothing_is_left_over(tmp_p
 def nothing_is_left_over(world):
     """Whether the newest two checkpoints are there, what they need, one claim, and the mark."""
     storage = FaultyStorage(world.files, lambda what: Fault.NONE)
-    kept = [read_manifest(storage, PATHS, s) for s in stamps(storage.list(PATHS.manifests))]
+    kept = [read_manifest(storage, PATHS, p) for p in places(storage.list(PATHS.manifests))]
     needed = {path for manifest in kept for path in manifest.entries()}
     return (
         len(kept) == len(storage.list(PATHS.manifests)) == 2

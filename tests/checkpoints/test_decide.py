@@ -10,18 +10,28 @@ from sparkdrain.checkpoints.decide import (
     garbage_files,
     garbage_manifests,
     missing,
-    stamps,
+    places,
 )
 from sparkdrain.checkpoints.manifest import FileEntry, Manifest, ShardState
-from sparkdrain.checkpoints.paths import Stamp, file_name
+from sparkdrain.checkpoints.paths import Place, Stamp, file_name, place_of_manifest
 
 STAMPS = st.builds(Stamp, st.integers(1, 3), st.integers(1, 4))
+PLACES = st.builds(Place, st.integers(0, 2), STAMPS)
 FOREIGN = st.sampled_from(["README", ".DS_Store", "manifest", "1-2.manifest", "tmp-000001"])
 
 
-def test_the_newest_checkpoint_is_that_of_the_newest_driver():
+def test_the_newest_checkpoint_is_the_last_of_the_line_and_of_the_newest_driver():
     names = ["000001-000000009.manifest", "000002-000000003.manifest", "notes.txt"]
-    assert stamps(names) == [Stamp(2, 3), Stamp(1, 9)]
+    before = [Place(0, Stamp(2, 3)), Place(0, Stamp(1, 9))]
+    assert places(names) == before
+    names += ["000000001/000003-000000004.manifest", "000000002/000001-000000010.manifest"]
+    names += ["000000001/000002-000000004.manifest"]
+    assert places(names) == [
+        Place(2, Stamp(1, 10)),
+        Place(1, Stamp(3, 4)),
+        Place(1, Stamp(2, 4)),
+        *before,
+    ]
 
 
 def test_state_that_is_gone_or_another_is_a_difference_and_state_that_is_new_is_none():
@@ -42,19 +52,28 @@ def test_what_a_checkpoint_needs_must_be_there_in_full():
     ]
 
 
-@given(st.sets(STAMPS, min_size=1), STAMPS, st.integers(1, 3), st.sets(FOREIGN))
+@given(st.sets(PLACES, min_size=1), PLACES, st.integers(1, 3), st.sets(FOREIGN))
 def test_old_manifests_go_the_newest_stay_and_what_is_not_ours_stays(listed, newest, kept, more):
-    names = {f"{stamp}.manifest" for stamp in listed | {newest}}
-    parts = {f"{stamp}.manifest.0123.part" for stamp in listed}
-    keep = [stamp for stamp in stamps(names) if stamp <= newest][:kept]
-    gone = set(garbage_manifests(names | parts | more, keep, newest))
-    stay = stamps(names - gone)
-    assert [stamp for stamp in stay if stamp <= newest] == keep
-    assert [stamp for stamp in stay if stamp > newest] == [
-        stamp for stamp in stamps(names) if stamp > newest
+    names = {f"{place}.manifest" for place in listed | {newest}}
+    parts = {part_of(place) for place in listed}
+    keep = [place for place in places(names) if place <= newest][:kept]
+    removed = garbage_manifests(names | parts | more, keep, newest)
+    gone = set(removed)
+    stay = places(names - gone)
+    assert [place for place in stay if place <= newest] == keep
+    assert [place for place in stay if place > newest] == [
+        place for place in places(names) if place > newest
     ]
-    assert gone & parts == {f"{stamp}.manifest.0123.part" for stamp in listed if stamp <= newest}
+    assert gone & parts == {part_of(place) for place in listed if place <= newest}
     assert not gone & more
+    assert places(removed)[::-1] == [place_of_manifest(n) for n in removed if n not in parts]
+
+
+def part_of(place):
+    """What a writer leaves that dies while it publishes; older releases made no folders."""
+    if not place.position:
+        return f"{place}.manifest.0123.part"
+    return f"{place.position:09d}.0123.part/{place.stamp}.manifest"
 
 
 @given(st.sets(STAMPS), STAMPS, st.data(), st.sets(FOREIGN))

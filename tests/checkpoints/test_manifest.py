@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from sparkdrain.checkpoints.manifest import FileEntry, Manifest, ShardState, decode, encode
 from sparkdrain.checkpoints.paths import (
     Paths,
+    Place,
     Stamp,
     epoch_of_claim,
     file_name,
     job_of_manifest,
+    place_of,
+    place_of_manifest,
     stamp_of,
-    stamp_of_manifest,
 )
 from sparkdrain.errors import CheckpointDamaged, CheckpointTooNew
 
@@ -92,33 +94,38 @@ def test_what_a_manifest_cannot_hold_is_not_written():
 # --- names ------------------------------------------------------------------------------------
 
 STAMPS = st.builds(Stamp, st.integers(0, 10**8), st.integers(0, 10**11))
+PLACES = st.builds(Place, st.integers(0, 10**11), STAMPS)
 
 
-@given(STAMPS, st.text(min_size=1, max_size=20))
-def test_names_tell_what_they_are_of(stamp, job):
+@given(PLACES, st.text(min_size=1, max_size=20))
+@example(Place(1, Stamp(1, 1)), "manifests")
+@example(Place(0, Stamp(1, 1)), "manifests")
+def test_names_tell_what_they_are_of(place, job):
     paths = Paths("root/", job)
-    manifest = paths.manifest(stamp)
-    assert stamp_of_manifest(manifest.rpartition("/")[2]) == stamp
-    assert job_of_manifest(manifest.removeprefix("root/")) == job
-    assert job_of_manifest(manifest.removeprefix(f"{paths.folder}/")) == ""
+    manifest, stamp = paths.manifest(place), place.stamp
+    assert place_of_manifest(manifest.removeprefix(f"{paths.manifests}/")) == place
+    assert job_of_manifest(manifest.removeprefix("root/")) == (job, place)
+    assert job_of_manifest(manifest.removeprefix(f"{paths.folder}/")) == ("", place)
+    assert place_of(f"{stamp}.manifest.1234.part") == Place(0, stamp)
+    assert place_of(f"{1:09d}.12ab.part/{stamp}.manifest") == Place(1, stamp)
     assert stamp_of(file_name(stamp, 3, 4, "abc" * 20)) == stamp
     assert stamp_of(f"{stamp}.manifest.1234.part") == stamp
     assert epoch_of_claim(paths.claim(stamp.epoch, "token").rpartition("/")[2]) == stamp.epoch
 
 
-@given(STAMPS, st.text(min_size=1, max_size=300))
-@example(Stamp(0, 0), "€" * 29)
-@example(Stamp(0, 0), "n" * 256)
-def test_long_names_of_jobs_lead_to_their_folder(stamp, job):
+@given(PLACES, st.text(min_size=1, max_size=300))
+@example(Place(0, Stamp(0, 0)), "€" * 29)
+@example(Place(0, Stamp(0, 0)), "n" * 256)
+def test_long_names_of_jobs_lead_to_their_folder(place, job):
     paths = Paths("root/", job)
     assert len(paths.folder.removeprefix("root/")) <= 255
-    found = job_of_manifest(paths.manifest(stamp).removeprefix("root/"))
+    found, _ = job_of_manifest(paths.manifest(place).removeprefix("root/"))
     assert Paths("root/", found).folder == paths.folder
 
 
 @given(st.text())
 def test_other_names_are_of_nothing(name):
-    assert stamp_of_manifest(name) is None
+    assert place_of_manifest(name) is None
     assert epoch_of_claim(name) is None
     assert job_of_manifest(name) is None
 

@@ -146,15 +146,20 @@ def test_a_kept_checkpoint_that_is_damaged_stops_removing_until_it_is_old(storag
     for number in range(1, 6):
         if number == 3:
             publisher = Publisher(claim(storage, paths, "b", ""), 2)
-            storage.write(f"{paths.manifests}/000001-000000002.manifest", [b"garbage"])
+            storage.write(f"{paths.manifests}/000000002/000001-000000002.manifest", [b"garbage"])
         epoch = 1 if number < 3 else 2
         publisher.begin(manifest(paths, epoch, number, ()))
         assert ended(publisher).error is None
         publisher.wait(60)
         left = sorted(storage.list(paths.manifests))
         if number == 3:
-            assert left[:2] == ["000001-000000001.manifest", "000001-000000002.manifest"]
-    assert left == ["000002-000000004.manifest", "000002-000000005.manifest"]
+            assert left[:2] == [name(1, 1), name(1, 2)]
+    assert left == [name(2, 4), name(2, 5)]
+
+
+def name(epoch, number):
+    """Of the manifest of a checkpoint that was published when all before it were."""
+    return f"{number:09d}/{epoch:06d}-{number:09d}.manifest"
 
 
 def test_many_checkpoints_take_no_more_room_than_a_few(storage, paths, tmp_path):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from drivers import Driver, World
-from faulty_storage import Died, Fault
+from faulty_storage import Died, Fault, FaultyStorage, listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from sparkdrain.errors import CheckpointDamaged
 
 CHECKPOINTS = 3
 
@@ -19,8 +22,8 @@ CHECKPOINTS = 3
 class Turns:
     """Lets one driver at a time make one call, and waits until it wants to make the next."""
 
-    def __init__(self, world, token):
-        self.driver = Driver(world, self._ask, token, CHECKPOINTS)
+    def __init__(self, world, token, driver=Driver):
+        self.driver = driver(world, self._ask, token, CHECKPOINTS)
         self.over = False
         self.error = None
         self._fault = Fault.NONE
@@ -63,29 +66,48 @@ STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 30), FAULTS), max_s
 @settings(max_examples=30, deadline=None)
 @given(STEPS)
 def test_what_was_told_is_known_to_whoever_takes_over(steps):
-    play(steps)
+    play(steps, with_good_looks)
 
 
 @pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(STEPS)
 def test_what_was_told_is_known_to_whoever_takes_over_in_many_orders(steps):
-    play(steps)
+    play(steps, with_good_looks)
 
 
-def play(steps):
+def play(steps, how):
     directory = Path(tempfile.mkdtemp())
     try:
-        run(World(directory), steps)
+        how(World(directory), steps)
     finally:
         shutil.rmtree(directory)
 
 
-def run(world, steps):
+def with_good_looks(world, steps):
+    drivers = run(world, steps, Driver)
+    epochs = [driver.driver.epoch for driver in drivers if driver.driver.epoch]
+    assert len(set(epochs)) == len(epochs), "two drivers had the same epoch"
+    take_over(world, epochs)
+
+
+def take_over(world, epochs):
+    """A driver that sees all that is there goes on."""
+    last = Turns(world, "last")
+    while not last.over:
+        last.step(Fault.NONE)
+    assert last.driver.epoch > max(epochs, default=0)
+    assert [epoch for epoch, _ in world.told[-CHECKPOINTS:]] == [last.driver.epoch] * CHECKPOINTS
+    world.check()
+
+
+def run(world, steps, kind):
+    """All drivers, to their ends."""
     drivers = {}
-    for who, calls, fault in steps:
+    for who, calls, fault, *old in steps:
         if who not in drivers:
-            drivers[who] = Turns(world, f"t{who}")
+            drivers[who] = Turns(world, f"t{who}", kind)
+        drivers[who].driver.storage.is_old = any(old)
         for call in range(calls):
             if drivers[who].over:
                 break
@@ -97,11 +119,77 @@ def run(world, steps):
         while not driver.over:
             driver.step(Fault.NONE)
     world.check()
-    epochs = [driver.driver.epoch for driver in drivers.values() if driver.driver.epoch]
-    assert len(set(epochs)) == len(epochs), "two drivers had the same epoch"
-    last = Turns(world, "last")
-    while not last.over:
-        last.step(Fault.NONE)
-    assert last.driver.epoch > max(epochs, default=0)
-    assert [epoch for epoch, _ in world.told[-CHECKPOINTS:]] == [last.driver.epoch] * CHECKPOINTS
-    world.check()
+    return list(drivers.values())
+
+
+# --- looks that miss what is there --------------------------------------------------------------
+
+
+class OldLooks(FaultyStorage):
+    """A machine whose looks into folders may show what it knew before, as attribute caches do.
+
+    It sees what it has done itself, and what it opens by name; and nobody makes what is there.
+    """
+
+    def __init__(self, files, ask):
+        super().__init__(files, ask)
+        self.is_old = False
+        self._known = {}
+
+    def list(self, folder):
+        fresh = super().list(folder)
+        if self.is_old:
+            return listed(self._known, folder)
+        gone = {f"{folder}/{name}" for name in listed(self._known, folder)} - self.files.keys()
+        for path in gone:
+            del self._known[path]
+        self._known.update({f"{folder}/{name}": b"x" * size for name, size in fresh.items()})
+        return fresh
+
+    def write(self, path, chunks):
+        data = b"".join(chunks)
+        super().write(path, [data])
+        self._known[path] = data
+
+    def publish(self, path, data):
+        super().publish(path, data)
+        self._known[path] = data
+
+    def delete(self, paths):
+        super().delete(paths)
+        for path in paths:
+            self._known.pop(path, None)
+
+
+class Misled(Driver):
+    """A driver on such a machine; what it goes on from may be old, or removed."""
+
+    kind = OldLooks
+
+    def run(self):
+        with suppress(CheckpointDamaged):
+            super().run()
+
+    def _known(self, lease):
+        return set()
+
+
+OLD_LOOKS = st.tuples(st.integers(0, 2), st.integers(1, 30), FAULTS, st.booleans())
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(OLD_LOOKS, max_size=30))
+def test_of_drivers_that_do_not_see_each_other_one_is_believed(steps):
+    play(steps, with_old_looks)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(st.lists(OLD_LOOKS, max_size=40))
+def test_of_drivers_that_do_not_see_each_other_one_is_believed_in_many_orders(steps):
+    play(steps, with_old_looks)
+
+
+def with_old_looks(world, steps):
+    drivers = run(world, steps, Misled)
+    take_over(world, [driver.driver.epoch for driver in drivers])

@@ -31,8 +31,7 @@ def test_what_was_published_last_is_restored(storage, paths, live, tmp_path):
         uploaded = wait_for(uploader)
         assert not uploaded.error
         published = manifest(paths, lease.epoch, number, uploaded.files)
-        publish(lease, published)
-        collect(lease, published.stamp, 2)
+        collect(lease, publish(lease, published), 2)
         expected = rows(live)
     change(live, range(1000))
     found = newest(storage, paths)

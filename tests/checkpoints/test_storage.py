@@ -152,12 +152,16 @@ def test_what_was_deleted_is_gone_and_may_be_again(place):
 
 def test_what_is_published_is_new(place):
     storage, root = place
-    storage.publish(f"{root}/one", b"first")
-    storage.publish(f"{root}/one", b"first")
-    with pytest.raises(AlreadyThere, match="one"):
-        storage.publish(f"{root}/one", b"second")
-    assert read(storage, f"{root}/one") == b"first"
-    assert storage.list(root) == {"one": 5}
+    storage.publish(f"{root}/one/file", b"first")
+    storage.publish(f"{root}/one/file", b"first")
+    for name in ("file", "other"):
+        with pytest.raises(AlreadyThere, match="one"):
+            storage.publish(f"{root}/one/{name}", b"second")
+    assert read(storage, f"{root}/one/file") == b"first"
+    assert storage.list(root) == {"one/file": 5}
+    storage.delete([f"{root}/one/file"])
+    storage.publish(f"{root}/one/other", b"second")
+    assert storage.list(root) == {"one/other": 6}
 
 
 def breaks_off():
@@ -181,32 +185,39 @@ def test_nothing_is_left_on_disk_of_what_was_broken_off(storage, tmp_path):
     assert storage.list(str(tmp_path)) == {"file": 3}
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace", "link"])
+@pytest.mark.parametrize("call", ["fsync", "replace", "rename"])
 def test_a_full_disk_is_an_error_that_names_the_file(storage, tmp_path, monkeypatch, call):
     def full(*arguments, **named):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, call, full)
     act = (
-        (lambda: storage.publish(f"{tmp_path}/file", b"data"))
-        if call == "link"
+        (lambda: storage.publish(f"{tmp_path}/folder/file", b"data"))
+        if call == "rename"
         else (lambda: storage.write(f"{tmp_path}/file", [b"data"]))
     )
     with pytest.raises(CheckpointFailed, match=r"file cannot be written: .*No space left"):
         act()
-    assert storage.list(str(tmp_path)) == {}
+    assert os.listdir(tmp_path) == []
 
 
-def test_a_disk_without_links_will_do(storage, tmp_path, monkeypatch):
-    def unknown(*arguments):
-        raise OSError(errno.EPERM, "Operation not permitted")
+def test_a_disk_that_moves_a_folder_into_another_is_no_place_to_publish(
+    storage, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "rename", lambda part, path: os.replace(part, f"{path}-elsewhere"))
+    with pytest.raises(CheckpointFailed, match="folder/file cannot be written"):
+        storage.publish(f"{tmp_path}/folder/file", b"data")
 
-    monkeypatch.setattr(os, "link", unknown)
-    storage.publish(f"{tmp_path}/file", b"data")
-    assert storage.list(str(tmp_path)) == {"file": 4}
-    with pytest.raises(CheckpointFailed):
-        storage.publish(f"{tmp_path}/file", b"other")
-    assert read(storage, f"{tmp_path}/file") == b"data"
+
+def test_folders_that_are_empty_go_with_their_files(storage, tmp_path):
+    for name in ("a", "b"):
+        storage.write(f"{tmp_path}/folder/{name}", [b"1"])
+    storage.delete([f"{tmp_path}/folder/a"])
+    assert storage.list(str(tmp_path)) == {"folder/b": 1}
+    storage.delete([f"{tmp_path}/folder/b"])
+    assert os.listdir(tmp_path) == []
+    storage.write(f"{tmp_path}/folder/a", [b"1"])
+    assert storage.list(str(tmp_path)) == {"folder/a": 1}
 
 
 def test_a_folder_that_is_none_is_an_error(storage, tmp_path):
@@ -229,7 +240,7 @@ def test_of_many_who_publish_one_is_told_that_it_did(storage, tmp_path):
     def publish(who):
         start.wait(30)
         try:
-            storage.publish(f"{tmp_path}/file", b"%d" % who)
+            storage.publish(f"{tmp_path}/folder/{who}", b"%d" % who)
             told.append(b"%d" % who)
         except AlreadyThere:
             pass
@@ -239,7 +250,8 @@ def test_of_many_who_publish_one_is_told_that_it_did(storage, tmp_path):
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert told == [read(storage, f"{tmp_path}/file")]
+    assert [f"folder/{who.decode()}" for who in told] == list(storage.list(str(tmp_path)))
+    assert os.listdir(tmp_path) == ["folder"]
 
 
 KILLED = """
@@ -274,7 +286,7 @@ class Calls:
 
     def __init__(self, monkeypatch):
         self.made = []
-        for name in ("link", "replace", "mkdir"):
+        for name in ("link", "replace", "rename", "mkdir"):
             monkeypatch.setattr(os, name, self._noting(name, getattr(os, name)))
         fsync = os.fsync
 
@@ -301,31 +313,44 @@ class Calls:
         ]
         return part in synced[0], os.path.dirname(path) in synced[1]
 
+    def was_published(self, path):
+        """Whether a file, and its name, were on disk before its folder had its name, and that."""
+        folder, name = os.path.split(path)
+        (at,) = [n for n, call in enumerate(self.made) if call[0] == "rename"]
+        _, part, to = self.made[at]
+        before = [call[1] for call in self.made[:at] if call[0] == "sync"]
+        after = [call[1] for call in self.made[at:] if call[0] == "sync"]
+        content = before.index(f"{part}/{name}")
+        return to == folder and part in before[content:] and os.path.dirname(folder) in after
+
     def folders_without_sync(self):
         """Folders that were made, and whose names may be lost."""
         synced = {call[1] for call in self.made if call[0] == "sync"}
         return [c[1] for c in self.made if c[0] == "mkdir" and os.path.dirname(c[1]) not in synced]
 
 
-@pytest.mark.parametrize("how", ["chunks", "shared", "copied", "published", "without links"])
+@pytest.mark.parametrize("how", ["chunks", "shared", "copied"])
 def test_what_was_written_survives_the_machine(storage, tmp_path, monkeypatch, how):
     """The content is on disk before the file has its name, and the name before it is told."""
     source = tmp_path / "source"
     source.write_bytes(b"content")
     path = f"{tmp_path}/job/folder/file"
-    if how in ("copied", "without links"):
-        refuse(monkeypatch, "link", errno.EXDEV if how == "copied" else errno.EPERM)
+    if how == "copied":
+        refuse(monkeypatch, "link", errno.EXDEV)
     calls = Calls(monkeypatch)
-    match how:
-        case "chunks":
-            storage.write(path, [b"con", b"tent"])
-        case "shared" | "copied":
-            storage.write(path, LocalFile(source, lambda: None))
-        case _:
-            storage.publish(path, b"content")
+    chunks = [b"con", b"tent"]
+    storage.write(path, chunks if how == "chunks" else LocalFile(source, lambda: None))
     assert read(storage, path) == b"content"
     assert calls.before_and_after(path) == (True, True)
     assert len([call for call in calls.made if call[0] == "mkdir"]) == 2
+    assert calls.folders_without_sync() == []
+
+
+def test_what_was_published_survives_the_machine(storage, tmp_path, monkeypatch):
+    calls = Calls(monkeypatch)
+    storage.publish(f"{tmp_path}/job/manifests/1/file", b"content")
+    assert read(storage, f"{tmp_path}/job/manifests/1/file") == b"content"
+    assert calls.was_published(f"{tmp_path}/job/manifests/1/file")
     assert calls.folders_without_sync() == []
 
 

@@ -115,7 +115,7 @@ def test_what_is_missing_or_truncated_is_seen_without_reading_it(kept, ask):
 
 
 def test_a_manifest_that_cannot_be_read_is_shown_as_such(kept, ask):
-    manifest = kept / "visits" / "manifests" / "000001-000000005.manifest"
+    manifest = kept / "visits" / "manifests" / "000000001" / "000001-000000005.manifest"
     manifest.write_bytes(manifest.read_bytes()[:-10])
     for question in ("list", "verify", "inspect"):
         code, printed = ask(question, kept)

@@ -275,7 +275,7 @@ def test_a_request_is_heard_by_who_takes_the_run_up_again_after_its_driver_was_k
     running = program(PROGRAM, folder, *flags)
     until_it_reads(folder, running)
     end = time.monotonic() + SECONDS
-    while not list(tmp_path.glob("checkpoints/numbers/manifests/*.manifest")):
+    while not list(tmp_path.glob("checkpoints/numbers/manifests/*/*.manifest")):
         assert time.monotonic() < end
         time.sleep(0.05)
     running.kill()

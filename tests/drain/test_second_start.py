@@ -33,7 +33,7 @@ def known(store) -> list[tuple[str, str, str]]:
 
 def until_a_checkpoint(tmp_path) -> None:
     end = time.monotonic() + SECONDS
-    while not list(tmp_path.glob("checkpoints/numbers/manifests/*.manifest")):
+    while not list(tmp_path.glob("checkpoints/numbers/manifests/*/*.manifest")):
         assert time.monotonic() < end
         time.sleep(0.05)
 

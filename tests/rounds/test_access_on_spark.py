@@ -54,7 +54,7 @@ def test_checkpoints_and_records_under_a_rash_umask(tmp_path):
     assert f"Other users may write {place} (mode 0777)" in done.stderr
     assert os.listdir(place) == ["checkpoints"]
     assert sorted(os.listdir(root)) == ["%2E%2E", "@runs"]
-    assert list(root.glob("*/manifests/*.manifest"))
+    assert list(root.glob("*/manifests/*/*.manifest"))
     assert list(root.glob("*/files/*"))
     for path in [root, *root.rglob("*")]:
         wanted = 0o700 if path.is_dir() else 0o600

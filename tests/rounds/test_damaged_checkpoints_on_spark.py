@@ -44,7 +44,7 @@ def copied(stopped, tmp_path):
 
 
 def newest_manifest(folder):
-    return max(folder.glob("checkpoints/counting/manifests/*"))
+    return max(folder.glob("checkpoints/counting/manifests/*/*"))
 
 
 def state_file(folder):

@@ -78,7 +78,7 @@ wait_for = partial(wait_until, seconds=SECONDS, pause=0.05)
 
 
 def checkpoints(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("checkpoints/counting/manifests/*.manifest"))
+    return sorted(path.name for path in folder.glob("checkpoints/counting/manifests/*/*.manifest"))
 
 
 def seen(folder: Path) -> int:

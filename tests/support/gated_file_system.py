@@ -46,7 +46,7 @@ class _Manifest(io.BytesIO):
         name = _name(DriverState.of(decode(data, str(self._place))))
         self._gates.pass_by(f"before {name}")
         self._place.parent.mkdir(parents=True, exist_ok=True)
-        part = self._place.parents[1] / f"part-{self._place.name}"
+        part = self._place.parents[2] / f"part-{self._place.name}"
         part.write_bytes(data)
         part.replace(self._place)
         self._gates.pass_by(f"behind {name}")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class BeamStorage:
     """See ``Storage``.
 
-    Beam has no call that makes a file only if it is new: ``publish`` looks before and after. That
-    no two drivers publish the same path is seen to by ``lease``.
+    Beam has no call that makes a file only if it is new: ``publish`` looks before and after, and
+    two drivers that publish at the same moment both do. ``lease`` sees to that.
     """
 
     def list(self, folder: str) -> dict[str, int]:
@@ -70,7 +70,13 @@ class BeamStorage:
 
     def publish(self, path: str, data: bytes) -> None:
         """See ``Storage``."""
-        if self._is_missing(path):
+        folder, _, name = path.rpartition("/")
+        there = self.list(folder)
+        if there and set(there) != {name}:
+            shown = ", ".join(sorted(there))
+            message = f"{folder} is there already, with {shown}: another driver wrote it"
+            raise AlreadyThere(message)
+        if not there:
             self.write(path, [data])
         if read(self, path) != data:
             message = f"{path} is there already, with other content: another driver wrote it"

@@ -9,10 +9,9 @@ from urllib.parse import unquote
 from sparkdrain.checkpoints.decide import missing
 from sparkdrain.checkpoints.paths import (
     Paths,
-    Stamp,
+    Place,
     folder_name,
     job_of_manifest,
-    stamp_of_manifest,
 )
 from sparkdrain.checkpoints.publish import read_manifest
 from sparkdrain.checkpoints.restore import check
@@ -31,13 +30,13 @@ class Found:
 
     Attributes:
         paths: of its job.
-        stamp: its name.
+        place: its name, and its place among the job's checkpoints.
         manifest: what it says of itself; None if that cannot be read.
         wrong: what is wrong with it, a line for each file.
     """
 
     paths: Paths
-    stamp: Stamp
+    place: Place
     manifest: Manifest | None
     wrong: tuple[str, ...] = ()
 
@@ -59,24 +58,23 @@ def find(
     listed = storage.list(directory)
     found = []
     for path in listed:
-        job = job_of_manifest(path)
-        stamp = stamp_of_manifest(path.rpartition("/")[2])
-        if job is None or stamp is None:
+        is_manifest = job_of_manifest(path)
+        if is_manifest is None:
             continue
+        job, place = is_manifest
         paths = Paths(directory, job) if job else _of_folder(directory)
         wanted = not job_name or folder_name(job_name) == folder_name(paths.job_name)
-        if wanted and number in {None, stamp.number}:
-            found.append((paths.job_name, stamp, paths))
-    for _, stamp, paths in sorted(
-        found, key=lambda each: (each[0], -each[1].epoch, -each[1].number)
-    ):
+        if wanted and number in {None, place.stamp.number}:
+            found.append((paths.job_name, place, paths))
+    newest_first = sorted(found, key=lambda each: each[1], reverse=True)
+    for _, place, paths in sorted(newest_first, key=lambda each: each[0]):
         start = paths.files.removeprefix(directory.rstrip("/")).lstrip("/")
         sizes = {
             path.removeprefix(f"{start}/"): size
             for path, size in listed.items()
             if path.startswith(f"{start}/")
         }
-        yield _found(storage, paths, stamp, sizes)
+        yield _found(storage, paths, place, sizes)
 
 
 def verify(storage: Storage, found: Found, read: Callable[[int], None]) -> tuple[str, ...]:
@@ -102,12 +100,12 @@ def verify(storage: Storage, found: Found, read: Callable[[int], None]) -> tuple
     return tuple(wrong)
 
 
-def _found(storage: Storage, paths: Paths, stamp: Stamp, sizes: dict[str, int]) -> Found:
+def _found(storage: Storage, paths: Paths, place: Place, sizes: dict[str, int]) -> Found:
     try:
-        manifest = read_manifest(storage, paths, stamp)
+        manifest = read_manifest(storage, paths, place)
     except (CheckpointDamaged, CheckpointTooNew) as error:
-        return Found(paths, stamp, None, (str(error),))
-    return Found(paths, stamp, manifest, tuple(missing(manifest, sizes)))
+        return Found(paths, place, None, (str(error),))
+    return Found(paths, place, manifest, tuple(missing(manifest, sizes)))
 
 
 def _of_folder(directory: str) -> Paths:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparkdrain.checkpoints.decide import garbage_files, garbage_manifests, stamps
+from sparkdrain.checkpoints.decide import garbage_files, garbage_manifests, places
 from sparkdrain.checkpoints.paths import epoch_of_claim
 from sparkdrain.checkpoints.publish import read_manifest
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
 
 if TYPE_CHECKING:
     from sparkdrain.checkpoints.lease import Lease
-    from sparkdrain.checkpoints.paths import Stamp
+    from sparkdrain.checkpoints.paths import Place
 
 
 def collect(
-    lease: Lease, newest: Stamp, kept: int, known: dict[Stamp, frozenset[str]] | None = None
+    lease: Lease, newest: Place, kept: int, known: dict[Place, frozenset[str]] | None = None
 ) -> list[str]:
     """Remove checkpoints older than the newest ``kept``, and files that none of those needs.
 
@@ -39,9 +39,9 @@ def collect(
     # Listed before the manifests are: a file that appears later is none of ours.
     files = storage.list(paths.files)
     listed = storage.list(paths.manifests)
-    keep = [stamp for stamp in stamps(listed) if stamp <= newest][: max(kept, 1)]
+    keep = [place for place in places(listed) if place <= newest][: max(kept, 1)]
     try:
-        needs = {stamp: _needed(lease, stamp, known or {}) for stamp in keep}
+        needs = {place: _needed(lease, place, known or {}) for place in keep}
     except CheckpointDamaged as error:
         lease.check()  # perhaps somebody else has removed it
         message = f"nothing is removed as long as a checkpoint is kept that is damaged: {error}"
@@ -51,7 +51,7 @@ def collect(
         known.update(needs)
     needed = frozenset[str]().union(*needs.values())
     manifests = [f"{paths.manifests}/{name}" for name in garbage_manifests(listed, keep, newest)]
-    orphans = [paths.file(name) for name in garbage_files(files, needed, newest)]
+    orphans = [paths.file(name) for name in garbage_files(files, needed, newest.stamp)]
     claims = [
         f"{paths.claims}/{name}"
         for name in storage.list(paths.claims)
@@ -64,8 +64,8 @@ def collect(
     return manifests + orphans + claims
 
 
-def _needed(lease: Lease, stamp: Stamp, known: dict[Stamp, frozenset[str]]) -> frozenset[str]:
-    needed = known.get(stamp)
+def _needed(lease: Lease, place: Place, known: dict[Place, frozenset[str]]) -> frozenset[str]:
+    needed = known.get(place)
     if needed is None:
-        needed = frozenset(read_manifest(lease.storage, lease.paths, stamp).entries())
+        needed = frozenset(read_manifest(lease.storage, lease.paths, place).entries())
     return needed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparkdrain.checkpoints.paths import Stamp, stamp_of, stamp_of_manifest
+from sparkdrain.checkpoints.paths import Place, Stamp, place_of, place_of_manifest, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence, Set
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from sparkdrain.checkpoints.manifest import Manifest
 
 
-def stamps(names: Iterable[str]) -> list[Stamp]:
-    """The checkpoints whose manifests have these names, the newest first; the rest is ignored."""
-    found = (stamp_of_manifest(name) for name in names)
-    return sorted((stamp for stamp in found if stamp is not None), reverse=True)
+def places(names: Iterable[str]) -> list[Place]:
+    """The checkpoints whose manifests have these paths, the newest first; the rest is ignored."""
+    found = (place_of_manifest(name) for name in names)
+    return sorted((place for place in found if place is not None), reverse=True)
 
 
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
@@ -64,12 +64,17 @@ def garbage_files(listed: Iterable[str], needed: Set[str], newest: Stamp) -> lis
     )
 
 
-def garbage_manifests(listed: Iterable[str], kept: Sequence[Stamp], newest: Stamp) -> list[str]:
-    """The manifests that are not kept, older than the newest, and parts of them."""
-    return sorted(
-        name
+def garbage_manifests(listed: Iterable[str], kept: Sequence[Place], newest: Place) -> list[str]:
+    """The manifests that are not kept, older than the newest, and parts of them.
+
+    The oldest is first, and is to be removed first: as long as a manifest is there, the folder of
+    the one that follows it is not free.
+    """
+    found = (
+        (place, name)
         for name in listed
-        if (stamp := stamp_of(name)) is not None
-        and stamp <= newest
-        and not (stamp_of_manifest(name) is not None and stamp in kept)
+        if (place := place_of(name)) is not None
+        and place <= newest
+        and not (place_of_manifest(name) is not None and place in kept)
     )
+    return [name for _, name in sorted(found)]

@@ -7,20 +7,23 @@ whoever holds an epoch is the only one that ever does.
 A driver that lost its place can still write, but nothing it writes is used: it looks before and
 after it publishes. If its last look saw no newer claim, then the next driver claims after that
 look, and finds what was published when it looks for the newest checkpoint.
+
+Looks may miss what is there, as those of NFS do for some time. On disks, a checkpoint can therefore
+be followed by one other only: see ``publish``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.checkpoints.decide import stamps
+from sparkdrain.checkpoints.decide import places
+from sparkdrain.checkpoints.line import Line
 from sparkdrain.checkpoints.paths import epoch_of_claim
+from sparkdrain.checkpoints.storage import FileMissing, read
 from sparkdrain.errors import CheckpointFailed, Fenced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.checkpoints.storage import Storage
 
@@ -38,25 +41,23 @@ class Lease:
         paths: of the job.
         epoch: greater than that of any driver before; nobody else ever has it.
         token: names this driver.
+        line: which checkpoint the driver's next one follows.
     """
 
     storage: Storage
     paths: Paths
     epoch: int
     token: str
+    line: Line = field(default_factory=Line, compare=False)
 
-    def check(self) -> frozenset[str]:
+    def check(self) -> None:
         """Make sure that the job is still ours.
-
-        Returns:
-            The paths of all files beside its claim.
 
         Raises:
             Fenced: another driver has claimed it.
             CheckpointFailed: our claim is gone, so somebody has removed files.
         """
-        names = self.storage.list(self.paths.claims)
-        claims = _epochs(names)
+        claims = _claims(self.storage, self.paths)
         newer = [name for name, epoch in claims.items() if epoch > self.epoch]
         if newer:
             message = (
@@ -73,7 +74,6 @@ class Lease:
                 f"claim, {self.paths.claim(self.epoch, self.token)}, is missing"
             )
             raise CheckpointFailed(message)
-        return frozenset(f"{self.paths.claims}/{name}" for name in names)
 
 
 def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
@@ -88,8 +88,9 @@ def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
     Raises:
         CheckpointFailed: the storage refuses.
     """
-    published = (stamp.epoch for stamp in stamps(storage.list(paths.manifests)))
-    epoch = 1 + max((0, *_claims(storage, paths).values(), *published))
+    published = places(storage.list(paths.manifests))
+    epochs = (place.stamp.epoch for place in published)
+    epoch = 1 + max((0, *_claims(storage, paths).values(), *epochs))
     while True:
         storage.write(paths.claim(epoch, token), [note.encode(), MARKS])
         others = {
@@ -98,17 +99,30 @@ def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
             if other >= epoch and f"{paths.claims}/{name}" != paths.claim(epoch, token)
         }
         if not others:
-            return Lease(storage, paths, epoch, token)
+            marked = is_marked(storage, paths)
+            line = Line(next(iter(published), None), is_marked=marked)
+            return Lease(storage, paths, epoch, token, line)
         # Those who see each other here go on from the same number in the order of their tokens.
         newest = max(epoch, *others.values())
         rivals = sorted(name for name, other in others.items() if other == newest)
         epoch = newest + 1 + sum(name < f"{newest:06d}-{token}" for name in rivals)
 
 
+def is_marked(storage: Storage, paths: Paths) -> bool:
+    """Whether a checkpoint was ever published in the job's folder.
+
+    Opens the mark by its name, since looks into folders may be old.
+
+    Raises:
+        CheckpointFailed: the storage refuses.
+    """
+    try:
+        read(storage, paths.mark)
+    except FileMissing:
+        return False
+    return True
+
+
 def _claims(storage: Storage, paths: Paths) -> dict[str, int]:
-    return _epochs(storage.list(paths.claims))
-
-
-def _epochs(names: Iterable[str]) -> dict[str, int]:
-    epochs = {name: epoch_of_claim(name) for name in names}
+    epochs = {name: epoch_of_claim(name) for name in storage.list(paths.claims)}
     return {name: epoch for name, epoch in epochs.items() if epoch is not None}

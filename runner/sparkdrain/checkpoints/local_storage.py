@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # What file systems say that have no hard links.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+# What file systems say when a folder is to have the name of one that holds something.
+_NOT_EMPTY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+# How often a folder is made for a file before that fails.
+_TRIES: Final = 3
 # What systems say that cannot copy from one of these file systems to the other by themselves.
 _NO_COPY: Final = frozenset(
     {errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM}
@@ -76,16 +80,20 @@ class LocalStorage:
 
     def publish(self, path: str, data: bytes) -> None:
         """See ``Storage``."""
-        part = _part(path)
+        folder, name = os.path.split(path)
+        part = _part(folder)
         try:
-            _write(part, [data])
-            _link(part, path, data)
-            _sync_folder(path)
+            _in_folder(part, lambda: access.make_folder(Path(part)))
+            _write(f"{part}/{name}", [data])
+            _sync_folder(f"{part}/{name}")
+            _rename_folder(part, path, data)
+            _sync_folder(folder)
         except OSError as error:
             message = f"{path} cannot be written: {error}"
             raise CheckpointFailed(message) from error
         finally:
-            _remove(part)
+            _remove(f"{part}/{name}")
+            _remove_folder(part)
 
     def delete(self, paths: Sequence[str]) -> None:
         """See ``Storage``."""
@@ -95,6 +103,7 @@ class LocalStorage:
             except OSError as error:
                 message = f"{path} cannot be deleted: {error}"
                 raise CheckpointFailed(message) from error
+            _remove_folder(os.path.dirname(path))
 
 
 def _walk(folder: str, prefix: str) -> Iterator[tuple[str, int]]:
@@ -113,12 +122,12 @@ def _part(path: str) -> str:
 
 
 def _in_folder(path: str, make: Callable[[], T]) -> T:
-    """Makes a file, and the folder that it is in if there is none."""
-    try:
-        return make()
-    except FileNotFoundError:
+    """Makes a file or folder, and the folder that it is in if there is none."""
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):  # others remove folders that are empty
+            return make()
         _make_folder(Path(path).parent)
-        return make()
+    return make()
 
 
 def _make_folder(folder: Path) -> None:
@@ -179,18 +188,20 @@ def _copied(source: LocalFile, target: int) -> bool:
     return not missing
 
 
-def _link(part: str, path: str, data: bytes) -> None:
-    """Gives the whole file its name, unless somebody else has it."""
+def _rename_folder(part: str, path: str, data: bytes) -> None:
+    """Gives a folder with one file its name, unless somebody else has that: in one step."""
+    folder, name = os.path.split(path)
     try:
-        os.link(part, path)
-    except FileExistsError as error:
-        if Path(path).read_bytes() != data:
-            message = f"{path} is there already, with other content: another driver wrote it"
-            raise AlreadyThere(message) from error
+        os.rename(part, folder)
     except OSError as error:
-        if error.errno not in _NO_LINKS or Path(path).exists():
+        if error.errno not in _NOT_EMPTY:
             raise
-        os.replace(part, path)  # whose path is of one driver only, see ``lease``
+        there = sorted(os.listdir(folder))
+        if there == [name] and Path(path).read_bytes() == data:
+            return
+        message = f"{folder} is there already, with {', '.join(there)}: another driver wrote it"
+        raise AlreadyThere(message) from error
+    os.stat(path)  # some file systems move a folder into one that is there
 
 
 def _sync_folder(path: str) -> None:
@@ -204,3 +215,8 @@ def _sync_folder(path: str) -> None:
 def _remove(path: str) -> None:
     with suppress(OSError):
         os.unlink(path)
+
+
+def _remove_folder(path: str) -> None:
+    with suppress(OSError):  # others use it
+        os.rmdir(path)

@@ -18,9 +18,11 @@ _MANIFESTS: Final = "manifests"
 _FILES: Final = "files"
 _MARK: Final = "published"
 _STAMP: Final = re.compile(r"(\d{6,})-(\d{9,})\b")
-_MANIFEST: Final = re.compile(r"(\d{6,})-(\d{9,})\.manifest")
+_MANIFEST: Final = re.compile(r"(?:(\d{9,})/)?(\d{6,})-(\d{9,})\.manifest")
+# Also what a writer that died has left of one, in this release or an older one.
+_PART: Final = re.compile(r"(?:(\d{9,})(?:\.[0-9a-f]+\.part)?/)?(\d{6,})-(\d{9,})\b")
 _CLAIM: Final = re.compile(r"(\d{6,})-([0-9A-Za-z]+)")
-_JOB_OF_MANIFEST: Final = re.compile(rf"(?:(.*)/)?{_MANIFESTS}/{_MANIFEST.pattern}")
+_JOB_OF_MANIFEST: Final = re.compile(rf"(?:(.*?)/)?{_MANIFESTS}/([^/]+(?:/[^/]+)?)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,6 +39,23 @@ class Stamp:
 
     def __str__(self) -> str:
         return f"{self.epoch:06d}-{self.number:09d}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A published checkpoint's place in the line of a job's checkpoints; later ones are greater.
+
+    Attributes:
+        position: of its manifest's folder, one more than that of the checkpoint that it follows; 0
+            if a release wrote it that had no such folders.
+        stamp: names the checkpoint.
+    """
+
+    position: int
+    stamp: Stamp
+
+    def __str__(self) -> str:
+        return f"{self.position:09d}/{self.stamp}" if self.position else str(self.stamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +99,9 @@ class Paths:
         """The file by which a driver claims the job."""
         return f"{self.claims}/{epoch:06d}-{token}"
 
-    def manifest(self, stamp: Stamp) -> str:
-        """The file that says what a checkpoint is."""
-        return f"{self.manifests}/{stamp}.manifest"
+    def manifest(self, place: Place) -> str:
+        """The file that says what a checkpoint is; alone in its folder."""
+        return f"{self.manifests}/{place}.manifest"
 
     def file(self, name: str) -> str:
         """A file, as ``file_name`` names it."""
@@ -131,10 +150,20 @@ def file_name(stamp: Stamp, level: int, slot: int, digest: str) -> str:
     return f"{stamp}-{level:03d}-{slot:04d}-{digest[:32]}"
 
 
-def stamp_of_manifest(name: str) -> Stamp | None:
-    """The checkpoint whose manifest has this name; None if the name is not ours."""
-    found = _MANIFEST.fullmatch(name)
-    return Stamp(int(found[1]), int(found[2])) if found else None
+def place_of_manifest(name: str) -> Place | None:
+    """The checkpoint whose manifest has this path in its folder; None if the path is not ours."""
+    return _place(_MANIFEST.fullmatch(name))
+
+
+def place_of(name: str) -> Place | None:
+    """The same, also of a part of a manifest."""
+    return _place(_PART.match(name))
+
+
+def _place(found: re.Match[str] | None) -> Place | None:
+    if found is None:
+        return None
+    return Place(int(found[1] or 0), Stamp(int(found[2]), int(found[3])))
 
 
 def stamp_of(name: str) -> Stamp | None:
@@ -149,10 +178,11 @@ def epoch_of_claim(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def job_of_manifest(path: str) -> str | None:
-    """The job of a manifest, given its path in the root folder or in a job's; None if it is none.
+def job_of_manifest(path: str) -> tuple[str, Place] | None:
+    """The job and the place of a manifest, given its path in the root folder or in a job's.
 
-    The name is empty if the path begins at the job's own folder.
+    The job's name is empty if the path begins at the job's own folder. None: it is no manifest.
     """
     found = _JOB_OF_MANIFEST.fullmatch(path)
-    return None if found is None else unquote(found[1] or "")
+    place = None if found is None else place_of_manifest(found[2])
+    return None if found is None or place is None else (unquote(found[1] or ""), place)

@@ -14,7 +14,7 @@ from sparkdrain.errors import CheckpointFailed, Fenced
 if TYPE_CHECKING:
     from sparkdrain.checkpoints.lease import Lease
     from sparkdrain.checkpoints.manifest import Manifest
-    from sparkdrain.checkpoints.paths import Stamp
+    from sparkdrain.checkpoints.paths import Place
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Publisher:
     def __init__(self, lease: Lease, kept: int) -> None:
         self._lease = lease
         self._kept = kept
-        self._needed: dict[Stamp, frozenset[str]] = {}
+        self._needed: dict[Place, frozenset[str]] = {}
         self._begun: int | None = None
         self._ended: Published | None = None
         self._thread: threading.Thread | None = None
@@ -79,12 +79,12 @@ class Publisher:
         if before is not None:
             before.join()
         try:
-            publish(self._lease, manifest)
+            place = publish(self._lease, manifest)
         except Exception as error:  # noqa: BLE001 (told by poll)
             self._ended = Published(manifest.number, error)
             return
         self._ended = Published(manifest.number)
         try:
-            collect(self._lease, manifest.stamp, self._kept, self._needed)
+            collect(self._lease, place, self._kept, self._needed)
         except (CheckpointFailed, Fenced) as error:
             _LOGGER.warning("old checkpoints could not be removed: %s", error)

@@ -57,16 +57,21 @@ class Storage(Protocol):
         """
 
     def publish(self, path: str, data: bytes) -> None:
-        """Make a file that is not there yet, as a whole or not at all.
+        """Make a file in a folder of its own that is not there yet, as a whole or not at all.
 
-        Again with the same content does nothing.
+        On a disk, one of several that make the same folder at once does, and the others are told.
+        Object stores have no such call: there, all of them may. Again with the same name and
+        content does nothing.
 
         Raises:
-            AlreadyThere: it is there with other content.
+            AlreadyThere: the folder has another file, or this one with other content.
         """
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Remove files; those that are not there are none of its business."""
+        """Remove files, in this order, and their folders if these are empty then.
+
+        Files that are not there are none of its business.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def _list(found: list[Found], console: Console) -> int:
     table = Table("job", "checkpoint", "made", "round", "slots", "files", "bytes", "")
     for each in found:
         table.add_row(
-            escape(each.paths.job_name), str(each.stamp), *_row(each.manifest), _sign(each)
+            escape(each.paths.job_name), str(each.place.stamp), *_row(each.manifest), _sign(each)
         )
     console.print(table)
     _print_wrong(found, console)
@@ -94,7 +94,7 @@ def _verify(storage: Storage, found: list[Found], console: Console) -> int:
         wrong = verify(storage, each, sizes.append)
         failures += bool(wrong)
         sign = "[red]damaged[/]" if wrong else "[green]ok[/]"
-        name = f"{each.paths.job_name} {each.stamp}"
+        name = f"{each.paths.job_name} {each.place.stamp}"
         console.print(f"{sign} {escape(name)}: {len(sizes)} files, {sum(sizes):,} bytes")
         for line in wrong:
             console.print(f"  [red]{escape(line)}", soft_wrap=True)
@@ -154,7 +154,7 @@ def _print_contents(storage: Storage, paths: Paths, manifest: Manifest, console:
 def _print_wrong(found: list[Found], console: Console) -> None:
     for each in found:
         for line in each.wrong:
-            name = f"{each.paths.job_name} {each.stamp}"
+            name = f"{each.paths.job_name} {each.place.stamp}"
             console.print(f"[red]{escape(name)}: {escape(line)}", soft_wrap=True)
 
 

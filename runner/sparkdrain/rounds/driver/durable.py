@@ -15,7 +15,7 @@ from sparkdrain.checkpoints.decide import differences
 from sparkdrain.checkpoints.lease import Lease, claim
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from sparkdrain.checkpoints.paths import Paths
-from sparkdrain.checkpoints.publish import lost, newest
+from sparkdrain.checkpoints.publish import lost, newest, take_up
 from sparkdrain.checkpoints.publisher import Publisher
 from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
@@ -174,7 +174,7 @@ class DurableJob:
         self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n")
         self._publisher = Publisher(self._lease, self.kept)
         with self.ours():
-            found = newest(self.storage, self.paths)
+            found = take_up(self._lease)
         if found is None and self.number:
             self._check_beginning("required")
         elif found is None and is_first:
