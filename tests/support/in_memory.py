@@ -102,4 +102,4 @@ class InMemoryRun:
             path = self.directory / f"side-{edge.id}"
             with path.open("wb") as file:
                 write_side_file(file, merger.sorted_groups())
-            self.side_files[edge.id] = SideFile(path)
+            self.side_files[edge.id] = SideFile.at(path)

@@ -45,13 +45,22 @@ def write_side_file(
 
 
 class SideFile:
-    """Looks entries up in a side input file; pages are shared by all processes of a machine."""
+    """Looks entries up in a side input file.
 
-    def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    Args:
+        content: of the file.
+    """
+
+    def __init__(self, content: bytes | mmap.mmap) -> None:
+        self._map = content
         (self._count,) = _COUNT.unpack_from(self._map, len(self._map) - 8)
         self._index = len(self._map) - 8 - 8 * self._count
+
+    @classmethod
+    def at(cls, path: Path) -> SideFile:
+        """The file at a path, mapped: all processes of a machine share its pages."""
+        with path.open("rb") as file:
+            return cls(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
     def _offset(self, entry: int) -> int:
         return _COUNT.unpack_from(self._map, self._index + 8 * entry)[0]

@@ -15,7 +15,7 @@ from sparkdrain.stages.failure_channel import FailureAddress, tell
 from sparkdrain.stages.progress_channel import ProgressAddress, ticking
 from sparkdrain.stages.pump import Pump
 from sparkdrain.stages.slot import Slot
-from sparkdrain.stages.spark.broadcast import broadcast_path
+from sparkdrain.stages.spark.broadcast import broadcast_file
 from sparkdrain.stages.spark.files import local_directories
 from sparkdrain.stages.warned import noted
 from sparkdrain.stages.worker import worker
@@ -93,7 +93,7 @@ class LevelTask:
                     push((partition, record))
 
                 outbox = Outbox(self.layout, self.level, slot, attempt, send)
-                plan = worker().plan(self.job, broadcast_path(self.plan))
+                plan = worker().plan(self.job, broadcast_file(self.plan))
                 with noted() as warned:
                     run = Slot(
                         plan,
@@ -121,7 +121,7 @@ class LevelTask:
     def _open_side_input(self, edge: int) -> Any:
         if edge not in self.side_inputs:
             return None
-        return worker().side_file(broadcast_path(self.side_inputs[edge]))
+        return worker().side_file(broadcast_file(self.side_inputs[edge]))
 
 
 def scratch_directory() -> Path:

@@ -42,21 +42,24 @@ class Worker:
             prepare(preparation)
             self._prepared = preparation
 
-    def plan(self, job: str, path: Path) -> Plan:
-        """The plan of ``job``, read from ``path`` at first use."""
+    def plan(self, job: str, file: Path | bytes) -> Plan:
+        """The plan of ``job``, read from its file, or the file's content, at first use."""
         if job not in self._plans:
             forget_warnings()
-            plan = pickle.loads(path.read_bytes())  # noqa: S301 - written by our own driver
+            content = file if isinstance(file, bytes) else file.read_bytes()
+            plan = pickle.loads(content)  # noqa: S301 - written by our own driver
             _make_room(self._plans, _PLANS_KEPT)
             self._plans[job] = plan
         return self._plans[job]
 
-    def side_file(self, path: Path) -> SideFile:
-        """The side input file at ``path``, mapped at first use."""
-        if path not in self._files:
+    def side_file(self, file: Path | bytes) -> SideFile:
+        """A side input file, mapped at first use, or what is its content already."""
+        if isinstance(file, bytes):
+            return SideFile(file)
+        if file not in self._files:
             _make_room(self._files, _FILES_KEPT)
-            self._files[path] = SideFile(path)
-        return self._files[path]
+            self._files[file] = SideFile.at(file)
+        return self._files[file]
 
 
 def _make_room(kept: dict, limit: int) -> None:  # type: ignore[type-arg]

@@ -10,7 +10,7 @@ from sparkdrain.hosts.call import call
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.stages.failure import TaskFailed, guarded, task_failure
-from sparkdrain.stages.spark.broadcast import broadcast_path
+from sparkdrain.stages.spark.broadcast import broadcast_file
 from sparkdrain.stages.spark.files import local_directories
 from sparkdrain.stages.task import TaskOptions, scratch_directory
 from sparkdrain.stages.worker import worker
@@ -70,7 +70,7 @@ class RoundTask:
             worker().prepare(self.preparation)
             for partition, record in call(
                 HostId(self.job, index),
-                partial(_service, broadcast_path(self.plan), self.layout, self.options, self.place),
+                partial(_service, broadcast_file(self.plan), self.layout, self.options, self.place),
                 self.headers[index],
                 records if self.has_input else iter(()),
                 leash=self.leash,
@@ -86,13 +86,14 @@ class RoundTask:
 
 
 def _service(
-    plan: Path,
+    plan: Path | bytes,
     layout: Layout,
     options: TaskOptions,
     place: CheckpointPlace | None,
     directory: Path,
 ) -> SlotService:
-    return SlotService(plan.read_bytes(), layout, options, directory, place)
+    content = plan if isinstance(plan, bytes) else plan.read_bytes()
+    return SlotService(content, layout, options, directory, place)
 
 
 def _told(slot: int, error: BaseException) -> bytes:

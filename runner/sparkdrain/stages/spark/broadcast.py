@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import pickle
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from pyspark import Broadcast
@@ -15,17 +17,22 @@ if TYPE_CHECKING:
 
 
 class FileBroadcast(Broadcast[Any]):
-    """A file that every executor gets once, as it is; read it by ``path``."""
+    """A file that every executor gets once, as it is; read it by ``broadcast_file``."""
 
     def __init__(self, context: SparkContext, write: Callable[[Any], None]) -> None:
-        # Deliberately not Broadcast's own: it would pickle a value.
-        self._sc = context
-        with NamedTemporaryFile(delete=False, dir=context._temp_dir) as file:
-            self._path = file.name
-            write(file)
-        self._python_broadcast = context._jvm.PythonRDD.setupBroadcast(self._path)
-        self._jbroadcast = context._jsc.broadcast(self._python_broadcast)
-        self._pickle_registry = context._pickled_broadcast_vars
+        super().__init__(context, write, context._pickled_broadcast_vars)
+
+    def dump(self, value: Callable[[Any], None], f: Any) -> None:
+        """Have ``value`` write the file; called by PySpark's constructor."""
+        assert self._sc is not None
+        with contextlib.closing(f):
+            if self._sc._encryption_enabled:
+                # PySpark's worker gets a stream that the JVM decrypts, and reads a pickle from it.
+                content = io.BytesIO()
+                value(content)
+                pickle.dump(content.getvalue(), f, pickle.HIGHEST_PROTOCOL)
+            else:
+                value(f)
 
     @property
     def value(self) -> Any:
@@ -39,6 +46,7 @@ class FileBroadcast(Broadcast[Any]):
         Path(self._path).unlink(missing_ok=True)
 
 
-def broadcast_path(broadcast: Broadcast[Any]) -> Path:
-    """Where a broadcast file is on this machine, in a task."""
-    return Path(broadcast._path)
+def broadcast_file(broadcast: Broadcast[Any]) -> Path | bytes:
+    """In a task: where a broadcast file is on this machine, or its content if Spark encrypts."""
+    content: bytes | None = getattr(broadcast, "_value", None)
+    return Path(broadcast._path) if content is None else content
