@@ -17,6 +17,7 @@ import pytest
 import sparkdrain
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
+from sparkdrain.lines.bind import TcpBind
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Bench:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.leash = Leash("127.0.0.1", "127.0.0.1")
+        self.leash = Leash(TcpBind("127.0.0.1", "127.0.0.1"))
         self.environ = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(_SOURCES), str(_HERE)]),
@@ -41,7 +42,7 @@ class Bench:
 
     def orders(self, request: str, slot: int = 0, **more: Any) -> hosted.Orders:
         given = {
-            "leash": self.leash.address,
+            "leash": self.leash.endpoint,
             "keeper": os.getpid(),
             "directory": self.directory,
             **more,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.hosts.identity import HostId
-    from sparkdrain.hosts.line import Address
+    from sparkdrain.lines.endpoint import Endpoint
 
 
 class Recorder:
@@ -163,7 +163,7 @@ class Orders:
 
     host: HostId
     request: bytes
-    leash: Address
+    leash: Endpoint
     directory: Path
     keeper: int
     records: list[bytes] = field(default_factory=list)

@@ -21,13 +21,14 @@ from sparkdrain.hosts.call import call, executor_process
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.hosts.service import Abandoned
+from sparkdrain.lines.bind import TcpBind
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
 from sparkdrain.stages.spark.files import local_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.hosts.line import Address
+    from sparkdrain.lines.endpoint import Endpoint
 
 SLOTS = 2
 NOWHERE = "executor_nowhere_7"
@@ -71,7 +72,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class Task:
-    leash: Address
+    leash: Endpoint
     marks: str
     fresh: bool
     linger: bool = False
@@ -120,11 +121,11 @@ def main(master: str, reuse: str, daemon: str, marks: str) -> None:
     conf.set("spark.python.worker.reuse", reuse)
     conf.set("spark.python.daemon.module", daemon)
     context = SparkContext(conf=conf)
-    leash = Leash("127.0.0.1", "127.0.0.1")
+    leash = Leash(TcpBind("127.0.0.1", "127.0.0.1"))
     parts = partitioner(context, SLOTS, 7)
 
     def exchange(inputs: list[Exchange], places: tuple[str, ...] = (), **how: bool) -> Exchange:
-        task = Task(leash.address, marks, **how)
+        task = Task(leash.endpoint, marks, **how)
         return Exchange(context, task, inputs, SLOTS, range(SLOTS), parts, places)
 
     def seen(exchange: Exchange) -> list[dict[str, Any]]:

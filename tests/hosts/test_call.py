@@ -207,7 +207,7 @@ def test_no_host_is_forked_from_a_worker_in_which_rocksdb_has_threads(bench) -> 
 
 
 def test_a_host_cannot_start_when_the_driver_is_out_of_reach(bench) -> None:
-    nowhere = replace(bench.leash.address, port=1)
+    nowhere = replace(bench.leash.endpoint, address=("127.0.0.1", 1))
     with pytest.raises(BadSetup, match=r"slot 0 did not start: .* driver at 127\.0\.0\.1:1"):
         bench.ask("count", leash=nowhere)
     wait_until(lambda: bench.files() == [])

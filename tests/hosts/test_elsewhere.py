@@ -10,8 +10,11 @@ import time
 import psutil
 import pytest
 
-from sparkdrain.door import MOST_STRANGERS
-from sparkdrain.errors import HostMissing
+from sparkdrain.errors import HostMissing, WorkerLost
+from sparkdrain.hosts.leash import Leash
+from sparkdrain.lines.bind import UnixBind
+from sparkdrain.lines.door import MOST_STRANGERS
+from sparkdrain.own_folder import own_folder
 from tests.support.waiting import wait_until
 
 
@@ -92,6 +95,26 @@ def test_strangers_at_a_host_keep_no_call_waiting(bench, executors) -> None:
         assert threads < 2 * MOST_STRANGERS + 40
     over.set()
     thread.join()
+
+
+def test_where_the_driver_listens_at_a_unix_socket_hosts_open_no_port(bench) -> None:
+    """There is one executor then, and no task comes from elsewhere."""
+    leash = Leash(UnixBind(own_folder()))
+    try:
+        assert bench.ask("count", leash=leash.endpoint) == [(0, b"1")]
+        assert bench.ask("count", leash=leash.endpoint, fresh=False) == [(0, b"2")]
+        (record,) = leash.hosts()
+        assert record.address is None
+        warden = psutil.Process(record.pid).parent()
+        for process in (psutil.Process(record.pid), warden):
+            assert process.net_connections("inet") == []
+        task = bench.start("exit 9", leash=leash.endpoint)
+        with pytest.raises(WorkerLost, match="status 9"):
+            bench.outcome(task)
+        with pytest.raises(HostMissing, match="status 9"):
+            bench.ask("count", leash=leash.endpoint, fresh=False)
+    finally:
+        leash.close()
 
 
 def test_a_host_that_died_elsewhere_is_missing_with_its_history(bench, executors) -> None:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from multiprocessing.connection import Connection
 
 import hosted
 import psutil
@@ -17,13 +16,16 @@ import pytest
 
 from sparkdrain.errors import BadSetup, SparkDrainError, WorkerLost
 from sparkdrain.hosts.line import Ask
+from sparkdrain.lines.endpoint import Endpoint
+from sparkdrain.lines.line import Line
 from tests.support.waiting import wait_until
 
 DRIVER = """
 import sys, time
 from sparkdrain.hosts.leash import Leash
-address = Leash("127.0.0.1", "127.0.0.1").address
-print(address.port, address.key.hex(), flush=True)
+from sparkdrain.lines.bind import TcpBind
+endpoint = Leash(TcpBind("127.0.0.1", "127.0.0.1")).endpoint
+print(endpoint.address[1], endpoint.key.hex(), flush=True)
 time.sleep(600)
 """
 
@@ -105,8 +107,8 @@ def test_hosts_tear_down_when_the_driver_dies(bench) -> None:
         [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, env=bench.environ
     )
     port, key = driver.stdout.readline().split()
-    address = type(bench.leash.address)("127.0.0.1", int(port), bytes.fromhex(key.decode()))
-    bench.ask("count", leash=address)
+    endpoint = Endpoint(("127.0.0.1", int(port)), bytes.fromhex(key.decode()))
+    bench.ask("count", leash=endpoint)
     with driver:
         driver.kill()
     bench.wait_for("closed")
@@ -156,7 +158,7 @@ def test_an_interrupt_from_the_terminal_does_not_reach_a_host(bench) -> None:
 
 
 def test_a_stranger_at_the_leash_keeps_nobody_waiting(bench) -> None:
-    with socket.create_connection(("127.0.0.1", bench.leash.address.port)):
+    with socket.create_connection(bench.leash.endpoint.address):
         assert bench.ask("count") == [(0, b"1")]
         began = time.monotonic()
         assert bench.leash.close() == ()
@@ -166,8 +168,8 @@ def test_a_stranger_at_the_leash_keeps_nobody_waiting(bench) -> None:
 def test_who_does_not_know_the_key_hears_nothing_of_the_leash(bench) -> None:
     bench.ask("count", slot=5)
     (record,) = bench.leash.hosts()
-    with socket.create_connection(("127.0.0.1", bench.leash.address.port)) as stranger:
-        line = Connection(os.dup(stranger.fileno()))
+    with socket.create_connection(bench.leash.endpoint.address) as stranger:
+        line = Line(stranger)
         line.recv_bytes()  # the challenge
         line.send_bytes(b"no digest")
         with line, pytest.raises((EOFError, OSError)):

@@ -6,7 +6,6 @@ import os
 import socket
 import threading
 import time
-from multiprocessing.connection import Client
 
 import apache_beam as beam
 import pytest
@@ -18,12 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.errors import TruncatedInput
+from sparkdrain.lines.bind import TcpBind
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
 from sparkdrain.stages.balance import Balancer, Lender, Lending, choose
 from sparkdrain.stages.restrictions import RestrictionReader
 from tests.support.restrictions import UpTo
 
+BIND = TcpBind("127.0.0.1", "127.0.0.1")
 CODING = ElementCoding.of(VarIntCoder(), GlobalWindowCoder())
 
 
@@ -91,9 +92,9 @@ def test_a_gift_reaches_the_driver_with_its_giver() -> None:
         gifts.append(gift)
         arrived.set()
 
-    balancer = Balancer("127.0.0.1", "127.0.0.1", 2, accept)
+    balancer = Balancer(BIND, 2, accept)
     try:
-        lending = Lending(balancer.address, 5, 77, lambda fraction: (3, b"work"))
+        lending = Lending(balancer.endpoint, 5, 77, lambda fraction: (3, b"work"))
         assert arrived.wait(20)
         lending.close()
     finally:
@@ -104,10 +105,10 @@ def test_a_gift_reaches_the_driver_with_its_giver() -> None:
 
 def test_a_stranger_who_says_nothing_keeps_no_slot_waiting() -> None:
     arrived = threading.Event()
-    balancer = Balancer("127.0.0.1", "127.0.0.1", 2, lambda gift: arrived.set())
+    balancer = Balancer(BIND, 2, lambda gift: arrived.set())
     try:
-        with socket.create_connection((balancer.address.host, balancer.address.port)):
-            lending = Lending(balancer.address, 5, 77, lambda fraction: (3, b"work"))
+        with socket.create_connection(balancer.endpoint.address):
+            lending = Lending(balancer.endpoint, 5, 77, lambda fraction: (3, b"work"))
             assert arrived.wait(20)
             lending.close()
     finally:
@@ -117,9 +118,8 @@ def test_a_stranger_who_says_nothing_keeps_no_slot_waiting() -> None:
 def test_a_balancer_that_is_closed_takes_nothing_and_leaves_nothing_behind() -> None:
     before = set(threading.enumerate())
     gifts: list = []
-    balancer = Balancer("127.0.0.1", "127.0.0.1", 2, gifts.append)
-    where = balancer.address.host, balancer.address.port
-    with Client(where, authkey=balancer.address.key) as slot:
+    balancer = Balancer(BIND, 2, gifts.append)
+    with balancer.endpoint.dial() as slot:
         slot.send((5, 77))
         balancer.close()
         slot.send((3, b"late"))
@@ -127,15 +127,15 @@ def test_a_balancer_that_is_closed_takes_nothing_and_leaves_nothing_behind() -> 
         with pytest.raises(EOFError):
             slot.recv()
     assert not gifts
-    assert not {t for t in set(threading.enumerate()) - before if t.name != "balancer-slot"}
+    assert not {t for t in set(threading.enumerate()) - before if t.name != "balancer-line"}
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(where)
+        balancer.endpoint.dial()
 
 
 def test_a_slot_whose_gift_is_lost_does_not_end_well() -> None:
     lending = Lending.__new__(Lending)
     lending._lock = threading.Lock()
-    lending._connection = None
+    lending._line = None
     lending._closed = False
     lending._lost = OSError("connection reset")
     with pytest.raises(TruncatedInput, match="connection reset"):

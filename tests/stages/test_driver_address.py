@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sparkdrain.errors import BadSetup
+from sparkdrain.lines.bind import TcpBind, UnixBind
+from sparkdrain.own_folder import is_private, own_folder
+from sparkdrain.stages import driver_address as driver_address_module
 from sparkdrain.stages.driver_address import driver_address
 
 
@@ -23,13 +27,30 @@ BOUND = {**HOST, "spark.driver.bindAddress": "10.0.0.7"}
 
 
 @pytest.mark.parametrize(
-    ("master", "conf", "address"),
+    ("master", "conf", "bind"),
     [
-        ("local[2]", BOUND, ("127.0.0.1", "127.0.0.1")),
-        ("spark://there:7077", HOST, ("driver.example", "driver.example")),
-        ("spark://there:7077", BOUND, ("driver.example", "10.0.0.7")),
-        ("spark://there:7077", {}, ("127.0.0.1", "127.0.0.1")),
+        ("spark://there:7077", HOST, TcpBind("driver.example", "driver.example")),
+        ("spark://there:7077", BOUND, TcpBind("driver.example", "10.0.0.7")),
+        ("spark://there:7077", {}, TcpBind("127.0.0.1", "127.0.0.1")),
+        ("local-cluster[2,1,1024]", BOUND, TcpBind("driver.example", "10.0.0.7")),
     ],
 )
-def test_it_listens_at_the_address_of_sparks_driver_only(master, conf, address) -> None:
-    assert driver_address(Context(master, conf)) == address
+def test_it_listens_at_the_address_of_sparks_driver_only(master, conf, bind) -> None:
+    assert driver_address(Context(master, conf)) == bind
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*,4]"])
+def test_with_a_local_master_it_listens_in_a_private_folder(master) -> None:
+    bind = driver_address(Context(master, BOUND))
+    assert bind == UnixBind(own_folder())
+    assert is_private(bind.folder)
+
+
+def test_without_a_private_folder_there_is_an_error_with_a_remedy(monkeypatch) -> None:
+    def none():
+        message = "no private folder can be made; name one with TMPDIR"
+        raise OSError(message)
+
+    monkeypatch.setattr(driver_address_module, "own_folder", none)
+    with pytest.raises(BadSetup, match=r"workers cannot reach the driver: .*TMPDIR"):
+        driver_address(Context("local[2]", {}))

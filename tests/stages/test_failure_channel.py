@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import queue
 import socket
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
+from sparkdrain.lines.bind import TcpBind
 from sparkdrain.stages.failure import TaskFailed, guarded
-from sparkdrain.stages.failure_channel import FailureAddress, FirstFailure, first_failure, tell
+from sparkdrain.stages.failure_channel import FirstFailure, first_failure, tell
+
+if TYPE_CHECKING:
+    from sparkdrain.lines.endpoint import Endpoint
 
 PATIENCE = 20
 
@@ -20,14 +26,14 @@ def ended():
 
 @pytest.fixture
 def first(ended):
-    listening = FirstFailure("127.0.0.1", "127.0.0.1", lambda: ended.put("ended"))
+    listening = FirstFailure(TcpBind("127.0.0.1", "127.0.0.1"), lambda: ended.put("ended"))
     yield listening
     listening.close()
 
 
-def boom(text: str, address: FailureAddress | None, slot: int = 0) -> None:
-    """Fails as user code does, in a task that tells ``address``."""
-    with guarded(1, slot, lambda told: tell(address, told)):
+def boom(text: str, driver: Endpoint | None, slot: int = 0) -> None:
+    """Fails as user code does, in a task that tells ``driver``."""
+    with guarded(1, slot, lambda told: tell(driver, told)):
         error = ValueError(text)
         error._tagged_with_step = True
         raise error
@@ -35,7 +41,7 @@ def boom(text: str, address: FailureAddress | None, slot: int = 0) -> None:
 
 def test_the_job_is_ended_before_the_task_fails_and_the_failure_is_known(first, ended):
     with pytest.raises(TaskFailed):
-        boom("not today", first.address, slot=3)
+        boom("not today", first.endpoint, slot=3)
     assert ended.get_nowait() == "ended"
     assert (first.failure.message, first.failure.slot) == ("ValueError: not today", 3)
 
@@ -43,7 +49,7 @@ def test_the_job_is_ended_before_the_task_fails_and_the_failure_is_known(first, 
 def test_the_first_failure_counts(first, ended):
     for text in ("first", "second"):
         with pytest.raises(TaskFailed):
-            boom(text, first.address)
+            boom(text, first.endpoint)
     assert first.failure.message == "ValueError: first"
     assert ended.qsize() == 1
 
@@ -51,19 +57,19 @@ def test_the_first_failure_counts(first, ended):
 def test_a_failure_that_is_not_the_users_is_left_to_spark(first, ended):
     ours = {"__name__": "sparkdrain.stages.slot"}
     exec("def fail():\n    raise RuntimeError", ours)
-    with pytest.raises(TaskFailed), guarded(0, 0, lambda told: tell(first.address, told)):
+    with pytest.raises(TaskFailed), guarded(0, 0, lambda told: tell(first.endpoint, told)):
         ours["fail"]()
     assert first.failure is None
     assert ended.empty()
 
 
 def test_strangers_are_not_heard(first, ended):
-    socket.create_connection((first.address.host, first.address.port)).close()
-    other = FailureAddress(first.address.host, first.address.port, b"not the token")
+    socket.create_connection(first.endpoint.address).close()
+    other = replace(first.endpoint, key=b"not the key")
     with pytest.raises(TaskFailed):
         boom("stranger", other)
     with pytest.raises(TaskFailed):
-        boom("friend", first.address)
+        boom("friend", first.endpoint)
     assert first.failure.message == "ValueError: friend"
     assert ended.qsize() == 1
 
@@ -71,7 +77,7 @@ def test_strangers_are_not_heard(first, ended):
 def test_a_driver_that_is_gone_changes_nothing_for_the_task(first):
     first.close()
     with pytest.raises(TaskFailed):
-        boom("alone", first.address)
+        boom("alone", first.endpoint)
     assert first.failure is None
 
 

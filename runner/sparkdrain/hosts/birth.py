@@ -22,18 +22,19 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.hosts.executor import executor_of
 from sparkdrain.hosts.host import Host
 from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.hosts.line import WELCOME, Address, dial
+from sparkdrain.hosts.line import WELCOME
 from sparkdrain.hosts.lookout import Lookout
 from sparkdrain.hosts.process import has_rocksdb_threads, let_go
 from sparkdrain.hosts.warden import Warden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.connection import Connection
     from pathlib import Path
 
     from sparkdrain.hosts.home import Home
     from sparkdrain.hosts.service import Service
+    from sparkdrain.lines.endpoint import Address, Endpoint
+    from sparkdrain.lines.line import Line
 
 _READY: Final = "ready"
 _ELSEWHERE: Final = "elsewhere"
@@ -56,7 +57,7 @@ class Birth:
 
     id: HostId
     home: Home
-    leash: Address
+    leash: Endpoint
     keeper: Callable[[], int]
     make_service: Callable[[Path], Service]
     describe: Callable[[BaseException], bytes]
@@ -139,7 +140,7 @@ class Birth:
         self,
         listener: socket.socket,
         scratch: Path,
-        line: Connection,
+        line: Line,
         keeper: int,
         lookout: Lookout,
     ) -> int:
@@ -154,11 +155,12 @@ class Birth:
             self.id,
             socket.gethostname(),
             child,
-            remote.getsockname()[:2],
+            _address_of(remote),
             executor=executor_of(keeper),
         )
-        for inherited in (listener, remote):
-            inherited.close()
+        listener.close()
+        if remote is not None:
+            remote.close()
         os.close(lifeline)
         try:
             line.send(record)
@@ -171,9 +173,9 @@ class Birth:
             raise ConnectionError(_ELSEWHERE if there_is_one else "the job is over")
         return child
 
-    def _dial(self) -> Connection:
+    def _dial(self) -> Line:
         try:
-            return dial(self.leash)
+            return self.leash.dial()
         except Exception as error:
             message = f"this machine does not reach the driver at {self.leash}: {error!r}"
             raise ConnectionError(message) from error
@@ -181,7 +183,7 @@ class Birth:
     def _be_host(
         self,
         listener: socket.socket,
-        remote: socket.socket,
+        remote: socket.socket | None,
         scratch: Path,
         lifeline: int,
         lookout: Lookout,
@@ -189,7 +191,10 @@ class Birth:
         status = 1
         try:
             os.setpgid(0, 0)
-            let_go({listener.fileno(), remote.fileno(), lifeline, *lookout.descriptors})
+            kept = {listener.fileno(), lifeline, *lookout.descriptors}
+            if remote is not None:
+                kept.add(remote.fileno())
+            let_go(kept)
             faulthandler.enable(2)
             # What the worker has imported is never garbage.
             gc.freeze()
@@ -218,11 +223,24 @@ class Birth:
             os._exit(status)
 
 
-def _listen_at(line: Connection) -> socket.socket:
-    """Listen where this machine is in the network that leads to the driver, and only there."""
-    with socket.socket(fileno=os.dup(line.fileno())) as connected:
-        here = connected.getsockname()[0]
-        return socket.create_server((here, 0), family=connected.family)
+def _listen_at(line: Line) -> socket.socket | None:
+    """Listen where this machine is in the network that leads to the driver, and only there.
+
+    A driver that listens at a Unix socket has no other machine, and no second executor. So no
+    task comes from elsewhere.
+    """
+    family = line.connection.family
+    if family == socket.AF_UNIX:
+        return None
+    here = line.connection.getsockname()[0]
+    return socket.create_server((here, 0), family=family)
+
+
+def _address_of(remote: socket.socket | None) -> Address | None:
+    if remote is None:
+        return None
+    host, port = remote.getsockname()[:2]
+    return host, port
 
 
 def _has_ended(pipe: int) -> bool:

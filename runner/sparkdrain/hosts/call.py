@@ -12,8 +12,9 @@ from sparkdrain.hosts.birth import Birth
 from sparkdrain.hosts.feed import Feed
 from sparkdrain.hosts.frames import Ended, FrameReader, Kind, records_of
 from sparkdrain.hosts.home import Home
-from sparkdrain.hosts.line import Address, Ask, ask, dial_host
+from sparkdrain.hosts.line import Ask, ask
 from sparkdrain.hosts.process import parent_of
+from sparkdrain.lines.endpoint import Endpoint
 from sparkdrain.notes import trace_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def call(
     request: bytes,
     records: Iterable[bytes],
     *,
-    leash: Address,
+    leash: Endpoint,
     fresh: bool,
     directory: Path,
     describe: Callable[[BaseException], bytes] = in_words,
@@ -127,8 +128,13 @@ def _connect_elsewhere(birth: Birth) -> socket.socket | None:
     known = ask(birth.leash, Ask(birth.id, visits=True))
     if known is None or known.ended:
         return None
+    if known.address is None and (connection := birth.home.connect()) is not None:
+        # Another task has started it a moment ago.
+        return connection
     try:
-        return dial_host(known.address, birth.leash.key)
+        if known.address is not None:
+            return Endpoint(known.address, birth.leash.key).dial().detach()
+        raise ConnectionRefusedError
     except (OSError, EOFError):
         # It has just ended, or it is out of reach: the driver will know.
         ask(birth.leash, Ask(birth.id, known.pid))

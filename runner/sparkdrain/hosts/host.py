@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import select
@@ -12,11 +13,12 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from sparkdrain.door import Door
 from sparkdrain.hosts.caller import Caller
 from sparkdrain.hosts.frames import Kind
-from sparkdrain.hosts.line import admit
 from sparkdrain.hosts.service import Abandoned, Stopped
+from sparkdrain.lines.door import Door
+from sparkdrain.lines.endpoint import tune
+from sparkdrain.lines.line import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +37,8 @@ class Host:
 
     Args:
         listener: where tasks of this executor connect.
-        remote: where other tasks connect, and show that they know the key.
+        remote: where other tasks connect, and show that they know the key; None if there is one
+            executor only.
         key: the job's.
         lifeline: a pipe that ends with the process that watches this one.
         scratch: a directory for the service.
@@ -47,7 +50,7 @@ class Host:
     def __init__(
         self,
         listener: socket.socket,
-        remote: socket.socket,
+        remote: socket.socket | None,
         key: bytes,
         lifeline: int,
         scratch: Path,
@@ -105,7 +108,8 @@ class Host:
     def _next(self) -> socket.socket:
         waiting = select.poll()
         for source in (self._listener, self._remote, self._rung):
-            waiting.register(source, select.POLLIN)
+            if source is not None:
+                waiting.register(source, select.POLLIN)
         while True:
             self._check()
             ready = {descriptor for descriptor, _ in waiting.poll()}
@@ -114,7 +118,7 @@ class Host:
             if self._rung.fileno() in ready:
                 self._rung.recv(1)
                 return self._admitted.get()
-            if self._remote.fileno() in ready:
+            if self._remote is not None and self._remote.fileno() in ready:
                 connected = self._remote.accept()[0]
                 # In a thread of its own: a stranger is not to stop the rounds.
                 threading.Thread(
@@ -124,10 +128,12 @@ class Host:
     def _meet(self, connected: socket.socket) -> None:
         # They are the main thread's: it may have to be woken.
         signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
-        admitted = admit(connected, self._door)
-        if admitted is not None:
-            self._admitted.put(admitted)
-            self._bell.send(b"!")
+        # The task may be gone.
+        with Line(connected) as line, contextlib.suppress(OSError):
+            tune(connected)
+            if self._door.admits(line):
+                self._admitted.put(line.detach())
+                self._bell.send(b"!")
 
     def _look(self) -> bytes:
         return b"" if self._service is None else self._service.look()
@@ -168,7 +174,8 @@ class Host:
     def _close(self) -> None:
         # Whoever comes now is to find nobody, rather than to wait for nothing.
         for listener in (self._listener, self._remote):
-            listener.close()
+            if listener is not None:
+                listener.close()
         if self._service is not None:
             try:
                 self._service.close()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sparkdrain.hosts.executor import Executor
+    from sparkdrain.lines.endpoint import Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class HostRecord:
         id: what it hosts.
         machine: the machine's name.
         pid: of the process that runs the service.
-        address: where tasks on other executors connect.
+        address: where tasks on other executors connect; None if there is one executor only.
         ended: how it ended; empty as long as it lives.
         executor: the one that it belongs to, if the cluster has several.
     """
@@ -33,7 +34,7 @@ class HostRecord:
     id: HostId
     machine: str
     pid: int
-    address: tuple[str, int]
+    address: Address | None
     ended: str = ""
     executor: Executor | None = None
 

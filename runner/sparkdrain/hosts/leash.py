@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
-import selectors
-import socket
 import threading
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.door import Door
 from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.hosts.line import WELCOME, Address, Ask, Close, keep_alive
+from sparkdrain.hosts.line import WELCOME, Ask, Close
 from sparkdrain.hosts.sight import Look, Seen, Sight
+from sparkdrain.lines.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sparkdrain.lines.bind import Bind
+    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Line
 
 _CLOSE_SECONDS: Final = 30.0
 # Longer than a warden takes for it.
@@ -30,30 +30,26 @@ class Leash:
     """Held by the driver of one job, from before its first task to after its last.
 
     Args:
-        host: an address of this machine that executors can reach.
-        interface: the address to listen at.
+        bind: where to listen.
 
     Raises:
         OSError: nothing can listen there.
     """
 
-    def __init__(self, host: str, interface: str) -> None:
-        self._server = socket.create_server((interface, 0), backlog=1024)
-        key = secrets.token_bytes(16)
-        self.address = Address(host, self._server.getsockname()[1], key)
-        self._door = Door(key)
+    def __init__(self, bind: Bind) -> None:
         self._changed = threading.Condition()
         self._records: dict[HostId, HostRecord] = {}
-        self._lines: dict[Connection, HostRecord] = {}
-        self._sights: dict[Connection, Sight] = {}
+        self._lines: dict[Line, HostRecord] = {}
+        self._sights: dict[Line, Sight] = {}
         self._looks = 0
-        # Lines are spoken to from several threads.
-        self._speaking = threading.Lock()
         self._visits = 0
         self._closed: Close | None = None
-        self._waker, self._woken = socket.socketpair()
-        self._thread = threading.Thread(target=self._listen, name="leash", daemon=True)
-        self._thread.start()
+        self._server = Server(bind, "leash", self._serve)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """What tasks and hosts dial."""
+        return self._server.endpoint
 
     def hosts(self) -> tuple[HostRecord, ...]:
         """The latest host of every slot that has had one, ended ones too."""
@@ -83,15 +79,15 @@ class Leash:
                 if line in self._lines and self._is_told(line, number)
             )
 
-    def _is_told(self, line: Connection, number: int) -> bool:
+    def _is_told(self, line: Line, number: int) -> bool:
         sight = self._sights.get(line)
         return sight is not None and sight.number == number
 
-    def _speak(self, lines: Sequence[Connection], said: Close | Look) -> None:
-        with self._speaking:
-            for line in lines:
-                with contextlib.suppress(OSError):
-                    line.send(said)
+    @staticmethod
+    def _speak(lines: Sequence[Line], said: Close | Look) -> None:
+        for line in lines:
+            with contextlib.suppress(OSError):
+                line.send(said)
 
     def close(self, seconds: float = _CLOSE_SECONDS) -> tuple[HostRecord, ...]:
         """Let all hosts tear down and end, and wait for them, ``seconds`` at most. Idempotent.
@@ -107,35 +103,15 @@ class Leash:
             self._closed = self._closed or Close(0.8 * seconds)
             lines = list(self._lines)
         if first:
-            self._waker.close()
-            self._thread.join()
-        if first:
+            self._server.close()
             self._speak(lines, self._closed)
         with self._changed:
             self._changed.wait_for(lambda: not self._lines, seconds)
             return tuple(self._lines.values())
 
-    def _listen(self) -> None:
-        with self._server, self._woken, selectors.DefaultSelector() as selector:
-            selector.register(self._server, selectors.EVENT_READ)
-            selector.register(self._woken, selectors.EVENT_READ)
-            while all(key.fileobj is not self._woken for key, _ in selector.select()):
-                with contextlib.suppress(OSError):
-                    self._accept()
-
-    def _accept(self) -> None:
-        connected, _ = self._server.accept()
-        connected.setblocking(True)
-        keep_alive(connected)
-        line = Connection(connected.detach())
-        # In a thread of its own: a stranger may stay silent for a while.
-        threading.Thread(target=self._serve, args=(line,), name="leash-line", daemon=True).start()
-
-    def _serve(self, line: Connection) -> None:
-        # Of strangers and of machines that are lost, all kinds of errors.
-        with line, contextlib.suppress(Exception):
-            if not self._door.admits(line):
-                return
+    def _serve(self, line: Line) -> None:
+        # Of machines that are lost, all kinds of errors.
+        with contextlib.suppress(Exception):
             said = line.recv()
             if isinstance(said, Ask):
                 line.send(self._answer(said))
@@ -154,7 +130,7 @@ class Leash:
                 self._visits += 1
             return record
 
-    def _hold(self, line: Connection, record: HostRecord) -> None:
+    def _hold(self, line: Line, record: HostRecord) -> None:
         with self._changed:
             if self._closed is not None:
                 return

@@ -20,9 +20,9 @@ from sparkdrain.hosts.sight import Look
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from multiprocessing.connection import Connection
 
     from sparkdrain.hosts.lookout import Lookout
+    from sparkdrain.lines.line import Line
 
 _GRACE_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 1.0
@@ -43,7 +43,7 @@ class Warden:
 
     def __init__(
         self,
-        line: Connection,
+        line: Line,
         keeper: int,
         lookout: Lookout,
         clock: Callable[[], float] = time.monotonic,

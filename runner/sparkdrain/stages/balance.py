@@ -7,19 +7,20 @@ a task of its own beside the running ones. ``choose`` decides; the rest carries 
 from __future__ import annotations
 
 import contextlib
-import secrets
-import socket
 import threading
 import time
 from dataclasses import dataclass
-from multiprocessing.connection import Client, Connection, Listener
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sparkdrain.door import Door
 from sparkdrain.errors import TruncatedInput
+from sparkdrain.lines.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from sparkdrain.lines.bind import Bind
+    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.lines.line import Line
 
 # A split costs a task, about a tenth of a second: what ends sooner is not worth it.
 _PATIENCE_SECONDS = 1.0
@@ -55,15 +56,6 @@ def choose(lenders: Iterable[Lender], idle_cores: int, now: float) -> list[Lende
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where a slot finds the balancer; travels with the task."""
-
-    host: str
-    port: int
-    key: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Gift:
     """Restrictions that a slot gave away, to be processed by somebody else."""
 
@@ -77,77 +69,56 @@ class Balancer:
     """The driver's side, for one level.
 
     Args:
-        host: an address of this machine that executors can reach.
-        interface: the address to listen at.
+        bind: where to listen.
         cores: how many tasks can run at a time.
         accept: takes a gift; called in a thread of the balancer's.
     """
 
     def __init__(
         self,
-        host: str,
-        interface: str,
+        bind: Bind,
         cores: int,
         accept: Callable[[Gift], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._listener = Listener((interface, 0))
-        self._bound = interface, self._listener.address[1]
-        self.address = Address(host, self._listener.address[1], secrets.token_bytes(16))
-        self._door = Door(self.address.key)
         self._cores = cores
         self._accept = accept
         self._clock = clock
         self._lock = threading.Lock()
-        self._lenders: dict[Connection, Lender] = {}
+        self._lenders: dict[Line, Lender] = {}
         self._unfinished = 0
         # Held while a gift is accepted: none is any more, once this is closed.
         self._accepting = threading.Lock()
         self._closed = threading.Event()
-        self._threads = [
-            threading.Thread(target=target, name=f"balancer-{target.__name__}", daemon=True)
-            for target in (self._listen, self._ask)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._thread = threading.Thread(target=self._ask, name="balancer-ask", daemon=True)
+        self._server = Server(bind, "balancer", self._serve)
+        self._thread.start()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """What slots dial."""
+        return self._server.endpoint
 
     def expect(self, tasks: int) -> None:
         """That many more tasks will run."""
         with self._lock:
             self._unfinished += tasks
 
-    def _listen(self) -> None:
-        # Closed by nobody else: a thread that waits for connections would not notice.
-        with self._listener:
-            while not self._closed.is_set():
-                try:
-                    connection = self._listener.accept()
-                except OSError:
-                    continue
-                # In a thread of its own: a stranger may stay silent for a while.
-                threading.Thread(
-                    target=self._serve, args=(connection,), name="balancer-slot", daemon=True
-                ).start()
-
-    def _serve(self, connection: Connection) -> None:
-        # Of a worker that is gone.
-        with connection, contextlib.suppress(OSError, EOFError):
-            if not self._door.admits(connection):
-                return
-            slot, attempt = connection.recv()
-            with self._lock:
-                self._lenders[connection] = Lender(slot, attempt, self._clock())
-            try:
-                while (answer := connection.recv()) != _BYE:
-                    self._answered(connection, answer)
-            finally:
-                with self._lock:
-                    del self._lenders[connection]
-                    self._unfinished -= 1
-
-    def _answered(self, connection: Connection, answer: tuple[int, bytes] | None) -> None:
+    def _serve(self, line: Line) -> None:
+        slot, attempt = line.recv()
         with self._lock:
-            lender = self._lenders[connection]
+            self._lenders[line] = Lender(slot, attempt, self._clock())
+        try:
+            while (answer := line.recv()) != _BYE:
+                self._answered(line, answer)
+        finally:
+            with self._lock:
+                del self._lenders[line]
+                self._unfinished -= 1
+
+    def _answered(self, line: Line, answer: tuple[int, bytes] | None) -> None:
+        with self._lock:
+            lender = self._lenders[line]
             lender.asked = False
             lender.since = self._clock()
             lender.patience = (
@@ -164,25 +135,22 @@ class Balancer:
             with self._lock:
                 idle = self._cores - self._unfinished
                 chosen = choose(self._lenders.values(), idle, self._clock())
-                connections = [c for c, lender in self._lenders.items() if lender in chosen]
+                lines = [line for line, lender in self._lenders.items() if lender in chosen]
                 for lender in chosen:
                     lender.asked = True
-            for connection in connections:
+            for line in lines:
                 # Not while it may be closed: the descriptor could be another file's.
                 with self._lock, contextlib.suppress(OSError):
-                    if connection in self._lenders:
+                    if line in self._lenders:
                         # Of what is left, half: the idle core and this one then end together.
-                        connection.send(0.5)
+                        line.send(0.5)
 
     def close(self) -> None:
         """Stop asking; no gift is accepted when this returns."""
         with self._accepting:
             self._closed.set()
-        # Nothing else wakes a thread that waits for a connection.
-        with contextlib.suppress(OSError):
-            socket.create_connection(self._bound, 1.0).close()
-        for thread in self._threads:
-            thread.join(_END_SECONDS)
+        self._server.close()
+        self._thread.join(_END_SECONDS)
 
 
 class Lending:
@@ -193,7 +161,7 @@ class Lending:
 
     def __init__(
         self,
-        address: Address,
+        balancer: Endpoint,
         slot: int,
         attempt: int,
         give: Callable[[float], tuple[int, bytes] | None],
@@ -201,32 +169,33 @@ class Lending:
         self._give = give
         self._lock = threading.Lock()
         self._closed = False
-        self._connection: Any = None
+        self._line: Line | None = None
         self._lost: Exception | None = None
         self.gifts = 0
         try:
-            self._connection = Client((address.host, address.port), authkey=address.key)
-            self._connection.send((slot, attempt))
+            self._line = line = balancer.dial()
+            line.send((slot, attempt))
         except Exception:  # noqa: BLE001 - then nobody asks
             return
-        threading.Thread(target=self._answer, name="lending", daemon=True).start()
+        thread = threading.Thread(target=self._answer, args=(line,), name="lending", daemon=True)
+        thread.start()
 
-    def _answer(self) -> None:
+    def _answer(self, line: Line) -> None:
         while True:
             try:
-                fraction = self._connection.recv()
-            except (OSError, EOFError, TypeError):
+                fraction = line.recv()
+            except (OSError, EOFError):
                 return
             with self._lock:
                 if self._closed:
                     return
-                self._send(self._give(fraction))
+                self._send(line, self._give(fraction))
 
-    def _send(self, gift: tuple[int, bytes] | None) -> None:
+    def _send(self, line: Line, gift: tuple[int, bytes] | None) -> None:
         if gift is not None:
             self.gifts += 1
         try:
-            self._connection.send(gift)
+            line.send(gift)
         except OSError as error:
             if gift is not None:
                 self._lost = error
@@ -239,9 +208,9 @@ class Lending:
         """
         with self._lock:
             self._closed = True
-            if self._connection is not None:
+            if self._line is not None:
                 with contextlib.suppress(OSError):
-                    self._connection.send(_BYE)
+                    self._line.send(_BYE)
         if self._lost is not None:
             msg = f"restrictions that were given away were lost: {self._lost}"
             raise TruncatedInput(msg)

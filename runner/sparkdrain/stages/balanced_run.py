@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.errors import TruncatedInput
-from sparkdrain.stages.balance import Address, Balancer, Gift
+from sparkdrain.stages.balance import Balancer, Gift
 from sparkdrain.stages.driver_address import driver_address
 from sparkdrain.stages.task import Helper
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from sparkdrain.lines.endpoint import Endpoint
     from sparkdrain.stages.report import SlotReport
     from sparkdrain.stages.spark.exchange import Exchange
 
@@ -49,15 +50,15 @@ class BalancedRun:
         self._helpers: list[Future[list[SlotReport]]] = []
         self._arrived = threading.Condition(self._lock)
         self.exchanges: list[Exchange] = []
-        address = driver_address(context)
-        self._balancer = Balancer(*address, context.defaultParallelism, self._accept)
+        cores = context.defaultParallelism
+        self._balancer = Balancer(driver_address(context), cores, self._accept)
         self._balancer.expect(slots)
-        self._threads = ThreadPoolExecutor(context.defaultParallelism, "helper")
+        self._threads = ThreadPoolExecutor(cores, "helper")
 
     @property
-    def address(self) -> Address:
+    def endpoint(self) -> Endpoint:
         """Where slots find the balancer."""
-        return self._balancer.address
+        return self._balancer.endpoint
 
     def _accept(self, gift: Gift) -> None:
         self._balancer.expect(1)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.errors import BadSetup
+from sparkdrain.lines.bind import Bind, TcpBind, UnixBind
+from sparkdrain.own_folder import own_folder
 from sparkdrain.stages.cluster import is_local
 
 if TYPE_CHECKING:
@@ -12,15 +15,22 @@ if TYPE_CHECKING:
 _THIS_MACHINE: Final = "127.0.0.1"
 
 
-def driver_address(context: SparkContext) -> tuple[str, str]:
-    """The address at which executors reach the driver, and the one at which it is to listen.
+def driver_address(context: SparkContext) -> Bind:
+    """Where the listeners of the driver bind.
 
-    Both are Spark's own: ``spark.driver.host``, and ``spark.driver.bindAddress`` where it differs.
-    So who cannot reach Spark's driver cannot reach ours. With a local master, nobody but this
-    machine can.
+    With a local master, that is a folder of this user only. On a cluster, the addresses are
+    Spark's own: ``spark.driver.host``, and ``spark.driver.bindAddress`` where it differs. So a
+    process that cannot reach Spark's driver cannot reach ours.
+
+    Raises:
+        BadSetup: no private folder can be made; says what was tried.
     """
     if is_local(context):
-        return _THIS_MACHINE, _THIS_MACHINE
+        try:
+            return UnixBind(own_folder())
+        except OSError as error:
+            message = f"The workers cannot reach the driver: {error}."
+            raise BadSetup(message) from error
     conf = context.getConf()
     host = conf.get("spark.driver.host") or _THIS_MACHINE
-    return host, conf.get("spark.driver.bindAddress") or host
+    return TcpBind(host, conf.get("spark.driver.bindAddress") or host)

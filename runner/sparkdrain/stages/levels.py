@@ -127,8 +127,8 @@ class LevelRunner:
                 for side in stage.side_inputs
                 if side.edge in self._side_inputs
             },
-            self._progress.address,
-            failures=None if self._first is None else self._first.address,
+            self._progress.endpoint,
+            failures=None if self._first is None else self._first.endpoint,
         )
         sources = [exchange for producer in inputs for exchange in self._exchanges[producer]]
         if any(restriction_edges(stage) for stage in self._plan.levels[level]):
@@ -166,13 +166,13 @@ class LevelRunner:
             self._context,
             self._layout.slots,
             lambda helper: self._exchange(
-                replace(task, producers=frozenset(), balancer=run.address, helper=helper), [], 1
+                replace(task, producers=frozenset(), balancer=run.endpoint, helper=helper), [], 1
             ),
             self._reports,
             lambda: self._set_job_group(task.level),
         )
         with run:
-            main = self._exchange(replace(task, balancer=run.address), sources, self._layout.slots)
+            main = self._exchange(replace(task, balancer=run.endpoint), sources, self._layout.slots)
             reports = run.wait(self._reports(main))
         self._exchanges[task.level] = [main, *run.exchanges]
         return reports

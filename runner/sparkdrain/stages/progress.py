@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from sparkdrain.graph.plan import Plan, Stage
-    from sparkdrain.stages.progress_channel import ProgressAddress
+    from sparkdrain.lines.endpoint import Endpoint
     from sparkdrain.stages.report import SlotReport
 
 # A cluster without a free core is silent; so is a worker while it imports Beam for the first time.
@@ -73,7 +73,7 @@ class Progress:
 
     def __init__(self, job_id: str, levels: Iterable[str], clock: Callable[[], float]) -> None:
         self.job_id = job_id
-        self.address: ProgressAddress | None = None
+        self.endpoint: Endpoint | None = None
         """Where slots report, if somebody looks."""
         self.levels = [LevelProgress(steps) for steps in levels]
         self._clock = clock

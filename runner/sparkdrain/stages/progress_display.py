@@ -64,16 +64,16 @@ def shown(progress: Progress, asked: Mode, context: SparkContext) -> Iterator[No
 def _listening(progress: Progress, context: SparkContext) -> Iterator[None]:
     """Have the slots of ``context`` report to ``progress``, if this machine can listen."""
     try:
-        listener = ProgressListener(*driver_address(context), progress.tick)
+        listener = ProgressListener(driver_address(context), progress.tick)
     except OSError as error:
         _LOGGER.warning("Progress is shown only when a level has ended: %s", error)
         yield
         return
-    progress.address = listener.address
+    progress.endpoint = listener.endpoint
     try:
         yield
     finally:
-        progress.address = None
+        progress.endpoint = None
         listener.close()
 
 

@@ -15,7 +15,7 @@ from sparkdrain.harness.user_state import KeyedStateContext
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
 from sparkdrain.side_inputs.state import SideInputState
-from sparkdrain.stages.balance import Address, Gift, Lending
+from sparkdrain.stages.balance import Gift, Lending
 from sparkdrain.stages.codings import Codings
 from sparkdrain.stages.readers import reader_for
 from sparkdrain.stages.report import SlotReport
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from sparkdrain.lines.endpoint import Endpoint
     from sparkdrain.shuffle.outbox import Outbox
     from sparkdrain.stages.warned import Warned
 
@@ -49,7 +50,7 @@ class Slot:
         options: Any,
         open_side_input: Callable[[int], Any],
         scratch: Callable[[], Path],
-        balancer: Address | None = None,
+        balancer: Endpoint | None = None,
         warned: Sequence[Warned] = (),
     ) -> None:
         self._plan = plan

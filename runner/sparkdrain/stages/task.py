@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.shuffle.outbox import Layout, Outbox
 from sparkdrain.stages.failure import guarded
-from sparkdrain.stages.failure_channel import FailureAddress, tell
-from sparkdrain.stages.progress_channel import ProgressAddress, ticking
+from sparkdrain.stages.failure_channel import tell
+from sparkdrain.stages.progress_channel import ticking
 from sparkdrain.stages.pump import Pump
 from sparkdrain.stages.slot import Slot
 from sparkdrain.stages.spark.broadcast import broadcast_file
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from pyspark import Broadcast
 
+    from sparkdrain.lines.endpoint import Endpoint
     from sparkdrain.shuffle.complete import Producer
-    from sparkdrain.stages.balance import Address, Gift
+    from sparkdrain.stages.balance import Gift
     from sparkdrain.stages.preparation import Preparation
 
 
@@ -67,11 +68,11 @@ class LevelTask:
     options: TaskOptions
     preparation: Preparation
     side_inputs: dict[int, Broadcast[Any]] = field(default_factory=dict)
-    progress: ProgressAddress | None = None
+    progress: Endpoint | None = None
     """Whom to tell how far the task is, if anybody."""
-    balancer: Address | None = None
+    balancer: Endpoint | None = None
     """Whom to offer restrictions, if the level has any."""
-    failures: FailureAddress | None = None
+    failures: Endpoint | None = None
     """Whom to tell at once that user code has failed, if Spark would run the task again."""
     helper: Helper | None = None
     """Set for a task beside the level's slots, which processes what one of them gave away."""

@@ -71,7 +71,7 @@ class SparkLevels:
         self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
         self._reports = Notes(context)
         self._exchanges: dict[int, Exchange] = {}
-        self._leash = Leash(*driver_address(context))
+        self._leash = Leash(driver_address(context))
         self._placement = placement or Placement(layout.slots)
         self._placement.begin(executors(context))
         context.setJobGroup(run_id, job_name, interruptOnCancel=True)
@@ -96,7 +96,7 @@ class SparkLevels:
             self._layout,
             self._options,
             self._preparation,
-            self._leash.address,
+            self._leash.endpoint,
             tuple(header.encode() for header in headers),
             first.number == self._first_round,
             bool(producers),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark import Broadcast
 
-    from sparkdrain.hosts.line import Address
+    from sparkdrain.lines.endpoint import Endpoint
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
     from sparkdrain.shuffle.outbox import Layout
     from sparkdrain.stages.preparation import Preparation
@@ -53,7 +53,7 @@ class RoundTask:
     layout: Layout
     options: TaskOptions
     preparation: Preparation
-    leash: Address
+    leash: Endpoint
     headers: tuple[bytes, ...]
     fresh: bool
     has_input: bool

@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 
 import pytest
 
-from sparkdrain.door import Door
+from sparkdrain.lines.door import Door
+from sparkdrain.lines.endpoint import show_key
+from sparkdrain.lines.line import Line
 from tests.support.waiting import wait_until
 
 KEY = b"the key of the job"
@@ -23,7 +24,7 @@ class Visit:
         self.answer: list[bool] = []
 
         def meet() -> None:
-            with Connection(inside.detach()) as line:
+            with Line(inside) as line:
                 self.answer.append(door.admits(line))
 
         self.thread = threading.Thread(target=meet)
@@ -34,9 +35,8 @@ class Visit:
         return self.answer[0]
 
     def shows(self, key) -> None:
-        with Connection(self.outside.detach()) as line:
-            answer_challenge(line, key)
-            deliver_challenge(line, key)
+        with Line(self.outside) as line:
+            show_key(line, key)
 
 
 def test_who_knows_the_key_is_let_in() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import socket
 import threading
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.lines.endpoint import ask_key
+
+if TYPE_CHECKING:
+    from sparkdrain.lines.line import Line
 
 MEET_SECONDS: Final = 5.0
 """How long somebody may take to show the key, however many bytes come meanwhile."""
@@ -35,9 +36,9 @@ class Door:
         self._seconds = seconds
         self._most = most
         self._lock = threading.Lock()
-        self._strangers: dict[Connection, threading.Timer] = {}
+        self._strangers: dict[Line, threading.Timer] = {}
 
-    def admits(self, line: Connection) -> bool:
+    def admits(self, line: Line) -> bool:
         """Whether the other end knows the key; it is told that this one does.
 
         Blocks, for as long as somebody may take at most: call it in a thread of its own.
@@ -51,8 +52,7 @@ class Door:
             self._strangers[line] = timer
         timer.start()
         try:
-            deliver_challenge(line, self._key)
-            answer_challenge(line, self._key)
+            ask_key(line, self._key)
         except Exception:  # noqa: BLE001 - of strangers, all kinds of errors
             return False
         finally:
@@ -61,13 +61,12 @@ class Door:
             timer.cancel()
         return was_there
 
-    def _send_away(self, line: Connection) -> None:
+    def _send_away(self, line: Line) -> None:
         with self._lock:
             if line in self._strangers:
                 self._shut(line)
 
-    def _shut(self, line: Connection) -> None:
+    def _shut(self, line: Line) -> None:
         # Under the lock: nobody has closed it yet, so its descriptor is no other file's.
         del self._strangers[line]
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(line.fileno())) as other:
-            other.shutdown(socket.SHUT_RDWR)
+        line.shut()

@@ -1,0 +1,120 @@
+"""A connection that carries messages: ``[size u32][bytes]``."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import select
+import socket
+import threading
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_SIZE: Final = Struct(">I")
+
+
+class Line:
+    """Sends and receives messages. One thread may receive while others send.
+
+    Args:
+        connection: connected, and blocking. The line closes it.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection: socket.socket | None = connection
+        self._sending = threading.Lock()
+
+    @property
+    def connection(self) -> socket.socket:
+        """The connection below.
+
+        Raises:
+            OSError: the line is closed.
+        """
+        if self._connection is None:
+            message = "the line is closed"
+            raise OSError(message)
+        return self._connection
+
+    def fileno(self) -> int:
+        """The descriptor; a selector can wait for a message with it."""
+        return self.connection.fileno()
+
+    def send(self, message: Any) -> None:
+        """Send an object as a pickle. Raises as ``send_bytes`` does."""
+        self.send_bytes(pickle.dumps(message))
+
+    def recv(self) -> Any:
+        """The next object. Raises as ``recv_bytes`` does."""
+        return pickle.loads(self.recv_bytes())  # noqa: S301 - the other end has shown the key
+
+    def send_bytes(self, message: bytes) -> None:
+        """Send a message.
+
+        Raises:
+            OSError: the connection is broken.
+        """
+        with self._sending:
+            self.connection.sendall(_SIZE.pack(len(message)) + message)
+
+    def recv_bytes(self, maxlength: int | None = None) -> bytes:
+        """The next message.
+
+        Args:
+            maxlength: the longest message that is taken, in bytes.
+
+        Raises:
+            EOFError: the other end has closed the connection.
+            OSError: the connection is broken, or the message is too long.
+        """
+        (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
+        if maxlength is not None and size > maxlength:
+            message = f"a message of {size} bytes; at most {maxlength} bytes are taken here"
+            raise OSError(message)
+        return self._exactly(size)
+
+    def _exactly(self, size: int) -> bytes:
+        parts = []
+        while size:
+            part = self.connection.recv(size, socket.MSG_WAITALL)
+            if not part:
+                raise EOFError
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def poll(self, seconds: float) -> bool:
+        """Whether a message, or the end of the connection, comes within ``seconds``."""
+        waiting = select.poll()
+        waiting.register(self.connection, select.POLLIN)
+        return bool(waiting.poll(1000 * seconds))
+
+    def shut(self) -> None:
+        """End the connection for both ends; a thread that waits for a message is woken."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def detach(self) -> socket.socket:
+        """The connection, which this line closes no more."""
+        connection, self._connection = self.connection, None
+        return connection
+
+    def close(self) -> None:
+        """Close the connection. Idempotent."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

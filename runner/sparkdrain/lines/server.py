@@ -1,0 +1,81 @@
+"""Listens for tasks and hosts of a job, in the driver."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import selectors
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.lines.door import Door
+from sparkdrain.lines.endpoint import Endpoint, tune
+from sparkdrain.lines.line import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.lines.bind import Bind
+
+_KEY_BYTES: Final = 16
+# When no descriptor or thread is left, accepting fails at once, again and again.
+_PAUSE_SECONDS: Final = 0.05
+
+
+class Server:
+    """Serves each line whose other end knows the key, in a thread of its own.
+
+    Args:
+        bind: where to listen.
+        name: of its threads.
+        serve: is given a line; the line is closed when it returns. May raise as a line does.
+
+    Raises:
+        OSError: nothing can listen there.
+    """
+
+    def __init__(self, bind: Bind, name: str, serve: Callable[[Line], None]) -> None:
+        self._listener, address = bind.listen()
+        self.endpoint = Endpoint(address, secrets.token_bytes(_KEY_BYTES))
+        self._name = name
+        self._serve = serve
+        self._door = Door(self.endpoint.key)
+        self._waker, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._listen, name=name, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening; lines that are being served stay. Idempotent."""
+        self._waker.close()
+        self._thread.join()
+
+    def _listen(self) -> None:
+        with self._listener, self._woken, selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while all(key.fileobj is not self._woken for key, _ in selector.select()):
+                try:
+                    self._accept()
+                except (OSError, RuntimeError):
+                    time.sleep(_PAUSE_SECONDS)
+        if isinstance(self.endpoint.address, str):
+            with contextlib.suppress(OSError):
+                os.unlink(self.endpoint.address)
+
+    def _accept(self) -> None:
+        connected, _ = self._listener.accept()
+        connected.setblocking(True)
+        # In a thread of its own: a stranger may stay silent for a while.
+        threading.Thread(
+            target=self._meet, args=(connected,), name=f"{self._name}-line", daemon=True
+        ).start()
+
+    def _meet(self, connected: socket.socket) -> None:
+        # The other end may be gone.
+        with Line(connected) as line, contextlib.suppress(OSError, EOFError):
+            tune(connected)
+            if self._door.admits(line):
+                self._serve(line)
