@@ -7,6 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from sparkdrain.errors import BadOption, BadSetup, SparkDrainError
 from sparkdrain.io.kafka.errors import KafkaRefused
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 
@@ -33,13 +34,15 @@ class Asking(Generic[A]):
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._answer: A | None = None
-        self._refusal: KafkaRefused | None = None
+        self._refusal: SparkDrainError | None = None
 
     def ask(self, question: Callable[[], A], wait: float) -> A | None:
         """The answer, if it is there within so many seconds; else ask again later.
 
         Raises:
-            KafkaRefused: that was the answer. Other failures are logged; it is asked anew.
+            KafkaRefused: that was the answer.
+            BadOption: the settings cannot be used.
+            BadSetup: no client library is installed. Other failures are logged; it is asked anew.
         """
         with self._lock:
             if self._thread is None:
@@ -63,7 +66,7 @@ class Asking(Generic[A]):
     def _run(self, question: Callable[[], A]) -> None:
         try:
             self._answer = question()
-        except KafkaRefused as error:
+        except (KafkaRefused, BadOption, BadSetup) as error:
             self._refusal = error
         except Exception as error:  # noqa: BLE001 - whatever it was, it is asked again
             _LOGGER.warning("%s could not be asked for, and will be again: %s", self._name, error)

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.io.kafka.setting_check import check_for_confluent, check_for_kafka_python
 
 if TYPE_CHECKING:
     from sparkdrain.io.kafka.client import Client
@@ -17,13 +18,16 @@ def open_client(settings: Settings) -> Client:
 
     Raises:
         BadSetup: it is not installed here.
+        BadOption: it does not take the settings.
     """
+    check(settings)
     wanted = settings.library
-    if wanted in ("auto", "confluent-kafka") and find_spec("confluent_kafka") is not None:
+    library = _library_here(settings)
+    if library == "confluent-kafka":
         from sparkdrain.io.kafka.confluent_client import ConfluentClient  # noqa: PLC0415
 
         return ConfluentClient(settings)
-    if wanted in ("auto", "kafka-python") and find_spec("kafka") is not None:
+    if library == "kafka-python":
         from sparkdrain.io.kafka.kafka_python_client import KafkaPythonClient  # noqa: PLC0415
 
         return KafkaPythonClient(settings)
@@ -34,3 +38,27 @@ def open_client(settings: Settings) -> Client:
         f"pip install 'spark-drain-runner[{extra}]', there too"
     )
     raise BadSetup(msg)
+
+
+def check(settings: Settings) -> None:
+    """Refuse settings that the client library does not take, if one is installed here.
+
+    Raises:
+        BadOption: names the setting.
+    """
+    if not settings.config:
+        return
+    library = _library_here(settings)
+    if library == "confluent-kafka":
+        check_for_confluent(settings)
+    elif library == "kafka-python":
+        check_for_kafka_python(settings)
+
+
+def _library_here(settings: Settings) -> str | None:
+    wanted = settings.library
+    if wanted in ("auto", "confluent-kafka") and find_spec("confluent_kafka") is not None:
+        return "confluent-kafka"
+    if wanted in ("auto", "kafka-python") and find_spec("kafka") is not None:
+        return "kafka-python"
+    return None

@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.confluent_errors import (
-    LOGGER,
     REFUSALS,
     Problems,
     failure,
+    made,
     may_pass,
 )
 from sparkdrain.io.kafka.topics import matching
@@ -38,7 +38,7 @@ class ConfluentCatalog:
     def __init__(self, servers: str, config: Mapping[str, Any]) -> None:
         self._servers = servers
         self._problems = Problems()
-        self._consumer = ck.Consumer({**config, "error_cb": self._problems}, logger=LOGGER)
+        self._consumer = made(servers, ck.Consumer, {**config, "error_cb": self._problems})
 
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
         """See ``Catalog``."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
+from sparkdrain import redaction
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaRefused, KafkaUnreachable
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 LOGGER: Final = logging.getLogger("sparkdrain.io.kafka.librdkafka")
 LOGGER.addFilter(OncePerMinute(time.monotonic))
@@ -51,6 +55,26 @@ class Problems:
         refusal, self.refusal = self.refusal, None
         if refusal is not None:
             raise failure(servers, refusal)
+
+
+def made(servers: str, make: Callable[..., Any], config: Mapping[str, Any]) -> Any:
+    """A client of the library.
+
+    Raises:
+        KafkaRefused: it cannot be made with these settings, and will not be another time.
+    """
+    try:
+        return make(config, logger=LOGGER)
+    except (KafkaException, TypeError, ValueError) as error:
+        cause = error.args[0] if error.args else error
+        if isinstance(cause, KafkaError) and cause.code() != KafkaError._INVALID_ARG:  # noqa: SLF001
+            raise failure(servers, cause) from error
+        reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
+        text = (
+            f"Kafka at {servers}: confluent-kafka cannot be used with these settings: "
+            f"{redaction.redact(reason)}"
+        )
+        raise KafkaRefused(text) from error
 
 
 def may_pass(error: KafkaError) -> bool:

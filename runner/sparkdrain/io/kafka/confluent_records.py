@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from sparkdrain.io.kafka.client import NO_HEADERS, NO_TIME, Batch, Headers, Partition, nothing
 from sparkdrain.io.kafka.confluent_errors import (
-    LOGGER,
     LOST,
     Problems,
     failure,
+    made,
     may_pass,
 )
 from sparkdrain.io.kafka.errors import KafkaDataLost
@@ -36,7 +36,7 @@ class ConfluentRecords:
     def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
         self._servers = servers
         self._problems = Problems()
-        self._consumer = ck.Consumer({**config, "error_cb": self._problems}, logger=LOGGER)
+        self._consumer = made(servers, ck.Consumer, {**config, "error_cb": self._problems})
         self._headers = headers
         self._followed: set[Partition] = set()
 

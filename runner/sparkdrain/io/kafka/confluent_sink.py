@@ -10,9 +10,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from sparkdrain.io.kafka.client import Headers, Partition, Sent
 from sparkdrain.io.kafka.confluent_errors import (
-    LOGGER,
     Problems,
     failure,
+    made,
 )
 from sparkdrain.io.kafka.errors import KafkaWriteFailed
 
@@ -31,7 +31,7 @@ class ConfluentSink:
         self._problems = Problems()
         only_errors = {"delivery.report.only.error": not tell}
         config = {**config, **only_errors, "error_cb": self._problems}
-        self._producer = ck.Producer(config, logger=LOGGER)
+        self._producer = made(servers, ck.Producer, config)
         self._failures: Counter[tuple[str, str]] = Counter()
         self._arrived: dict[Partition, Sent] = {}
         self._partitions: dict[str, int] = {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import confluent_kafka as ck
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from sparkdrain.io.kafka.confluent_errors import LOGGER, REFUSALS, Problems, failure, may_pass
+from sparkdrain.io.kafka.confluent_errors import REFUSALS, Problems, failure, made, may_pass
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.note import Recorded
 from sparkdrain.io.kafka.patience import in_time
@@ -48,7 +48,7 @@ class ConfluentTransactions:
         self._mark = mark
         reading = {"isolation.level": "read_committed", "enable.auto.commit": False}
         config = {"bootstrap.servers": servers, **config, **reading, "group.id": ident}
-        self._consumer = ck.Consumer(config, logger=LOGGER)
+        self._consumer = made(servers, ck.Consumer, config)
         self._producer: Any = None
         self._problems = Problems()
         self._failures: Counter[str] = Counter()
@@ -58,7 +58,9 @@ class ConfluentTransactions:
         self._failures.clear()
         self._problems = Problems()
         # A producer can do this only once.
-        self._producer = ck.Producer({**self._config, "error_cb": self._problems}, logger=LOGGER)
+        self._producer = made(
+            self._servers, ck.Producer, {**self._config, "error_cb": self._problems}
+        )
         self._try(self._producer.init_transactions, _PATIENCE)
 
     def recorded(self) -> Recorded | None:

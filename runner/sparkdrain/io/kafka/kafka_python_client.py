@@ -19,7 +19,7 @@ from sparkdrain.io.kafka.client import (
     nothing,
 )
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaUnreachable, KafkaWriteFailed
-from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures
+from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures, made
 from sparkdrain.io.kafka.kafka_python_transactions import KafkaPythonTransactions
 from sparkdrain.io.kafka.settings import Settings, for_kafka_python
 from sparkdrain.io.kafka.topics import matching
@@ -74,8 +74,7 @@ class KafkaPythonCatalog:
         self._servers = servers
         # It must not be told of a group that it is to be a member of.
         group_alone = {"group_id": config.get("group_id"), "enable_auto_commit": False}
-        with Failures(servers):
-            self._consumer = KafkaConsumer(**{**config, **group_alone})
+        self._consumer = made(servers, KafkaConsumer, {**config, **group_alone})
         self._config = config
         self._admin: Any = None
 
@@ -93,8 +92,7 @@ class KafkaPythonCatalog:
     def _partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
         with Failures(self._servers):
             if self._admin is None:
-                known = _known_to(KafkaAdminClient, self._config)
-                self._admin = KafkaAdminClient(**known)
+                self._admin = made(self._servers, KafkaAdminClient, self._config)
             there = self._admin.list_topics()
             wanted = matching(there, topics, pattern, self._servers)
             described = self._admin.describe_topics(wanted) if wanted else []
@@ -154,8 +152,7 @@ class KafkaPythonRecords:
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
         self._servers = servers
-        with Failures(servers):
-            self._consumer = KafkaConsumer(**config)
+        self._consumer = made(servers, KafkaConsumer, config)
         self._headers = headers
         # The offsets that come next, as they were told.
         self._told: dict[TopicPartition, int] = {}
@@ -239,8 +236,7 @@ class KafkaPythonSink:
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, tell: bool) -> None:
         self._servers = servers
-        with Failures(servers):
-            self._producer = KafkaProducer(**config)
+        self._producer = made(servers, KafkaProducer, config)
         self._tell = tell
         self.forget()
 
@@ -290,10 +286,6 @@ class KafkaPythonSink:
 
 def _ours(answers: Mapping[Any, Any]) -> dict[Partition, Any]:
     return {Partition(*at): answer for at, answer in answers.items()}
-
-
-def _known_to(client: Any, config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if name in client.DEFAULT_CONFIG}
 
 
 def _sums(arrived: Iterable[Any]) -> list[Sent]:

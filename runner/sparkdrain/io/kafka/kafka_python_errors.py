@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka import errors as kafka_errors
 
+from sparkdrain import redaction
 from sparkdrain.io.kafka.errors import (
     KafkaDataLost,
     KafkaFailed,
@@ -16,6 +17,9 @@ from sparkdrain.io.kafka.errors import (
 )
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 # How long a question may take; a broker that restarts is back by then. Milliseconds.
 PATIENCE: Final = 60_000
 _REFUSALS: Final = (
@@ -23,9 +27,27 @@ _REFUSALS: Final = (
     kafka_errors.SaslAuthenticationFailedError,
     kafka_errors.UnsupportedSaslMechanismError,
     kafka_errors.UnknownTopicOrPartitionError,
+    kafka_errors.KafkaConfigurationError,
 )
 for _name in ("cluster", "consumer.fetcher", "net.connection", "net.manager", "net.selector"):
     logging.getLogger(f"kafka.{_name}").addFilter(OncePerMinute(time.monotonic))
+
+
+def made(servers: str, make: Callable[..., Any], config: Mapping[str, Any]) -> Any:
+    """A client of the library, which is told of those settings that it knows.
+
+    Raises:
+        KafkaRefused: it cannot be made with these settings, and will not be another time.
+        KafkaUnreachable: no broker answers.
+    """
+    known = make.DEFAULT_CONFIG  # type: ignore[attr-defined] # of all of the library's clients
+    try:
+        with Failures(servers):
+            return make(**{name: value for name, value in config.items() if name in known})
+    except (TypeError, ValueError, AssertionError) as error:
+        reason = redaction.redact(repr(error))
+        text = f"Kafka at {servers}: kafka-python cannot be used with these settings: {reason}"
+        raise KafkaRefused(text) from error
 
 
 class Failures:

@@ -8,7 +8,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from sparkdrain.io.kafka.errors import KafkaWriteFailed
-from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures
+from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures, made
 from sparkdrain.io.kafka.note import Recorded
 
 if TYPE_CHECKING:
@@ -37,17 +37,16 @@ class KafkaPythonTransactions:
         self._producer: Any = None
         # Otherwise it answers with numbers of transactions that are not over.
         reading = {"isolation_level": "read_committed", "enable_auto_commit": False}
-        with Failures(servers):
-            self._consumer = KafkaConsumer(**{**config, **reading, "group_id": ident})
+        self._consumer = made(servers, KafkaConsumer, {**config, **reading, "group_id": ident})
         self._failures: list[BaseException] = []
 
     def fence(self) -> None:
         """See ``Transactions``."""
         self._end()
         self._failures = []
+        # A producer can do this only once.
+        self._producer = made(self._servers, KafkaProducer, self._config)
         with Failures(self._servers, KafkaWriteFailed):
-            # A producer can do this only once.
-            self._producer = KafkaProducer(**self._config)
             self._producer.init_transactions()
 
     def recorded(self) -> Recorded | None:

@@ -10,11 +10,12 @@ import apache_beam as beam
 from apache_beam.typehints import typehints
 
 from sparkdrain.errors import BadOption
+from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.discovery import FindPartitions, Topics, WatchPartitions
 from sparkdrain.io.kafka.positions import Given, position
 from sparkdrain.io.kafka.read_partition import reader
 from sparkdrain.io.kafka.records import BadRecord, KafkaRecord
-from sparkdrain.io.kafka.settings import settings
+from sparkdrain.io.kafka.settings import CONSUMER, settings
 from sparkdrain.io.kafka.shared import Wanted
 from sparkdrain.io.kafka.spans import SpansOf
 from sparkdrain.io.kafka.unpack import BAD, UnpackPairs, UnpackRecords
@@ -78,7 +79,8 @@ class ReadFromKafka(beam.PTransform):
         client: str = "auto",
     ) -> None:
         super().__init__()
-        self._settings = settings(bootstrap_servers, consumer_config, client, "consumer_config")
+        self._settings = settings(bootstrap_servers, consumer_config, client, CONSUMER)
+        choose.check(self._settings)
         self._start = position(start, "start")
         self._stop = None if stop is None else position(stop, "stop")
         names = (topics,) if isinstance(topics, str) else tuple(topics or ())

@@ -15,6 +15,9 @@ from sparkdrain.errors import BadOption
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+CONSUMER: Final = "consumer_config"
+PRODUCER: Final = "producer_config"
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 Library = Literal["auto", "kafka-python", "confluent-kafka"]
 LIBRARIES: Final[tuple[Library, ...]] = ("auto", "kafka-python", "confluent-kafka")
 
@@ -43,10 +46,38 @@ _NAMES: Final = (
 _TO_PYTHON: Final = {name: python for name, python, _ in _NAMES}
 _TO_RDKAFKA: Final = {name: rdkafka for name, _, rdkafka in _NAMES}
 _FROM_PYTHON: Final = {python: rdkafka for _, python, rdkafka in _NAMES}
+KAFKA_NAMES: Final = frozenset(
+    {
+        *_TO_PYTHON,
+        "acks",
+        "allow.auto.create.topics",
+        "batch.size",
+        "client.dns.lookup",
+        "client.id",
+        "client.rack",
+        "connections.max.idle.ms",
+        "fetch.max.bytes",
+        "fetch.min.bytes",
+        "group.id",
+        "group.instance.id",
+        "isolation.level",
+        "linger.ms",
+        "metadata.max.age.ms",
+        "receive.message.max.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retries",
+        "retry.backoff.ms",
+        "security.protocol",
+        "transaction.timeout.ms",
+    }
+)
+"""Names of settings that are often used, under Kafka's own names."""
 _NO_RDKAFKA: Final = ("sasl_oauth_token_provider", "ssl_context", "api_version")
 
 # What the transforms decide themselves.
-_OURS: Final = {
+DECIDED: Final = {
     "bootstrap.servers": "it is an argument of its own",
     "enable.auto.commit": "offsets are committed with checkpoints: commit_offsets=True",
     "auto.offset.reset": "say where to start with start=, and what becomes of gaps with on_lost=",
@@ -66,11 +97,14 @@ class Settings:
         servers: ``host:port``, separated by commas.
         config: sorted pairs of what the user has set.
         library: which client to use; ``auto`` is the fastest that is installed.
+        option: the argument that the user has set them by, for messages: ``CONSUMER`` or
+            ``PRODUCER``.
     """
 
     servers: str
     config: tuple[tuple[str, Any], ...] = ()
     library: Library = "auto"
+    option: str = CONSUMER
 
     def __post_init__(self) -> None:
         redaction.remember(self.config)
@@ -98,17 +132,20 @@ def settings(
     """Settings as a user gave them.
 
     Raises:
-        BadOption: no servers, no such library, or a setting that is decided elsewhere.
+        BadOption: no servers, no such port, no such library, or a setting that is decided
+            elsewhere.
     """
     joined = servers if isinstance(servers, str) else ",".join(servers)
     if not joined.strip():
         msg = "bootstrap_servers is empty: name at least one broker as host:port"
         raise BadOption(msg)
+    for server in joined.split(","):
+        _check_port(server.strip())
     if library not in LIBRARIES:
         msg = f"client={library!r} is none of {', '.join(map(repr, LIBRARIES))}"
         raise BadOption(msg)
     for name in config or ():
-        reason = _OURS.get(name.replace("_", "."))
+        reason = DECIDED.get(name.replace("_", "."))
         if reason is not None:
             msg = f"{option} must not set {name!r}: {reason}"
             raise BadOption(msg)
@@ -120,7 +157,19 @@ def settings(
             msg = f"{option} has {name!r}: {value!r}; settings are text, numbers or functions"
             raise BadOption(msg) from None
     pairs = tuple(sorted((config or {}).items(), key=lambda pair: pair[0]))
-    return Settings(joined, pairs, library)
+    return Settings(joined, pairs, library, option)
+
+
+def _check_port(server: str) -> None:
+    _, colon, port = server.rpartition(":")
+    if not colon or server.endswith("]"):
+        return  # the usual port
+    if not (port.isdecimal() and 0 < int(port) < 1 << 16):
+        msg = (
+            f"bootstrap_servers has {server!r}, and {port!r} is no port: name brokers as "
+            "host:port, with a port from 1 to 65535"
+        )
+        raise BadOption(msg)
 
 
 def for_kafka_python(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,6 +177,9 @@ def for_kafka_python(config: Mapping[str, Any]) -> dict[str, Any]:
     found = {_TO_PYTHON.get(name, name.replace(".", "_")): value for name, value in config.items()}
     if found.get("compression_type") == "none":
         found["compression_type"] = None
+    protocol = str(found.get("security_protocol")).upper()
+    if protocol in PROTOCOLS:
+        found["security_protocol"] = protocol
     return found
 
 

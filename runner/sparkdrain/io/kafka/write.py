@@ -13,7 +13,7 @@ from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import NO_HEADERS
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaWriteFailed
 from sparkdrain.io.kafka.records import ProducerRecord, Written
-from sparkdrain.io.kafka.settings import settings
+from sparkdrain.io.kafka.settings import PRODUCER, settings
 from sparkdrain.io.kafka.write_once import Transactional, WriteOnce
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class WriteToKafka(beam.PTransform):
         groups: int | None = None,
     ) -> None:
         super().__init__()
-        self._settings = settings(bootstrap_servers, producer_config, client, "producer_config")
+        self._settings = settings(bootstrap_servers, producer_config, client, PRODUCER)
+        choose.check(self._settings)
         refused = {"with_results": with_results, "partitioner": partitioner is not None}
         _check_once(exactly_once, groups, topic, [name for name, is_ in refused.items() if is_])
         self._once = None
