@@ -12,7 +12,7 @@ from sparkdrain.checkpoints.lease import claim
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import Manifest, encode
 from sparkdrain.checkpoints.paths import Place, Stamp
-from sparkdrain.checkpoints.publish import newest, publish, read_manifest, take_up
+from sparkdrain.checkpoints.publish import lost, newest, publish, read_manifest, take_up
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, Fenced
 
 
@@ -71,6 +71,13 @@ def test_a_checkpoint_that_is_removed_while_it_is_read_makes_way_for_a_newer_one
     lease = claim(storage, paths, "a", "")
     publish(lease, manifest(lease, 1))
     assert newest(storage, paths) == manifest(lease, 2)
+
+
+def test_a_claim_that_is_removed_while_it_is_read_shows_nothing(paths):
+    storage = meanwhile(f"read {paths.claim(1, 'a')}", lambda it: it.delete([paths.claim(1, "a")]))
+    claim(storage, paths, "a", "")
+    claim(storage, paths, "b", "")
+    assert lost(storage, paths) is None
 
 
 def test_publishing_again_does_nothing(storage, paths):
@@ -226,6 +233,7 @@ def test_of_drivers_with_one_epoch_one_is_believed(paths):
     first, second = (claim(Alone(token), paths, token, "") for token in ("first", "second"))
     assert first.epoch == second.epoch
     publish(first, manifest(first, 1))
+    first.storage.delete([paths.mark])
     other = Manifest(paths.job_name, "another run", second.epoch, 1, 0, 0)
     with pytest.raises(Fenced):
         publish(second, other)

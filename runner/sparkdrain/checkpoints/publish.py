@@ -221,10 +221,17 @@ def lost(storage: Storage, paths: Paths) -> str | None:
     if is_marked(storage, paths):
         return paths.mark
     claims = [f"{paths.claims}/{name}" for name in storage.list(paths.claims)]
-    if claims and all(MARKS in read(storage, claim) for claim in claims):
+    if claims and all(_leaves_mark(storage, claim) for claim in claims):
         return None
     later = (name for name in sorted(storage.list(paths.files)) if _number(name) > 1)
     return next(map(paths.file, later), None)
+
+
+def _leaves_mark(storage: Storage, claim: str) -> bool:
+    try:
+        return MARKS in read(storage, claim)
+    except FileMissing:
+        return True  # the driver that has the job now removed it, and fences this one
 
 
 def _number(name: str) -> int:
