@@ -13,6 +13,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.job.utils import dict_to_struct
 from fake_engine import FakeEngine, until_cancelled, until_drained
 
+from sparkdrain import nfs
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
@@ -825,3 +826,12 @@ def test_a_store_that_other_users_may_write_is_warned_of(client, tmp_path):
     place.chmod(0o777)
     warned = jobs.texts(jobs.start(metadata_store=store))
     assert f"Other users may write {place} (mode 0777), so they can drain the job" in warned
+
+
+def test_a_store_on_a_share_with_old_looks_is_warned_of(client, tmp_path, monkeypatch):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"40 27 0:50 / {tmp_path} rw - nfs4 server:/export rw,vers=4.2\n")
+    monkeypatch.setattr(nfs, "MOUNTINFO", mounts)
+    jobs = client(FakeEngine())
+    warned = jobs.texts(jobs.start(metadata_store=f"file:{tmp_path / 'store'}"))
+    assert f"--metadata_store is on NFS: server:/export, mounted at {tmp_path}" in warned

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from apache_beam.portability.api import beam_job_api_pb2
 
-from sparkdrain import access
+from sparkdrain import access, nfs
 from sparkdrain.coordination.metadata import MetadataError
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
@@ -140,13 +140,18 @@ class JobDrain:
             self._open = _Open(store)
 
     def _warn_of_strangers(self) -> None:
-        """Tell of a store that others may change; one beside checkpoints is told of with these."""
+        """Tell of a store that others may change, or that is seen late.
+
+        A store beside checkpoints is told of with these.
+        """
         path, root = self._address.path, self._settings.checkpoint_dir
         if self._address.kind == "memory" or (root and path.parent == Path(root)):
             return
         with contextlib.suppress(OSError):
             for complaint in access.complaints(path, harm=access.HEEDED):
                 self._job.message(_M.JOB_MESSAGE_WARNING, complaint)
+            if told := nfs.warning("--metadata_store", path):
+                self._job.message(_M.JOB_MESSAGE_WARNING, told)
 
     def begin(self, epoch: int) -> None:
         """Tell the store of the run, and listen; the engine has read nothing.

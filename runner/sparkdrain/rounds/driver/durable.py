@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain import access
+from sparkdrain import access, nfs
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.decide import differences
 from sparkdrain.checkpoints.lease import Lease, claim
@@ -132,7 +132,7 @@ class DurableJob:
             group: whether the group may use it.
 
         Returns:
-            What is wrong with who may change it, a sentence each.
+            What is wrong with who may change it, and with how it is mounted; a text each.
 
         Raises:
             CheckpointFailed: the folder cannot be made.
@@ -143,6 +143,8 @@ class DurableJob:
             access.prepare(Path(self.paths.folder), group=group)
             for folder in (self.paths.root, self.paths.folder):
                 yield from access.complaints(Path(folder), group=group)
+            if told := nfs.warning("--checkpoint_dir", Path(self.paths.folder)):
+                yield told
         except OSError as error:
             message = f"{self.paths.folder} cannot be used: {error}"
             raise CheckpointFailed(message) from error
