@@ -44,7 +44,7 @@ live: java $(READY) ## Set up, then replay New York's flights of January 2013 as
 
 .PHONY: test
 test: java $(READY) ## Set up, then run the tests
-	@$(RUN) -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile $(LAST_RESORT) $(ARGS)
+	@$(RUN) -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(LAST_RESORT) $(ARGS)
 
 .PHONY: test-slow
 test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, killed executors

@@ -75,9 +75,25 @@ hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("same")
 
+_INTEGRATION = Path(__file__).parent.parent / "integration"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden anew")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first, so that no process waits for another at the end.
+
+    Tests with services of their own need jars, which are fetched while those of Spark run.
+    """
+
+    def rank(item: pytest.Item) -> int:
+        if item.path.is_relative_to(_INTEGRATION):
+            return 1
+        return 0 if item.get_closest_marker("spark") else 2
+
+    items.sort(key=rank)
 
 
 @pytest.hookimpl(wrapper=True)
