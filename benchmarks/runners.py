@@ -179,8 +179,8 @@ def open_runner(runner: Runner, jars: Path | None, directory: Path) -> Iterator[
 
             def with_beam(job: Job, work: Work) -> tuple[float, list[int]]:
                 own = job.flags if runner.name == OURS else ()
-                settings = [flag.replace("OUT", str(work.out)) for flag in runner.flags]
-                return run_pipeline([*flags, *own, *settings], job, work)
+                settings = [flag.replace("OUT", str(work.out)) for flag in (*own, *runner.flags)]
+                return run_pipeline([*flags, *settings], job, work)
 
             yield with_beam
 

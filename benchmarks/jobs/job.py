@@ -57,7 +57,7 @@ class Job:
         goals: bounds of this runner's own figures.
         by_clock: whether the wall clock says how fast elements come, so that delay counts.
         has_figures: whether its module has `figures(work)`, for what is not a rate.
-        flags: options that this runner gets for this job.
+        flags: options that this runner gets for this job; ``OUT`` in them is the run's folder.
     """
 
     name: str

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.jobs.stream import Stream
 from benchmarks.jobs.tally import Tally, read_tally
-from benchmarks.jobs.turns import shards
+from benchmarks.jobs.turns import Shard, shards
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -84,18 +84,42 @@ def build_write(pipeline: beam.Pipeline, work: Work, client: str) -> None:
     """Writes to a new topic."""
     from sparkdrain.io.kafka import WriteToKafka  # noqa: PLC0415 - for our runner alone
 
+    name = _new_topic(work)
+    kind = tuple[None, bytes]
+    records = pipeline | Stream(_of_keys(work), make_records, kind)
+    _ = records | WriteToKafka(broker(), name, client=client)
+
+
+def build_once(pipeline: beam.Pipeline, work: Work, client: str) -> None:
+    """Writes to a new topic, exactly once."""
+    from sparkdrain.io.kafka import WriteToKafka  # noqa: PLC0415 - for our runner alone
+
+    name = _new_topic(work)
+    records = pipeline | Stream(_of_keys(work), make_keyed_records, tuple[bytes, bytes])
+    _ = records | WriteToKafka(broker(), name, client=client, exactly_once=name)
+
+
+def _new_topic(work: Work) -> str:
     name = f"written-{uuid.uuid4().hex}"
     make_topic(name)
     (work.out / _TOPIC).write_text(name, encoding="utf-8")
-    of_keys = shards(min(_KEYS, work.n), max(1, work.n // _KEYS), 100)
-    kind = tuple[None, bytes]
-    _ = pipeline | Stream(of_keys, make_records, kind) | WriteToKafka(broker(), name, client=client)
+    return name
+
+
+def _of_keys(work: Work) -> list[Shard]:
+    return shards(min(_KEYS, work.n), max(1, work.n // _KEYS), 100)
 
 
 def make_records(turn: int, keys: range) -> list[tuple[None, bytes]]:
     """The elements of a turn, all the same."""
     del turn
     return [(None, RECORD)] * len(keys)
+
+
+def make_keyed_records(turn: int, keys: range) -> list[tuple[bytes, bytes]]:
+    """The elements of a turn, one for each key."""
+    del turn
+    return [(b"%d" % key, RECORD) for key in keys]
 
 
 def read_result(work: Work) -> list[int]:
@@ -115,6 +139,25 @@ def written_result(work: Work) -> list[int]:
     ]
     consumer.close()
     return [sum(ends)]
+
+
+def committed_result(work: Work) -> list[int]:
+    """Records in the topic that transactions have committed."""
+    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415 - for our runner alone
+
+    name = (work.out / _TOPIC).read_text(encoding="utf-8")
+    settings = {"bootstrap.servers": broker(), "group.id": "benchmarks"}
+    settings |= {"isolation.level": "read_committed", "enable.partition.eof": "true"}
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(name, number, 0) for number in range(PARTITIONS)])
+    records, ends = 0, 0
+    while ends < PARTITIONS:
+        for message in consumer.consume(BATCH, 1.0):
+            error = message.error()
+            records += error is None
+            ends += error is not None
+    consumer.close()
+    return [records]
 
 
 def read_expected(work: Work) -> list[int]:

@@ -27,6 +27,15 @@ KAFKA: tuple[Job, ...] = (
         goals=_BY_THE_FAST_CLIENT,
     ),
     Job(
+        name="kafka-once",
+        module="kafka_once",
+        size=1_000_000,
+        what="the same as kafka-write, exactly once, with a checkpoint every 2 s",
+        peers=(),
+        streaming=True,
+        flags=("--checkpoint_dir=OUT/checkpoints", "--checkpoint_ms=2000"),
+    ),
+    Job(
         name="kafka-read-python",
         module="kafka_read_python",
         size=1_000_000,
