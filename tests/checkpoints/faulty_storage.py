@@ -67,12 +67,16 @@ class FaultyStorage:
 
     def publish(self, path, data):
         folder = path.rpartition("/")[0]
-        there = {name for name in self.files if name.startswith(f"{folder}/")}
-        if there - {path} or self.files.get(path, data) != data:
-            message = f"{folder} is there"
-            raise AlreadyThere(message)
-        # As a disk does: as a whole or not at all.
-        self._call(f"publish {path}", lambda: self.files.__setitem__(path, data))
+
+        def effect():
+            # As a disk does: in one step, as a whole or not at all.
+            there = {name for name in self.files if name.startswith(f"{folder}/")}
+            if there - {path} or self.files.get(path, data) != data:
+                message = f"{folder} is there"
+                raise AlreadyThere(message)
+            self.files[path] = data
+
+        self._call(f"publish {path}", effect)
 
     def delete(self, paths):
         for path in paths:

@@ -98,6 +98,7 @@ class InMemoryRounds:
         self.rounds: list[list[RoundReport]] = []
         self.schedule = Schedule(plan, slots)
         self._place: CheckpointPlace | None = None
+        self._durable = durable
         self._slots: dict[tuple[int, int], RoundSlot] = {}
         script, script_clock = play_for(plan, clock or WallClock())
         checkpoints: Any = NoCheckpoints()
@@ -150,7 +151,12 @@ class InMemoryRounds:
             assert time.monotonic() < end, schedule.holds()
 
         self.loop.tell = watch
-        self.loop.run()
+        if self._durable is None:
+            self.loop.run()
+            return
+        with self._durable.watch(self.loop.cancel) as lease:
+            self.loop.cancel, self.loop.before_round = lease.cancel, lease.check
+            self.loop.run()
 
     def slots(self) -> list[RoundSlot]:
         return list(self._slots.values())

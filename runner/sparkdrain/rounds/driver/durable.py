@@ -23,6 +23,7 @@ from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRef
 from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.inheritances import inheritances
+from sparkdrain.rounds.driver.lease_watch import LeaseWatch
 from sparkdrain.rounds.record import record_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.driver.checkpointing import Cut
     from sparkdrain.rounds.driver.loop import Play
     from sparkdrain.rounds.driver.schedule import Schedule
+    from sparkdrain.types import CancelToken
 
 _SHOWN_DIFFERENCES = 10
 # Part of the identity of jobs in checkpoints that were made before jobs could have other slots.
@@ -186,6 +188,11 @@ class DurableJob:
             return None
         self._check_same(found)
         return found
+
+    def watch(self, outer: CancelToken) -> LeaseWatch:
+        """Looks whether the job is still this driver's, as long as the context is open."""
+        assert self._lease is not None, "take the job first"
+        return LeaseWatch(self._lease.check, outer)
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:

@@ -44,6 +44,8 @@ from sparkdrain.stages.task import TaskOptions
 from sparkdrain.stages.workers import job_context
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark import SparkContext
 
     from sparkdrain.checkpoints.manifest import Manifest
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from sparkdrain.invocation import Invocation
     from sparkdrain.rounds.driver.checkpointing import Checkpoints
     from sparkdrain.stages.preparation import Preparation
+    from sparkdrain.types import CancelToken
 
 _BASIC: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC
 _WARNING: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
@@ -148,13 +151,20 @@ class _StreamingJob:
                 observer.message(_WARNING, f"The job goes on from {start}: {lost}")
             before = self._newest()
             try:
-                with contextlib.nullcontext() if self.durable is None else self.durable.ours():
-                    return self._live(taken)
+                return self._watched(taken)
             except _LOSSES as error:
                 left = settings.recoveries if self._newest() > before else left
                 if self.durable is None or not left or not is_usable(self.context):
                     raise
                 left, lost = left - 1, error
+
+    def _watched(self, taken: Manifest | None) -> Outcome:
+        """A life that ends when the job is another driver's."""
+        cancel = self.invocation.cancel
+        if self.durable is None:
+            return self._live(taken, cancel)
+        with self.durable.ours(), self.durable.watch(cancel) as watch:
+            return self._live(taken, watch.cancel, watch.check)
 
     def _take(self) -> Manifest | None:
         observer = self.invocation.observer
@@ -174,7 +184,12 @@ class _StreamingJob:
     def _newest(self) -> int:
         return 0 if self.durable is None else self.durable.number
 
-    def _live(self, taken: Manifest | None) -> Outcome:
+    def _live(
+        self,
+        taken: Manifest | None,
+        cancel: CancelToken,
+        before_round: Callable[[], None] = lambda: None,
+    ) -> Outcome:
         """From a checkpoint, or the beginning, to the end of the job."""
         settings, observer = self.invocation.settings, self.invocation.observer
         schedule = Schedule(self.plan, self.slots)
@@ -183,7 +198,7 @@ class _StreamingJob:
             go_on(taken, schedule, play)
         if taken is not None and is_over(taken):
             return self._counted(schedule)
-        levels = self._levels(schedule.number + 1)
+        levels = self._levels(schedule.number + 1, cancel)
         try:
             RoundLoop(
                 schedule,
@@ -191,11 +206,12 @@ class _StreamingJob:
                 clock,
                 Pace(settings.round_ms / 1000),
                 play,
-                self.invocation.cancel,
+                cancel,
                 settings.round_attempts,
                 self._teller(schedule).tell,
                 self._checkpoints(is_cut=taken is not None and drain_of(taken) is not None),
                 self._terms(),
+                before_round=before_round,
             ).run()
         finally:
             levels.close()
@@ -221,7 +237,7 @@ class _StreamingJob:
             return executors(self.context)
         return []
 
-    def _levels(self, first_round: int) -> SparkLevels:
+    def _levels(self, first_round: int, cancel: CancelToken) -> SparkLevels:
         settings = self.invocation.settings
         options = TaskOptions(
             settings.block_kb << 10,
@@ -242,7 +258,7 @@ class _StreamingJob:
             life,
             self.invocation.job_name,
             self.preparation,
-            self.invocation.cancel,
+            cancel,
             first_round,
             place,
             self.placement,

@@ -121,6 +121,7 @@ class RoundLoop:
         checkpoints: make the job's state durable.
         drain: how the job can be drained.
         stopwatch: seconds that pass, as rounds take them.
+        before_round: called before each attempt of a round; what it raises ends the loop.
     """
 
     schedule: Schedule
@@ -134,6 +135,7 @@ class RoundLoop:
     checkpoints: Checkpoints = field(default_factory=NoCheckpoints)
     drain: DrainTerms = field(default_factory=DrainTerms)
     stopwatch: Callable[[], float] = time.monotonic
+    before_round: Callable[[], None] = lambda: None
     _order: DrainOrder | None = field(default=None, init=False)
     _is_cutting: bool = field(default=False, init=False)
     _is_waiting: bool = field(default=False, init=False)
@@ -144,6 +146,7 @@ class RoundLoop:
 
         Raises:
             Cancelled: ``cancel`` was called.
+            Fenced: the job is another driver's now.
             SparkDrainError: a round failed for good.
             DrainStuck: something is left that a drain cannot get out.
         """
@@ -214,6 +217,7 @@ class RoundLoop:
             if self.cancel.is_cancelled():
                 message = "the job was cancelled"
                 raise Cancelled(message)
+            self.before_round()
             started = self.stopwatch()
             try:
                 reports = self._try(feeds, orders)

@@ -1,0 +1,176 @@
+"""A driver whose job another driver has taken stops within seconds, whatever it is doing."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.utils.timestamp import Timestamp
+
+from sparkdrain.errors import Cancelled, CheckpointFailed, Fenced
+from sparkdrain.rounds.driver import lease_watch
+from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.driver.lease_watch import OLD, LeaseWatch
+from sparkdrain.types import CancelToken
+from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+
+A_MINUTE = 60_000_000
+EFFECTS: list[float] = []
+
+
+def effect(element):
+    EFFECTS.append(time.monotonic())
+    return element
+
+
+class Running:
+    """A job that makes a checkpoint a minute, in a thread."""
+
+    def __init__(self, folder, first, every):
+        self._ended = threading.Event()
+        self.error = None
+        pipeline = beam.Pipeline(options=PipelineOptions([]))
+        start = Timestamp.of(time.time() + first)
+        ticks = PeriodicImpulse(start, fire_interval=every)
+        pipeline | ticks | beam.Map(effect)  # type: ignore[operator]
+        self.rounds = InMemoryRounds(plan_of(pipeline), durable=job(folder), interval=A_MINUTE)
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        try:
+            self.rounds.run_to_end(seconds=100)
+        except Exception as error:  # noqa: BLE001 - looked at by the test
+            self.error = error
+        self._ended.set()
+
+    def wait(self, seconds):
+        return self._ended.wait(seconds)
+
+
+def job(folder):
+    return DurableJob.at(str(folder), "job", "run", {}, 2, 3)
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    EFFECTS.clear()
+
+
+@pytest.mark.parametrize(("first", "every"), [(0, 0.05), (3600, 3600)], ids=["busy", "idle"])
+def test_a_driver_that_was_replaced_stops_within_seconds(tmp_path, first, every):
+    running = Running(tmp_path, first, every)
+    assert not running.wait(1)
+    assert running.rounds.rounds
+    job(tmp_path).take(resume=True)
+    taken = time.monotonic()
+    assert running.wait(20)
+    assert isinstance(running.error, Fenced)
+    assert max(EFFECTS, default=taken) - taken < 10
+    running.rounds.close()
+
+
+def test_no_round_begins_without_the_job(tmp_path):
+    running = beam.Pipeline(options=PipelineOptions([]))
+    running | beam.Create([1]) | beam.Map(effect)  # type: ignore[operator]
+    rounds = InMemoryRounds(plan_of(running))
+
+    def gone():
+        message = "gone"
+        raise Fenced(message)
+
+    rounds.loop.before_round = gone
+    with pytest.raises(Fenced):
+        rounds.run_to_end()
+    assert (rounds.rounds, EFFECTS) == ([], [])
+    rounds.close()
+
+
+class Lease:
+    """A lease, and a clock, that are told what to say."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.error = None
+        self.hangs = threading.Event()
+        self.hangs.set()
+        self.looks = 0
+
+    def look(self):
+        self.looks += 1
+        self.hangs.wait(30)
+        if self.error is not None:
+            raise self.error
+
+    def watch(self, outer=None):
+        return LeaseWatch(self.look, outer or CancelToken(), 3600, lambda: self.now)
+
+
+def test_a_process_that_was_stopped_looks_before_it_goes_on():
+    lease = Lease()
+    with lease.watch() as watch:
+        watch.check()
+        assert lease.looks == 0
+        lease.now += OLD
+        watch.check()
+        assert lease.looks == 1
+        lease.now += OLD
+        lease.error = Fenced("gone")
+        with pytest.raises(Fenced):
+            watch.check()
+        assert watch.cancel.is_cancelled()
+
+
+def test_a_storage_that_hangs_costs_one_wait(monkeypatch):
+    monkeypatch.setattr(lease_watch, "_PATIENCE", 0.2)
+    lease = Lease()
+    lease.hangs.clear()
+    with lease.watch() as watch:
+        lease.now += OLD
+        watch.check()
+        began = time.monotonic()
+        for _ in range(100):
+            watch.check()
+        assert time.monotonic() - began < 0.2
+        lease.error = Fenced("gone")
+        lease.hangs.set()
+        assert watch.cancel.wait(20)
+        with pytest.raises(Fenced):
+            watch.check()
+
+
+def test_a_look_that_fails_says_nothing():
+    lease = Lease()
+    lease.error = CheckpointFailed("no answer")
+    with lease.watch() as watch:
+        for _ in range(3):
+            lease.now += OLD
+            watch.check()
+        assert lease.looks == 3
+        assert not watch.cancel.is_cancelled()
+
+
+def cancelled():
+    message = "cancelled"
+    raise Cancelled(message)
+
+
+def test_a_job_that_is_cancelled_says_so():
+    outer = CancelToken()
+    with pytest.raises(Cancelled), Lease().watch(outer) as watch:
+        outer.cancel()
+        assert watch.cancel.is_cancelled()
+        cancelled()
+
+
+def test_what_ends_a_round_of_a_driver_that_was_replaced_is_that():
+    lease = Lease()
+    lease.error = Fenced("gone")
+    with pytest.raises(Fenced), lease.watch() as watch:
+        lease.now += OLD
+        with pytest.raises(Fenced):
+            watch.check()
+        cancelled()
