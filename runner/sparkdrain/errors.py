@@ -43,6 +43,10 @@ class WorkerLost(SparkDrainError):
     """A Python worker ended without an answer (``os._exit``, a crash, out of memory)."""
 
 
+class SparkLost(SparkDrainError):
+    """Spark's own process, the JVM, ended while the job ran; says how, and how the job goes on."""
+
+
 class HostMissing(SparkDrainError):
     """The process that held a slot's state is gone, and its state with it; says where it was."""
 

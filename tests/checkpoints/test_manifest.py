@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 
 import pytest
 from hypothesis import example, given
@@ -84,6 +85,36 @@ def test_a_manifest_with_other_fields_is_refused_by_name(fields):
     data = b"\n".join((title, hashlib.sha256(fields).hexdigest().encode(), fields, b""))
     with pytest.raises(CheckpointDamaged, match="the/path is whole, but this release cannot read"):
         decode(data, "the/path")
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"slots": "two"}, "slots is 'two'"),
+        ({"slots": -1}, "slots is -1"),
+        ({"slots": True}, "slots is True"),
+        ({"round": 1.5}, "round is 1.5"),
+        ({"job_name": 7}, "job_name is 7"),
+        ({"fingerprint": {"state": 7}}, "fingerprint of 'state' is 7"),
+        ({"fingerprint": []}, "no attribute"),
+        ({"shards": [{"level": "x", "slot": 0, "files": [], "report": ""}]}, "level is 'x'"),
+    ],
+    ids=str,
+)
+def test_a_field_that_is_not_what_it_should_be_is_named_with_a_remedy(more, named):
+    title, _, body = encode(ONE).splitlines()
+    fields = json.dumps({**json.loads(body), **more}).encode()
+    data = b"\n".join((title, hashlib.sha256(fields).hexdigest().encode(), fields, b""))
+    with pytest.raises(CheckpointDamaged) as refused:
+        decode(data, "the/path")
+    assert named in str(refused.value)
+    assert "resume from the checkpoint before" in str(refused.value)
+
+
+@pytest.mark.parametrize("digits", [10, 5000])
+def test_a_format_that_is_no_number_of_ours_is_newer_and_is_shown_shortened(digits):
+    with pytest.raises(CheckpointTooNew, match=r"the/path has format 9{9}\.\.\.; this release"):
+        decode(b"sparkdrain checkpoint, format " + digits * b"9" + b"\n\xff\x00", "the/path")
 
 
 def test_what_a_manifest_cannot_hold_is_not_written():

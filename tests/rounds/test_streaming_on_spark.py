@@ -109,8 +109,9 @@ def test_a_host_that_is_lost_fails_the_job_and_is_named(tmp_path):
     wait_for(lambda: list(tmp_path.iterdir()))
     (pid,) = (int(path.name) for path in tmp_path.iterdir())
     os.kill(pid, signal.SIGKILL)
-    with pytest.raises((HostMissing, WorkerLost), match=str(pid)):
+    with pytest.raises((HostMissing, WorkerLost), match=str(pid)) as lost:
         result.wait_until_finish()
+    assert "With --checkpoint_dir it would go on." in str(lost.value)
 
 
 def test_an_error_of_a_user_ends_it_and_comes_first(tmp_path):

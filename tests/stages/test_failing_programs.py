@@ -160,7 +160,10 @@ def test_a_jvm_that_dies_fails_the_job_and_the_next_job_gets_a_new_one(program):
     )
     out, printed = process.communicate(timeout=200)
     first, second = out.strip().splitlines()
-    assert first.startswith("first: WorkerLost Spark's own process has ended")
+    assert first.startswith(
+        "first: SparkLost Spark's own process (the JVM) was lost while the job ran: it was killed "
+        "by SIGKILL"
+    )
     assert second == "second: fine"
     assert process.returncode == 0, printed
 

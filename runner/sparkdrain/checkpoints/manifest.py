@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sparkdrain.checkpoints.paths import Stamp
 from sparkdrain.errors import CheckpointDamaged, CheckpointTooNew
@@ -18,8 +18,13 @@ from sparkdrain.errors import CheckpointDamaged, CheckpointTooNew
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_T = TypeVar("_T")
+
 FORMAT: Final = 1
 """Raised with every change of what a manifest means. Readers of older ones belong here."""
+
+_LONGEST_FORMAT: Final = 9
+"""Digits; Python refuses to read a number of thousands of them."""
 
 _TITLE: Final = "sparkdrain checkpoint, format "
 
@@ -116,12 +121,14 @@ def decode(data: bytes, path: str) -> Manifest:
     """
     title, _, rest = data.partition(b"\n")
     number = title.removeprefix(_TITLE.encode())
-    if number == title or not number.isdigit() or not int(number):
+    known = number.isdigit() and len(number) <= _LONGEST_FORMAT
+    if number == title or not number.isdigit() or (known and not int(number)):
         message = f"{path} is no manifest of a checkpoint, or is damaged: it begins {title[:40]!r}"
         raise CheckpointDamaged(message)
-    if int(number) > FORMAT:
+    if not known or int(number) > FORMAT:
+        shown = number[:_LONGEST_FORMAT].decode() + ("" if known else "...")
         message = (
-            f"{path} has format {int(number)}; this release reads formats up to {FORMAT}. Resume "
+            f"{path} has format {shown}; this release reads formats up to {FORMAT}. Resume "
             "the job with the release that wrote it, or a later one."
         )
         raise CheckpointTooNew(message)
@@ -135,10 +142,12 @@ def decode(data: bytes, path: str) -> Manifest:
         raise CheckpointDamaged(message)
     try:
         return _manifest(json.loads(body))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         message = (
             f"{path} is whole, but this release cannot read it ({error!r}): it was written by one "
-            f"that kept other things in format {FORMAT}. Resume the job with that release."
+            f"that kept other things in format {FORMAT}, or was changed. Resume the job with that "
+            "release; or remove the file and resume from the checkpoint before, if what came after "
+            "that one may happen again."
         )
         raise CheckpointDamaged(message) from error
 
@@ -148,12 +157,38 @@ def _manifest(found: dict[str, Any]) -> Manifest:
         ShardState(
             shard["level"],
             shard["slot"],
-            tuple(FileEntry(**file) for file in shard["files"]),
+            tuple(_checked(FileEntry(**file)) for file in shard["files"]),
             base64.b64decode(shard["report"]),
         )
         for shard in found["shards"]
     )
-    return Manifest(**{**found, "shards": shards, "driver": base64.b64decode(found["driver"])})
+    driver = base64.b64decode(found["driver"])
+    manifest = _checked(Manifest(**{**found, "shards": shards, "driver": driver}))
+    for shard in manifest.shards:
+        _checked(shard)
+    for name, what in found["fingerprint"].items():
+        if not isinstance(what, str):
+            message = f"fingerprint of {name!r} is {what!r}"
+            raise TypeError(message)
+    return manifest
+
+
+def _checked(made: _T) -> _T:
+    """``made``, a dataclass, if its numbers are whole numbers from 0 on and its texts are texts.
+
+    Raises:
+        TypeError: names the field.
+    """
+    for each in fields(made):  # type: ignore[arg-type]
+        value = getattr(made, each.name)
+        right = {
+            "int": type(value) is int and value >= 0,
+            "str": isinstance(value, str),
+        }
+        if not right.get(str(each.type), True):
+            message = f"{each.name} is {value!r}"
+            raise TypeError(message)
+    return made
 
 
 def _plain(value: object) -> str:

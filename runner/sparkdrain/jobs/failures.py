@@ -20,6 +20,8 @@ _WHAT_HAPPENED: Final = {
     "UnreadableState": "state that it had written could not be read",
     "HostMissing": "a process that held its state is gone",
     "WorkerLost": "a Python worker ended without an answer",
+    "SparkLost": "Spark's own process is gone",
+    "RoundLimitExceeded": "a round took longer than an option allows",
     "TruncatedInput": "data on its way between two stages was lost",
     "Unsupported": "it contains something that this runner cannot run",
     "BadOption": "an option cannot be used",

@@ -45,6 +45,7 @@ def execute(invocation: Invocation) -> Outcome:
     Raises:
         UserCodeError: user code raised; the message starts with its exception.
         WorkerLost: a worker process ended.
+        SparkLost: Spark's own process ended.
         TruncatedInput: data was lost in every attempt.
         Cancelled: ``invocation.cancel`` was called.
         BadSetup: Spark could not be used.

@@ -26,6 +26,7 @@ from sparkdrain.stages.restrictions import restriction_edges
 from sparkdrain.stages.spark.broadcast import FileBroadcast
 from sparkdrain.stages.spark.errors import JOB_FAILED, JVM_LOST
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
+from sparkdrain.stages.spark.session import jvm_ended
 from sparkdrain.stages.spark_error import as_error, of_failure
 from sparkdrain.stages.task import LevelTask, TaskOptions
 
@@ -98,7 +99,7 @@ class LevelRunner:
                     raise Cancelled(self._run_id) from None
                 if self._first is not None and self._first.failure is not None:
                     raise of_failure(self._first.failure) from None
-                raise as_error(error, self._context.pythonExec) from None
+                raise as_error(error, self._context.pythonExec, jvm_ended) from None
             self._progress.end(level, reports)
             yield from reports
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.storage import FileMissing
 from sparkdrain.errors import (
@@ -14,6 +15,7 @@ from sparkdrain.errors import (
     DrainLimitExceeded,
     HostMissing,
     SparkDrainError,
+    SparkLost,
     TooLarge,
     TruncatedInput,
     UnreadableState,
@@ -23,6 +25,9 @@ from sparkdrain.errors import (
 )
 from sparkdrain.stages.failure import Failure, failure_in
 from sparkdrain.stages.spark.errors import told_by_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _OURS = {
     kind.__name__: kind
@@ -83,17 +88,21 @@ _CAUSE = re.compile(
 _DAEMON = re.compile(r"Error from python worker:\s*(.*?)(?:PYTHONPATH was:|\n\tat |\Z)", re.DOTALL)
 
 
-def as_error(error: Exception, python: str = "python3") -> SparkDrainError:
+def as_error(
+    error: Exception, python: str = "python3", jvm_ended: Callable[[], str] = str
+) -> SparkDrainError:
     """The error to raise for what PySpark raised when it ran a job.
 
     Args:
         error: one of ``JOB_FAILED``.
         python: the interpreter that executors were to use.
+        jvm_ended: how Spark's own process has ended, in words; asked if it has.
     """
     if told_by_spark(error):
         return of_text(str(error), python)
-    return WorkerLost(
-        "Spark's own process has ended, or was stopped, while the job ran. If memory was short, "
+    how = jvm_ended() or "it ended or was stopped"
+    return SparkLost(
+        f"Spark's own process (the JVM) was lost while the job ran: {how}. If memory was short, "
         f"give it more with --spark_conf=spark.driver.memory=4g. ({error})"
     )
 

@@ -13,7 +13,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.drain.limits import Limits
-from sparkdrain.errors import HostMissing, RoundLimitExceeded, TruncatedInput, WorkerLost
+from sparkdrain.errors import (
+    HostMissing,
+    RoundLimitExceeded,
+    SparkDrainError,
+    SparkLost,
+    TruncatedInput,
+    WorkerLost,
+)
 from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.hints import unkept_hints
 from sparkdrain.graph.identity import identity
@@ -60,7 +67,7 @@ _BASIC: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC
 _WARNING: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING
 _RUNS = itertools.count(1)
 # What ends a life of a job, and not the job, if its state is durable.
-_LOSSES = (HostMissing, WorkerLost, TruncatedInput, RoundLimitExceeded)
+_LOSSES = (HostMissing, WorkerLost, SparkLost, TruncatedInput, RoundLimitExceeded)
 
 
 def execute(invocation: Invocation) -> Outcome:
@@ -72,6 +79,7 @@ def execute(invocation: Invocation) -> Outcome:
     Raises:
         UserCodeError: user code raised; the message starts with its exception.
         WorkerLost: a process with state ended.
+        SparkLost: Spark's own process ended.
         TruncatedInput: a round lost data in every attempt.
         RoundLimitExceeded: a round took longer than it may.
         CheckpointRefused: there is a checkpoint that the job cannot go on from.
@@ -143,7 +151,7 @@ class _StreamingJob:
     def _all_lives(self) -> Outcome:
         settings, observer = self.invocation.settings, self.invocation.observer
         left = settings.recoveries
-        lost: Exception | None = None
+        lost: SparkDrainError | None = None
         while True:
             taken = self._take()
             if lost is not None:
@@ -155,7 +163,7 @@ class _StreamingJob:
             except _LOSSES as error:
                 left = settings.recoveries if self._newest() > before else left
                 if self.durable is None or not left or not is_usable(self.context):
-                    raise
+                    raise self._for_good(error) from None
                 left, lost = left - 1, error
 
     def _watched(self, taken: Manifest | None) -> Outcome:
@@ -165,6 +173,25 @@ class _StreamingJob:
             return self._live(taken, cancel)
         with self.durable.ours(), self.durable.watch(cancel) as watch:
             return self._live(taken, watch.cancel, watch.check)
+
+    def _for_good(self, error: SparkDrainError) -> SparkDrainError:
+        """``error``, which ends the program's part in the job, and how the job goes on."""
+        if self.durable is None:
+            goes_on = (
+                "The state of the job was in its processes and on local disks, and is gone: "
+                "started again, the job begins anew. With --checkpoint_dir it would go on."
+            )
+        elif not self._newest():
+            goes_on = (
+                f"There is no checkpoint in {self.durable.paths.folder} yet: started again, the "
+                "job begins anew."
+            )
+        else:
+            goes_on = (
+                "The state of the job is not lost. Start the program again with --resume: the job "
+                f"goes on from checkpoint {self._newest()} in {self.durable.paths.folder}."
+            )
+        return type(error)(f"{error}\n\n{goes_on}")
 
     def _take(self) -> Manifest | None:
         observer = self.invocation.observer

@@ -20,6 +20,7 @@ from sparkdrain.stages.spark.broadcast import FileBroadcast
 from sparkdrain.stages.spark.errors import JOB_FAILED, JVM_LOST
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
 from sparkdrain.stages.spark.notes import Notes
+from sparkdrain.stages.spark.session import jvm_ended
 from sparkdrain.stages.spark_error import as_error
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class SparkLevels:
             if self._cancel.is_cancelled():
                 raise Cancelled(self._run_id) from None
             self._watch.check()
-            raise as_error(error, self._context.pythonExec) from None
+            raise as_error(error, self._context.pythonExec, jvm_ended) from None
         self._watch.check()
         self._placement.ran(len(headers), self._leash.visits() - visits)
         return _one_of_each(headers, reports_in(self._reports.take()))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+
+# The socket to a process that was killed may close before the process can be waited for.
+_END_SECONDS: Final = 2.0
 
 
 class ExecutorSummary(NamedTuple):
@@ -37,6 +43,22 @@ def is_usable(context: SparkContext) -> bool:
         return context._jsc is not None and not context._jsc.sc().isStopped()
     except (Py4JError, OSError):  # the JVM has ended
         return False
+
+
+def jvm_ended() -> str:
+    """How the JVM that this process has started ended, in words; "" if that is not known."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return ""
+    try:
+        code = process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        return ""
+    if code == -signal.SIGKILL:
+        return "it was killed by SIGKILL, as the system does when memory is short"
+    if code < 0:
+        return f"it was killed by {signal.Signals(-code).name}"
+    return f"it exited with status {code}"
 
 
 def forget(context: SparkContext) -> None:
