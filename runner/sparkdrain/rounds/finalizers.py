@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
+import itertools
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from sparkdrain.rounds.finalizer_calls import FinalizerCalls
 from sparkdrain.rounds.kept_finalizers import Acknowledgement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from sparkdrain.rounds.kept_finalizers import KeptFinalizers, Row
-
-_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class _Waiting:
 
 
 class Finalizers:
-    """Of one slot. What a callback raises is logged, as Beam does.
+    """Of one slot. What a callback raises is logged, as Beam does; see also ``FinalizerCalls``.
 
     One that is kept runs again after a loss, until a checkpoint knows that it has run, and, if it
     is an ``Acknowledgement``, has had its effect. All others run at most once.
@@ -33,10 +33,16 @@ class Finalizers:
     Args:
         kept: callbacks wait for a checkpoint that covers their round, and are kept here; without,
             they wait for the round alone.
+        calls: makes the calls.
     """
 
-    def __init__(self, kept: KeptFinalizers | None = None) -> None:
+    def __init__(
+        self, kept: KeptFinalizers | None = None, calls: FinalizerCalls | None = None
+    ) -> None:
         self.durable = kept is not None
+        self._calls = FinalizerCalls() if calls is None else calls
+        # Rows of finalizers that were called, also by a thread that no round waited for.
+        self._called: deque[Row] = deque()
         self._kept = kept
         self._round: list[_Waiting] = []
         self._open: list[_Waiting] = []
@@ -59,6 +65,8 @@ class Finalizers:
         """
         kept = self._kept
         self._collect_settled()
+        while self._called:
+            self._done.append(self._called.popleft())
         if kept is None:
             self._round = [_Waiting(transform, callback) for transform, callback in callbacks]
             return
@@ -71,9 +79,15 @@ class Finalizers:
         ]
 
     def _collect_settled(self) -> None:
-        for ident, waiting in list(self._unsettled.items()):
-            if _is_settled(waiting):
-                self._forget(ident, waiting)
+        of_transform: dict[str, list[_Waiting]] = {}
+        for waiting in self._unsettled.values():
+            of_transform.setdefault(waiting.transform, []).append(waiting)
+        for transform, asked in of_transform.items():
+            nothing: list[_Waiting] = []
+            settled = set(map(id, self._calls.ask(transform, partial(_settled, asked), nothing)))
+            for ident, waiting in list(self._unsettled.items()):
+                if id(waiting) in settled:
+                    self._forget(ident, waiting)
 
     def _forget(self, ident: tuple[str, str], waiting: _Waiting) -> None:
         del self._unsettled[ident]
@@ -125,18 +139,23 @@ class Finalizers:
             seconds: how long to wait for each.
         """
         complaints = []
+        hangs: str | None = "its finalizers do not return"
         for ident, waiting in list(self._unsettled.items()):
-            complaint = _settle(waiting, seconds)
+            complaint = self._calls.ask(
+                waiting.transform, partial(_settle, waiting, seconds), hangs, seconds
+            )
             if complaint is None:
                 self._forget(ident, waiting)
                 continue
             complaints.append(f"{waiting.transform} {ident[1]}: {complaint}")
-            _call(waiting.callback)
+            self._calls.call(waiting.transform, [(waiting.callback, _nothing)])
         return complaints
 
     def _run(self, taken: Sequence[_Waiting]) -> None:
+        for transform, group in itertools.groupby(taken, lambda waiting: waiting.transform):
+            calls = [(waiting.callback, self._after(waiting)) for waiting in group]
+            self._calls.call(transform, calls)
         for waiting in taken:
-            _call(waiting.callback)
             if isinstance(waiting.callback, Acknowledgement):
                 ident = waiting.transform, waiting.callback.ident
                 before = self._unsettled.pop(ident, None)
@@ -144,19 +163,21 @@ class Finalizers:
                 if before is not None and before.row not in (None, waiting.row):
                     self._done.append(before.row)
                 self._unsettled[ident] = waiting
-            elif waiting.row is not None:
-                self._done.append(waiting.row)
+
+    def _after(self, waiting: _Waiting) -> Callable[[], object]:
+        """What is to be done when a finalizer was called."""
+        row = waiting.row
+        if row is None or isinstance(waiting.callback, Acknowledgement):
+            return _nothing
+        return partial(self._called.append, row)
 
 
-def _call(callback: Callable[[], object]) -> None:
-    try:
-        callback()
-    except Exception:
-        _LOGGER.warning("a bundle finalizer failed", exc_info=True)
+def _nothing() -> None:
+    """Nobody needs to know that it was called."""
 
 
-def _is_settled(waiting: _Waiting) -> bool:
-    return _settle(waiting, 0.0) is None
+def _settled(asked: list[_Waiting]) -> list[_Waiting]:
+    return [waiting for waiting in asked if _settle(waiting, 0.0) is None]
 
 
 def _settle(waiting: _Waiting, seconds: float) -> str | None:
