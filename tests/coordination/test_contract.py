@@ -231,6 +231,12 @@ def test_what_a_process_wrote_is_there_after_it_was_killed(kind, tmp_path):
     store.close()
 
 
+def test_records_that_are_known_can_be_left_out(store):
+    for key in ("k", "other", "third"):
+        store.put("a", key, b"1")
+    assert store.all("a", None, {"k", "third", "unknown"}) == {"other": b"1"}
+
+
 def test_a_value_is_a_copy(store):
     value = bytearray(b"before")
     store.put("a", "k", value)

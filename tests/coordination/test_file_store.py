@@ -76,6 +76,8 @@ def test_a_damaged_file_is_named_and_hides_no_other_record(store, tmp_path):
         assert "has 4 bytes instead of 5" in str(caught.value)
     heard = []
     assert store.all("a", heard.append) == {"good": b"1"}
+    # A record that is left out is not read.
+    assert store.all("a", without={"bad"}) == {"good": b"1"}
     assert [str(path) in str(error) for error in heard] == [True]
     store.remove("a", "bad")
     assert store.all("a") == {"good": b"1"}

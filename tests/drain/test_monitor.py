@@ -50,11 +50,13 @@ class Flaky(MemoryStore):
 
     down = False
 
-    def all(self, namespace, on_corrupt=None):
+    def all(self, namespace, on_corrupt=None, without=frozenset()):
         if self.down:
             message = "no answer"
             raise StoreDown(message)
-        return super().all(namespace, on_corrupt)
+        found = super().all(namespace, on_corrupt, without)
+        self.given = list(found)
+        return found
 
 
 @pytest.fixture
@@ -281,3 +283,20 @@ def test_stopping_waits_for_the_thread_however_long_the_interval_is(store):
     (thread,) = set(threading.enumerate()) - before
     monitor.stop()
     assert not thread.is_alive()
+
+
+def test_a_notification_for_another_run_is_read_once(store):
+    for notification in (MINE, OTHER):
+        write(store, notification)
+    monitor = DrainMonitor(store, "third", 1.0, pause=Script())
+    monitor.on_drain(lambda _: None)
+    monitor._state = State.WATCHING
+    given = []
+    for _ in range(3):
+        monitor.look()
+        given.append(store.given)
+    assert [len(keys) for keys in given] == [2, 0, 0]
+    late = DrainNotification.create("third", 7)
+    write(store, late)
+    assert monitor.look()
+    assert store.given == [str(late.id)]

@@ -6,9 +6,12 @@ from sparkdrain.coordination.backends.file import FileStore
 from sparkdrain.coordination.backends.memory import MemoryStore
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.records import (
+    EXPIRY,
+    HEARD,
     NAMESPACE,
     clean_up,
     clean_up_all,
+    expire,
     first_for,
     first_heard,
     read,
@@ -114,3 +117,20 @@ def test_records_that_are_no_notifications_are_told_of_and_hide_no_other(tmp_pat
     assert f"The notification {NEW.id} lies under the key 'a key of its own'" in told
     assert str(damaged) in told
     assert str(good) not in told
+
+
+def test_old_notifications_expire_with_what_was_noted_of_them_but_not_those_of_the_run(store):
+    day = 24 * 3600 * 1_000_000
+    now = 10_000 * day
+    limit = EXPIRY.days * day
+    old, young, own = (
+        DrainNotification.create(run_id, now - age)
+        for run_id, age in (("old", limit + 1), ("young", limit - 1), ("own", 2 * limit))
+    )
+    for notification in (old, young, own):
+        write(store, notification)
+        first_heard(store, notification, now)
+    assert expire(store, "own", now) == [old]
+    assert read(store, refuse) == [own, young]
+    assert set(store.all(HEARD)) == {str(young.id), str(own.id)}
+    assert expire(store, "own", now) == []

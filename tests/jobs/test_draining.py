@@ -355,7 +355,7 @@ def test_a_job_that_fails_while_it_drains_has_failed_and_drains_on_when_it_is_ta
 
 
 def test_a_new_run_ignores_the_request_for_the_old_one_and_leaves_it_alone(client, store, address):
-    old = DrainNotification.create("old", 1)
+    old = DrainNotification.create("old", time.time_ns() // 1000)
     records.write(store, old)
     engine = FakeEngine(until_drained)
     jobs = client(engine)
@@ -365,6 +365,19 @@ def test_a_new_run_ignores_the_request_for_the_old_one_and_leaves_it_alone(clien
     jobs.drain(job)
     assert jobs.path(job)[-1] == "DRAINED"
     assert records.read(store, pytest.fail) == [old]
+
+
+def test_a_run_that_begins_removes_requests_for_others_that_are_a_month_old(client, store, address):
+    now = time.time_ns() // 1000
+    old = DrainNotification.create("lost", now - 31 * 24 * 3600 * 1_000_000)
+    young = DrainNotification.create("other", now)
+    for notification in (old, young):
+        records.write(store, notification)
+    jobs = client(FakeEngine())
+    job = jobs.start(metadata_store=address)
+    assert jobs.path(job)[-1] == "DONE"
+    assert records.read(store, lambda error: None) == [young]
+    assert "to drain the run 'lost' has expired after 30 days" in jobs.texts(job)
 
 
 def test_a_drain_that_goes_on_after_its_driver_was_lost_cleans_up_under_the_old_id(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sparkdrain.errors import SparkDrainError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 LARGEST_VALUE: Final = 512 * 1024
 """Bytes; what every backend that we know of can take as one record."""
@@ -53,13 +53,17 @@ class MetadataStore(Protocol):
         """
 
     def all(
-        self, namespace: str, on_corrupt: Callable[[CorruptRecord], object] | None = None
+        self,
+        namespace: str,
+        on_corrupt: Callable[[CorruptRecord], object] | None = None,
+        without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
         """All records of the namespace by key.
 
         Args:
             namespace: which one.
             on_corrupt: takes the error of each record that cannot be read and is left out.
+            without: keys of records to leave out, which the caller knows already.
 
         Raises:
             CorruptRecord: a record cannot be read, and there is no ``on_corrupt``.

@@ -8,7 +8,7 @@ from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.in_time import InTime, NoAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from sparkdrain.coordination.metadata import CorruptRecord, MetadataStore
 
@@ -42,10 +42,13 @@ class TimedStore:
         return self._in_time(lambda: self._store.get(namespace, key))
 
     def all(
-        self, namespace: str, on_corrupt: Callable[[CorruptRecord], object] | None = None
+        self,
+        namespace: str,
+        on_corrupt: Callable[[CorruptRecord], object] | None = None,
+        without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
         """See ``MetadataStore``."""
-        return self._in_time(lambda: self._store.all(namespace, on_corrupt))
+        return self._in_time(lambda: self._store.all(namespace, on_corrupt, without))
 
     def remove(self, namespace: str, key: str) -> None:
         """See ``MetadataStore``."""

@@ -104,6 +104,8 @@ class DrainMonitor:
         self._callback: Callable[[DrainNotification], object] | None = None
         self._join: Callable[[], None] = _no_thread
         self._seen: set[str] = set()
+        # Ids of notifications for other runs: each is read once.
+        self._others: set[str] = set()
         self._outages = 0
 
     @property
@@ -157,7 +159,9 @@ class DrainMonitor:
         if self._state is not State.WATCHING:
             return True
         try:
-            found = first_for(self._run_id, read(self._store, self._note))
+            read_now = read(self._store, self._note, self._others)
+            self._others.update(str(each.id) for each in read_now if each.run_id != self._run_id)
+            found = first_for(self._run_id, read_now)
         except (MetadataError, ValueError) as error:
             self._outages += 1
             told = "The metadata store cannot be searched for drain notifications: %s"

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.coordination.metadata import CorruptRecord
 from sparkdrain.drain.notification import DrainNotification, UnreadableNotification
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from sparkdrain.coordination.metadata import MetadataStore
 
 NAMESPACE: Final = "sparkdrain-drain-v1"
 HEARD: Final = "sparkdrain-drain-heard-v1"
 """When the engine heard of a notification first, by its id: microseconds since 1970, as text."""
+
+EXPIRY: Final = dt.timedelta(days=30)
+"""How old a notification is when a run that begins removes it."""
+
+_EPOCH: Final = dt.datetime.fromtimestamp(0, dt.timezone.utc)
 
 Unreadable = CorruptRecord | UnreadableNotification
 
@@ -33,19 +39,22 @@ def write(store: MetadataStore, notification: DrainNotification) -> None:
 
 
 def read(
-    store: MetadataStore, on_unreadable: Callable[[Unreadable], object]
+    store: MetadataStore,
+    on_unreadable: Callable[[Unreadable], object],
+    without: Collection[str] = frozenset(),
 ) -> list[DrainNotification]:
     """All notifications in the store, of whatever run, the oldest first.
 
     Args:
         store: where they are.
         on_unreadable: takes the error of each record that is none; others are read all the same.
+        without: ids of notifications to leave out. A notification never changes.
 
     Raises:
         StoreDown: the store cannot be read now.
     """
     found = []
-    for key, data in store.all(NAMESPACE, on_unreadable).items():
+    for key, data in store.all(NAMESPACE, on_unreadable, without).items():
         try:
             notification = DrainNotification.decode(data)
             if str(notification.id) != key:
@@ -90,6 +99,30 @@ def clean_up(store: MetadataStore, run_id: str) -> int:
         store.remove(HEARD, str(notification.id))
     store.flush()
     return len(own)
+
+
+def expire(store: MetadataStore, run_id: str, now: int) -> list[DrainNotification]:
+    """Remove notifications that are older than 30 days, of all runs but one.
+
+    A run that never ends well leaves them: it failed, and was not taken up again, or a run of that
+    id never began.
+
+    Args:
+        store: where they are.
+        run_id: whose notifications stay.
+        now: microseconds since 1970.
+
+    Returns:
+        Those that were removed.
+    """
+    oldest = _EPOCH + dt.timedelta(microseconds=now) - EXPIRY
+    gone = [each for each in read(store, _ignore) if each.time < oldest and each.run_id != run_id]
+    for notification in gone:
+        store.remove(NAMESPACE, str(notification.id))
+        store.remove(HEARD, str(notification.id))
+    if gone:
+        store.flush()
+    return gone
 
 
 def clean_up_all(store: MetadataStore) -> int:

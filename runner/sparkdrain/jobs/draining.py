@@ -180,6 +180,7 @@ class JobDrain:
         if not epoch and (other := runs.check(opened.store, run)) is not None:
             self._warn_of(other)
         runs.begin(opened.store, run)
+        self._expire(opened.store, run)
         with self._lock:
             self._run = run
             opened.has_begun = True
@@ -244,6 +245,16 @@ class JobDrain:
         """The run, under the id that it has as the store is now."""
         takes_up = self._settings.resume and not self._settings.run_id
         return runs.resumed(store, self._run) if takes_up else self._run
+
+    def _expire(self, store: MetadataStore, run: Run) -> None:
+        with self._warning("removed old requests to drain from it"):
+            for gone in records.expire(store, run.run_id, self._now()):
+                text = (
+                    f"The request of {gone.time.isoformat()} to drain the run {gone.run_id!r} has "
+                    f"expired after {records.EXPIRY.days} days, and was removed from the metadata "
+                    "store. If that run is taken up again, and is to be drained, ask again."
+                )
+                self._job.message(_M.JOB_MESSAGE_BASIC, text)
 
     def _warn_of(self, other: Run) -> None:
         text = (

@@ -21,7 +21,7 @@ from sparkdrain.coordination.backends.record_file import (
 from sparkdrain.coordination.metadata import CorruptRecord, StoreDown, checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 _LOCK: Final = "lock"
 _UNFINISHED: Final = ".unfinished"
@@ -69,12 +69,19 @@ class FileStore:
         return self._read(namespace, key)
 
     def all(
-        self, namespace: str, on_corrupt: Callable[[CorruptRecord], object] | None = None
+        self,
+        namespace: str,
+        on_corrupt: Callable[[CorruptRecord], object] | None = None,
+        without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
         """See ``MetadataStore``."""
         self._check(namespace)
         records = {}
+        # Neither opened nor read: a caller who looks each second asks for what is new.
+        left_out = {file_name(key) for key in without}
         for path in self._files(namespace):
+            if path.name in left_out:
+                continue
             try:
                 record = self._load(path)
             except CorruptRecord as error:

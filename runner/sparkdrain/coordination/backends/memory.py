@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sparkdrain.coordination.metadata import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from sparkdrain.coordination.metadata import CorruptRecord
 
@@ -42,13 +42,17 @@ class MemoryStore:
         return self._records.spaces.get(namespace, {}).get(key)
 
     def all(
-        self, namespace: str, on_corrupt: Callable[[CorruptRecord], object] | None = None
+        self,
+        namespace: str,
+        on_corrupt: Callable[[CorruptRecord], object] | None = None,
+        without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
         """See ``MetadataStore``."""
         del on_corrupt
         self._check(namespace)
         with self._records.lock:
-            return dict(self._records.spaces.get(namespace, {}))
+            records = self._records.spaces.get(namespace, {})
+            return {key: value for key, value in records.items() if key not in without}
 
     def remove(self, namespace: str, key: str) -> None:
         """See ``MetadataStore``."""

@@ -13,7 +13,7 @@ from sparkdrain.coordination.metadata import CorruptRecord, StoreDown, checked
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
 # Namespaces hold no such byte, so this row sorts before all records and belongs to none.
@@ -92,7 +92,10 @@ class RocksStore:
             return self._read(row)
 
     def all(
-        self, namespace: str, on_corrupt: Callable[[CorruptRecord], object] | None = None
+        self,
+        namespace: str,
+        on_corrupt: Callable[[CorruptRecord], object] | None = None,
+        without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
         """See ``MetadataStore``."""
         prefix = self._row(namespace, None)
@@ -102,7 +105,9 @@ class RocksStore:
                 for row, value in self._database.db.items(from_key=prefix):
                     if not row.startswith(prefix):
                         break
-                    records[row[len(prefix) :].decode()] = value
+                    key = row[len(prefix) :].decode()
+                    if key not in without:
+                        records[key] = value
         except CorruptRecord as error:
             # A damaged block hides what lies behind it; what came before is good.
             if on_corrupt is None:
