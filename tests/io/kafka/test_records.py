@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apache_beam import coders
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkdrain.io.kafka.records import ProducerRecord, ProducerRecordCoder
@@ -23,6 +23,7 @@ RECORDS = st.builds(
 
 
 @given(st.lists(RECORDS, max_size=5))
+@example([ProducerRecord(b"k", b"v", topic) for topic in ("out", "in", None)])
 def test_a_record_is_coded_as_its_fields_one_after_the_other(records):
     coder, of_fields = ProducerRecordCoder(), coders.TupleCoder(ProducerRecordCoder.fields)
     for record in records:

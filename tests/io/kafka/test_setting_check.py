@@ -63,6 +63,13 @@ def test_a_name_that_nobody_knows_is_named_with_the_nearest_one(transform, libra
 def test_a_name_without_a_near_one_is_refused_too(transform, library):
     message = refusal(transform, {"xyzzy": 1}, library)
     assert f"'xyzzy', which {library} does not know. Correct the name" in message
+    assert "client=" not in message
+
+
+@BOTH
+def test_a_name_may_be_one_of_the_other_library(transform):
+    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
+    assert "or name another client library with client=" in refusal(transform, {"xyzzy": 1}, "auto")
 
 
 @BOTH

@@ -119,9 +119,10 @@ def _names_of(known: Iterable[str]) -> set[str]:
 def _unknown(settings: Settings, library: str, name: str, known: Iterable[str]) -> BadOption:
     near = get_close_matches(name.replace("_", "."), sorted(known), 1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
+    other = ", or name another client library with client=" if settings.library == "auto" else ""
     return BadOption(
         f"{settings.option} has {name!r}, which {library} does not know{hint} "
-        "Correct the name, or leave the setting out"
+        f"Correct the name, or leave the setting out{other}"
     )
 
 
