@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 from tests.support.waiting import wait_until
 
@@ -57,6 +58,9 @@ def test_a_host_that_is_stopped_is_told_of_without_a_stack(bench) -> None:
     task = bench.start("sleep")
     pid = bench.wait_for("asleep")
     os.kill(pid, signal.SIGSTOP)
+    # Each thread stops when it has its next turn.
+    threads = Path(f"/proc/{pid}/task")
+    wait_until(lambda: all(") T " in path.read_text() for path in threads.glob("*/stat")))
     seen = only_one(bench)
     os.kill(pid, signal.SIGCONT)
     assert seen.sight.told is None

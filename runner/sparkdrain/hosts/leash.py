@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CLOSE_SECONDS: Final = 30.0
 # Longer than a warden takes for it.
-_LOOK_SECONDS: Final = 6.0
+_LOOK_SECONDS: Final = 10.0
 _LAST_WORD_SECONDS: Final = 5.0
 _LOST: Final = "its machine, or the process that looked after it, was lost"
 

@@ -33,7 +33,7 @@ _SINCE: Final = struct.Struct("d")
 _HEAD: Final = struct.Struct(">QI")
 _QUESTION: Final = struct.Struct(">Q")
 # How long the host has for its answer, and then the signal's handler for the stack; seconds.
-_ANSWER_SECONDS: Final = 2.0
+_ANSWER_SECONDS: Final = 5.0
 _DUMP_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.05
 _MOST_NOTES: Final = 1 << 20
@@ -93,7 +93,7 @@ class Lookout:
     # --- in the warden ------------------------------------------------------------------------
 
     def sight(self, number: int, host: int) -> Sight:
-        """What the process ``host`` is doing; takes 3 seconds at most."""
+        """What the process ``host`` is doing; takes 6 seconds at most."""
         (since,) = _SINCE.unpack_from(self._since)
         if not since:
             return Sight(number, None)
