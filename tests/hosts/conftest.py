@@ -18,6 +18,7 @@ import sparkdrain
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.lines.bind import TcpBind
+from sparkdrain.lines.certificate import Certificate
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ _MARK = "SPARKDRAIN_TEST_OF_HOSTS"
 class Bench:
     """A driver with its leash, and tasks as processes."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, certificate: Certificate | None = None) -> None:
         self.directory = directory
-        self.leash = Leash(TcpBind("127.0.0.1", "127.0.0.1"))
+        self.leash = Leash(TcpBind("127.0.0.1", "127.0.0.1", certificate))
         self.environ = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(_SOURCES), str(_HERE)]),
@@ -113,8 +114,14 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path) -> Iterator[Bench]:
-    bench = Bench(tmp_path)
+def encrypted() -> bool:
+    """Whether lines are encrypted; test modules have their own."""
+    return False
+
+
+@pytest.fixture
+def bench(tmp_path, encrypted) -> Iterator[Bench]:
+    bench = Bench(tmp_path, Certificate.make() if encrypted else None)
     yield bench
     assert bench.leash.close() == ()
     try:

@@ -18,6 +18,11 @@ from sparkdrain.own_folder import own_folder
 from tests.support.waiting import wait_until
 
 
+@pytest.fixture(params=[False, True], ids=["clear", "encrypted"])
+def encrypted(request) -> bool:
+    return request.param
+
+
 @pytest.fixture
 def executors(tmp_path) -> list:
     directories = [tmp_path / f"executor{number}" for number in range(4)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparkdrain.lines.bind import TcpBind, UnixBind
+from sparkdrain.lines.certificate import Certificate
 from sparkdrain.lines.server import Server
 
 if TYPE_CHECKING:
@@ -25,9 +26,12 @@ def echo(line: Line) -> None:
         line.send(line.recv())
 
 
-@pytest.fixture(params=["tcp", "unix"])
+@pytest.fixture(params=["tcp", "tls", "unix"])
 def bind(request, tmp_path):
-    return TcpBind("127.0.0.1", "127.0.0.1") if request.param == "tcp" else UnixBind(str(tmp_path))
+    if request.param == "unix":
+        return UnixBind(str(tmp_path))
+    certificate = Certificate.make() if request.param == "tls" else None
+    return TcpBind("127.0.0.1", "127.0.0.1", certificate)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from sparkdrain.errors import BadSetup
@@ -44,6 +46,35 @@ def test_with_a_local_master_it_listens_in_a_private_folder(master) -> None:
     bind = driver_address(Context(master, BOUND))
     assert bind == UnixBind(own_folder())
     assert is_private(bind.folder)
+
+
+ENCRYPTED = [
+    {"spark.ssl.rpc.enabled": "true"},
+    {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"},
+    {"spark.authenticate": "TRUE", "spark.authenticate.enableSaslEncryption": "true"},
+]
+CLEAR = [
+    {},
+    {"spark.authenticate": "true"},
+    {"spark.network.crypto.enabled": "true"},  # has no effect without a secret
+    {"spark.ssl.rpc.enabled": "false"},
+    {"spark.ssl.enabled": "true"},  # pages only
+]
+
+
+@pytest.mark.parametrize(
+    ("conf", "encrypted"),
+    [*((conf, True) for conf in ENCRYPTED), *((conf, False) for conf in CLEAR)],
+)
+def test_lines_are_encrypted_if_sparks_traffic_is(conf, encrypted) -> None:
+    bind = driver_address(Context("spark://there:7077", {**HOST, **conf}))
+    assert (bind.certificate is not None) == encrypted
+
+
+def test_without_the_package_there_is_an_error_before_the_start(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(BadSetup, match="pip install"):
+        driver_address(Context("spark://there:7077", {**HOST, **ENCRYPTED[0]}))
 
 
 def test_without_a_private_folder_there_is_an_error_with_a_remedy(monkeypatch) -> None:

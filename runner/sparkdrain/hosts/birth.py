@@ -26,6 +26,7 @@ from sparkdrain.hosts.line import WELCOME
 from sparkdrain.hosts.lookout import Lookout
 from sparkdrain.hosts.process import has_rocksdb_threads, let_go
 from sparkdrain.hosts.warden import Warden
+from sparkdrain.lines.door import Door
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,7 +203,7 @@ class Birth:
             Host(
                 listener,
                 remote,
-                self.leash.key,
+                Door(self.leash.key, certificate=self.leash.certificate),
                 lifeline,
                 scratch,
                 self.make_service,

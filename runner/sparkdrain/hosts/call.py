@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.errors import HostMissing, SparkDrainError, WorkerLost
@@ -14,7 +14,6 @@ from sparkdrain.hosts.frames import Ended, FrameReader, Kind, records_of
 from sparkdrain.hosts.home import Home
 from sparkdrain.hosts.line import Ask, ask
 from sparkdrain.hosts.process import parent_of
-from sparkdrain.lines.endpoint import Endpoint
 from sparkdrain.notes import trace_of
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
     from sparkdrain.hosts.identity import HostId
     from sparkdrain.hosts.service import Service
+    from sparkdrain.lines.encrypted import Connection
+    from sparkdrain.lines.endpoint import Endpoint
 
 _ATTEMPTS: Final = 3
 
@@ -102,14 +103,14 @@ def call(
 class _Line:
     """A connection to a host that waits for the request."""
 
-    connection: socket.socket
+    connection: Connection
     reader: FrameReader
     pid: int
 
 
 def _reach(birth: Birth, *, fresh: bool) -> _Line:
     for _ in range(_ATTEMPTS):
-        connection = birth.home.connect() or _connect_elsewhere(birth)
+        connection: Connection | None = birth.home.connect() or _connect_elsewhere(birth)
         if connection is None and fresh:
             connection = _start(birth)
         if connection is None:
@@ -123,7 +124,7 @@ def _reach(birth: Birth, *, fresh: bool) -> _Line:
     raise _missing(birth)
 
 
-def _connect_elsewhere(birth: Birth) -> socket.socket | None:
+def _connect_elsewhere(birth: Birth) -> Connection | None:
     """A connection to the host that the driver knows of, if it is alive."""
     known = ask(birth.leash, Ask(birth.id, visits=True))
     if known is None or known.ended:
@@ -133,7 +134,7 @@ def _connect_elsewhere(birth: Birth) -> socket.socket | None:
         return connection
     try:
         if known.address is not None:
-            return Endpoint(known.address, birth.leash.key).dial().detach()
+            return replace(birth.leash, address=known.address).dial().detach()
         raise ConnectionRefusedError
     except (OSError, EOFError):
         # It has just ended, or it is out of reach: the driver will know.
@@ -141,7 +142,7 @@ def _connect_elsewhere(birth: Birth) -> socket.socket | None:
         return None
 
 
-def _start(birth: Birth) -> socket.socket | None:
+def _start(birth: Birth) -> Connection | None:
     home = birth.home
     scratch = None
     try:

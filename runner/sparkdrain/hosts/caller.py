@@ -10,8 +10,9 @@ from sparkdrain.hosts.frames import Ended, FrameReader, FrameWriter, Kind, recor
 from sparkdrain.hosts.service import Abandoned
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Iterator
+
+    from sparkdrain.lines.encrypted import Connection
 
 _LOOK_SECONDS: Final = 0.05
 # Over a network, its end is not always one for both directions; not all systems know this.
@@ -32,7 +33,7 @@ class Caller:
 
     def __init__(
         self,
-        connection: socket.socket,
+        connection: Connection,
         check: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -12,6 +12,8 @@ from sparkdrain.hosts.frames import Ended, FrameWriter, Kind, sender, widen
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sparkdrain.lines.encrypted import Connection
+
 # What a socket takes before anybody reads from it, on every system. Most calls have less to say,
 # and a thread costs more than the rest of such a call.
 _AT_ONCE_BYTES: Final = 32 << 10
@@ -26,7 +28,7 @@ class Feed:
         Exception: what the records raise; the connection is closed then.
     """
 
-    def __init__(self, connection: socket.socket, request: bytes, records: Iterable[bytes]) -> None:
+    def __init__(self, connection: Connection, request: bytes, records: Iterable[bytes]) -> None:
         widen(connection)
         self._connection = connection
         self._send = sender(connection)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from sparkdrain.lines.encrypted import Connection
+
 _HEAD: Final = Struct("=BIQ")
 _TABLE_ENTRY_BYTES: Final = 16
 _FRAME_BYTES: Final = 256 << 10
@@ -40,15 +42,16 @@ class Ended(Exception):
     """The other side is gone."""
 
 
-def widen(connection: socket.socket) -> None:
+def widen(connection: Connection) -> None:
     """Ask for buffers that hold a frame or more; TCP sizes its own."""
     if connection.family != socket.AF_UNIX:
         return
+    assert isinstance(connection, socket.socket)
     for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         connection.setsockopt(socket.SOL_SOCKET, buffer, _SOCKET_BYTES)
 
 
-def sender(connection: socket.socket) -> Callable[[bytes], None]:
+def sender(connection: Connection) -> Callable[[bytes], None]:
     """A function that sends all of some bytes, or raises ``Ended``."""
 
     def send(data: bytes) -> None:
@@ -103,7 +106,7 @@ class FrameWriter:
 class FrameReader:
     """Receives frames."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._receive = connection.recv
 
     def frame(self) -> tuple[Kind, array[int], bytes]:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from sparkdrain.hosts.caller import Caller
 from sparkdrain.hosts.frames import Kind
 from sparkdrain.hosts.service import Abandoned, Stopped
-from sparkdrain.lines.door import Door
 from sparkdrain.lines.endpoint import tune
 from sparkdrain.lines.line import Line
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
     from sparkdrain.hosts.lookout import Lookout
     from sparkdrain.hosts.service import Service
+    from sparkdrain.lines.door import Door
+    from sparkdrain.lines.encrypted import Connection
 
 _GRACE_SECONDS: Final = 20.0
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -39,7 +40,7 @@ class Host:
         listener: where tasks of this executor connect.
         remote: where other tasks connect, and show that they know the key; None if there is one
             executor only.
-        key: the job's.
+        door: shows who knows the key.
         lifeline: a pipe that ends with the process that watches this one.
         scratch: a directory for the service.
         make_service: called when the first call has come.
@@ -51,7 +52,7 @@ class Host:
         self,
         listener: socket.socket,
         remote: socket.socket | None,
-        key: bytes,
+        door: Door,
         lifeline: int,
         scratch: Path,
         make_service: Callable[[Path], Service],
@@ -61,8 +62,8 @@ class Host:
         self._lookout = lookout
         self._listener = listener
         self._remote = remote
-        self._door = Door(key)
-        self._admitted: queue.SimpleQueue[socket.socket] = queue.SimpleQueue()
+        self._door = door
+        self._admitted: queue.SimpleQueue[Connection] = queue.SimpleQueue()
         # Rings for each that was admitted: the main thread waits for it with the listeners.
         self._bell, self._rung = socket.socketpair()
         self._lifeline = lifeline
@@ -105,7 +106,7 @@ class Host:
         time.sleep(_GRACE_SECONDS)
         os._exit(1)
 
-    def _next(self) -> socket.socket:
+    def _next(self) -> Connection:
         waiting = select.poll()
         for source in (self._listener, self._remote, self._rung):
             if source is not None:
@@ -142,7 +143,7 @@ class Host:
         if self._stopping:
             raise Stopped
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: Connection) -> None:
         with connection:
             caller = Caller(connection, self._check)
             try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
+    from sparkdrain.lines.certificate import Certificate
     from sparkdrain.lines.endpoint import Address
 
 # Tasks come in crowds.
@@ -22,10 +23,12 @@ class TcpBind:
     Attributes:
         host: the name or address at which other machines reach this one.
         interface: the address to listen at.
+        certificate: if lines are encrypted.
     """
 
     host: str
     interface: str
+    certificate: Certificate | None = None
 
     def listen(self) -> tuple[socket.socket, Address]:
         """A listening socket, and what others connect to.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain.lines.endpoint import ask_key
 
 if TYPE_CHECKING:
+    from sparkdrain.lines.certificate import Certificate
     from sparkdrain.lines.line import Line
 
 MEET_SECONDS: Final = 5.0
@@ -27,12 +28,18 @@ class Door:
         key: of the job.
         seconds: how long somebody may take.
         most: how many may be at the door at a time.
+        certificate: if lines are encrypted.
     """
 
     def __init__(
-        self, key: bytes, seconds: float = MEET_SECONDS, most: int = MOST_STRANGERS
+        self,
+        key: bytes,
+        seconds: float = MEET_SECONDS,
+        most: int = MOST_STRANGERS,
+        certificate: Certificate | None = None,
     ) -> None:
         self._key = key
+        self._certificate = certificate
         self._seconds = seconds
         self._most = most
         self._lock = threading.Lock()
@@ -52,6 +59,8 @@ class Door:
             self._strangers[line] = timer
         timer.start()
         try:
+            if self._certificate is not None:
+                line.encrypt(self._certificate, server=True)
             ask_key(line, self._key)
         except Exception:  # noqa: BLE001 - of strangers, all kinds of errors
             return False

@@ -13,6 +13,8 @@ from sparkdrain.lines.line import Line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.lines.certificate import Certificate
+
 Address: TypeAlias = tuple[str, int] | str
 """Of a TCP listener: host and port. Of a Unix socket: its path."""
 
@@ -33,10 +35,12 @@ class Endpoint:
     Attributes:
         address: what to connect to.
         key: both ends show that they know the key.
+        certificate: both ends show it, and encrypt what they say; None to say it in clear.
     """
 
     address: Address
     key: bytes
+    certificate: Certificate | None = None
 
     def __repr__(self) -> str:
         return self.address if isinstance(self.address, str) else "{}:{}".format(*self.address)
@@ -54,6 +58,8 @@ class Endpoint:
         """
         line = Line(_connected(self.address, seconds))
         try:
+            if self.certificate is not None:
+                line.encrypt(self.certificate, server=False)
             show_key(line, self.key)
         except BaseException:
             line.close()

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from sparkdrain.lines.certificate import Certificate
+    from sparkdrain.lines.encrypted import Connection
+
 _SIZE: Final = Struct(">I")
 
 
@@ -24,11 +27,12 @@ class Line:
     """
 
     def __init__(self, connection: socket.socket) -> None:
-        self._connection: socket.socket | None = connection
+        self._connection: Connection | None = connection
+        self._changing = threading.Lock()
         self._sending = threading.Lock()
 
     @property
-    def connection(self) -> socket.socket:
+    def connection(self) -> Connection:
         """The connection below.
 
         Raises:
@@ -38,6 +42,22 @@ class Line:
             message = "the line is closed"
             raise OSError(message)
         return self._connection
+
+    def encrypt(self, certificate: Certificate, *, server: bool) -> None:
+        """Encrypt all messages from now on; before the first message.
+
+        Args:
+            certificate: both ends must show it.
+            server: whether the other end has dialled.
+
+        Raises:
+            OSError: the other end shows another certificate, or is gone.
+        """
+        with self._changing:
+            plain = self.connection
+            assert isinstance(plain, socket.socket), "it is encrypted already"
+            self._connection = encrypted = certificate.wrap(plain, server=server)
+        encrypted.handshake()
 
     def fileno(self) -> int:
         """The descriptor; a selector can wait for a message with it."""
@@ -94,10 +114,10 @@ class Line:
 
     def shut(self) -> None:
         """End the connection for both ends; a thread that waits for a message is woken."""
-        with contextlib.suppress(OSError):
+        with self._changing, contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
 
-    def detach(self) -> socket.socket:
+    def detach(self) -> Connection:
         """The connection, which this line closes no more."""
         connection, self._connection = self.connection, None
         return connection

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.lines.bind import TcpBind
 from sparkdrain.lines.door import Door
 from sparkdrain.lines.endpoint import Endpoint, tune
 from sparkdrain.lines.line import Line
@@ -39,10 +40,11 @@ class Server:
 
     def __init__(self, bind: Bind, name: str, serve: Callable[[Line], None]) -> None:
         self._listener, address = bind.listen()
-        self.endpoint = Endpoint(address, secrets.token_bytes(_KEY_BYTES))
+        certificate = bind.certificate if isinstance(bind, TcpBind) else None
+        self.endpoint = Endpoint(address, secrets.token_bytes(_KEY_BYTES), certificate)
         self._name = name
         self._serve = serve
-        self._door = Door(self.endpoint.key)
+        self._door = Door(self.endpoint.key, certificate=certificate)
         self._waker, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._listen, name=name, daemon=True)
         self._thread.start()

@@ -19,6 +19,7 @@ from sparkdrain.own_folder import is_private, own_folder
 from sparkdrain.redaction import is_secret
 from sparkdrain.setup_check import NotNamed, check_java, check_python_for_spark
 from sparkdrain.stages.class_data import JAVA_OPTIONS, using_class_data
+from sparkdrain.stages.encryption import certificate_for
 from sparkdrain.stages.jvm import Launched, launch, start_jvm
 from sparkdrain.stages.master_check import check_master
 from sparkdrain.stages.spark.driver import has_jvm, spark_home
@@ -160,6 +161,8 @@ def _start(settings: Settings) -> SparkContext:
         if known_master.startswith("spark://"):
             # Spark itself would try for a minute, or get executors that end at once.
             check_cluster(known_master, pyspark_version(), partial(version_of_master, conf))
+        if not known_master.startswith("local") or known_master.startswith("local-cluster"):
+            certificate_for(conf)  # rather now than when executors wait
         context = SparkContext(conf=conf)
     except BadSetup:
         raise

@@ -8,6 +8,7 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.lines.bind import Bind, TcpBind, UnixBind
 from sparkdrain.own_folder import own_folder
 from sparkdrain.stages.cluster import is_local
+from sparkdrain.stages.encryption import certificate_for
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -20,10 +21,11 @@ def driver_address(context: SparkContext) -> Bind:
 
     With a local master, that is a folder of this user only. On a cluster, the addresses are
     Spark's own: ``spark.driver.host``, and ``spark.driver.bindAddress`` where it differs. So a
-    process that cannot reach Spark's driver cannot reach ours.
+    process that cannot reach Spark's driver cannot reach ours. Lines are encrypted if Spark's
+    traffic is.
 
     Raises:
-        BadSetup: no private folder can be made; says what was tried.
+        BadSetup: no private folder can be made, or no certificate; says what to do.
     """
     if is_local(context):
         try:
@@ -33,4 +35,5 @@ def driver_address(context: SparkContext) -> Bind:
             raise BadSetup(message) from error
     conf = context.getConf()
     host = conf.get("spark.driver.host") or _THIS_MACHINE
-    return TcpBind(host, conf.get("spark.driver.bindAddress") or host)
+    interface = conf.get("spark.driver.bindAddress") or host
+    return TcpBind(host, interface, certificate_for(conf))
