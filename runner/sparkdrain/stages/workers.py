@@ -116,6 +116,7 @@ class _SentFiles:
     _sent: set[str] = field(default_factory=set)
     _code: Path | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _packing: threading.Lock = field(default_factory=threading.Lock)
 
     def send(self, file: Path) -> str:
         """Send ``file``, whose name tells its content; answers the name."""
@@ -127,8 +128,9 @@ class _SentFiles:
 
     def send_code(self) -> str:
         """Send this package."""
-        if self._code is None:
-            self._code = code_archive(self.directory)
+        with self._packing:  # jobs may begin at the same time
+            if self._code is None:
+                self._code = code_archive(self.directory)
         return self.send(self._code)
 
     def seen_by_executors(self, name: str) -> str:
