@@ -243,19 +243,17 @@ def test_a_local_job_opens_no_port_and_no_file_to_others(job, temporary):
     check_local(job, temporary, "000")
 
 
-def test_a_job_on_a_cluster_listens_at_the_drivers_address_only(job, temporary):
-    check_cluster(job, temporary, "000")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("umask", ["002", "022"])
-def test_a_local_job_does_so_under_every_umask(job, temporary, umask):
+def test_a_local_job_opens_no_port_and_no_file_under_every_umask(job, temporary, umask):
     check_local(job, temporary, umask)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("umask", ["002", "022"])
-def test_a_job_on_a_cluster_does_so_under_every_umask(job, temporary, umask):
+@pytest.mark.parametrize("umask", ["000", "002", "022"])
+def test_a_job_on_a_cluster_listens_at_the_drivers_address_only_under_every_umask(
+    job, temporary, umask
+):
     check_cluster(job, temporary, umask)
 
 
