@@ -132,7 +132,7 @@ class HangWatch:
 
 
 def _round(level: int, taken: float) -> str:
-    return f"A round has been at work for {taken:.0f} seconds, and is in level {level}."
+    return f"A round has been at work for {int(taken)} seconds, and is in level {level}."
 
 
 def _waits_for(hosts: Sequence[Seen]) -> str:
