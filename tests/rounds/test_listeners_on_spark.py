@@ -24,7 +24,11 @@ pytestmark = pytest.mark.spark
 SOURCES = Path(sparkdrain.__file__).parent.parent
 MARK = "SPARKDRAIN_TEST_OF_LISTENERS"
 DRIVER = "127.0.0.5"
-ENCRYPTION = ("spark.authenticate", "spark.network.crypto.enabled")
+ENCRYPTION = (
+    "--spark_conf=spark.authenticate=true",
+    "--spark_conf=spark.authenticate.secret=shared-by-driver-and-executors",
+    "--spark_conf=spark.network.crypto.enabled=true",
+)
 TOWARDS_DRIVER = "127.0.0.1"
 """The address that a process of this machine has on its connection to the driver."""
 OTHERS = 0o077
@@ -90,7 +94,7 @@ def job(temporary):
     mark = uuid.uuid4().hex
     started = []
 
-    def start(umask: str, master: str, *on: str) -> list[psutil.Process]:
+    def start(umask: str, master: str, *more: str) -> list[psutil.Process]:
         program = temporary / "program.py"
         program.write_text(PROGRAM)
         marks = temporary / "marks"
@@ -100,9 +104,8 @@ def job(temporary):
             f"--spark_master_url={master}",
             *(f"--spark_conf={name}={DRIVER}" for name in conf),
         ]
-        flags += [f"--spark_conf={name}=true" for name in on]
         process = subprocess.Popen(
-            [sys.executable, str(program), umask, str(marks), *flags],
+            [sys.executable, str(program), umask, str(marks), *flags, *more],
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join([str(SOURCES), str(SOURCES.parent)]),
@@ -207,15 +210,15 @@ def check_local(job, temporary: Path, umask: str) -> None:
     check_files(temporary, unix)
 
 
-def check_cluster(job, temporary: Path, umask: str, *on: str) -> None:
-    processes = job(umask, "local-cluster[1,4,1024]", *on)
+def check_cluster(job, temporary: Path, umask: str, *encryption: str) -> None:
+    processes = job(umask, "local-cluster[1,4,1024]", *encryption)
     tcp, unix = listeners(processes)
     assert tcp["driver"] == {DRIVER}
     assert tcp["others"] == {TOWARDS_DRIVER}, "hosts"
     check_files(temporary, unix)
     spoken = [speaks_tls(address) for address in own_ports(processes)]
     assert len(spoken) >= 5, "leash, balancer, failures, progress, a host"
-    assert set(spoken) == {bool(on)}
+    assert set(spoken) == {bool(encryption)}
 
 
 def own_ports(processes: list[psutil.Process]) -> list[tuple[str, int]]:
