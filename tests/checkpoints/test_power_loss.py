@@ -1,0 +1,231 @@
+"""A job on a disk that loses what was not synced ends with what it would have made unharmed.
+
+Checkpoints, and the directories in which RocksDB works, are on that disk; each life of the job is a
+process of its own, which dies with the power at some change of the disk. What was told to the
+outside is what the job has in the end: nothing is lost, nothing is doubled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from random import Random, SystemRandom
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing import test_stream
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+
+from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.signal import DrainSignal
+from sparkdrain.io.stable import StableParDo
+from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.slots import open_slot
+from tests.support.at_once import AtOnce
+from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from tests.support.lossy_disk import LossyDisk
+from tests.support.random_pipelines import TotalAtEndOfWindow, count, results, streamed
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0 or not os.path.exists("/dev/fuse"),
+    reason="only root may mount a disk, by FUSE",
+)
+
+KEYS = "abcd"
+EVENTS = 8
+SLOTS = 2
+# A life that ends by itself makes about so many changes of the disk, and at least the first.
+CHANGES = 1200
+OUT: list[int] = []
+
+
+def tell(what, value) -> None:
+    """To the world outside, which keeps its power."""
+    os.write(OUT[0], f"{json.dumps([what, value])}\n".encode())
+
+
+class Effect(beam.DoFn):
+    def process(self, element):
+        tell("effect", element)
+        yield element
+
+
+def unstable(element):
+    """Another one each time, as what a service outside answers."""
+    return element[0], (element[1], SystemRandom().random())
+
+
+def plan():
+    """Windows and timers behind a shuffle, and effects outside of what is not the same twice."""
+    script = test_stream.TestStream()
+    for event in range(EVENTS):
+        elements = [TimestampedValue((key, event), event * 5) for key in KEYS]
+        script = script.add_elements(elements).advance_watermark_to(event * 5)
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    read = streamed(script.advance_watermark_to_infinity())(pipeline)
+    windows = read | beam.WindowInto(FixedWindows(10))
+    totals = windows | beam.ParDo(TotalAtEndOfWindow())
+    _ = totals | "Sums" >> beam.CombinePerKey(sum) | "Totals" >> beam.Map(count)
+    made = read | "Unstable" >> beam.Map(unstable)
+    _ = made | StableParDo(Effect())
+    _ = made | "Kept" >> beam.Map(count)
+    return plan_of(pipeline)
+
+
+class Telling(DurableJob):
+    """Tells which checkpoints are durable."""
+
+    def is_published(self) -> bool:
+        published = super().is_published()
+        if published:
+            tell("checkpoint", self.number)
+        return published
+
+
+class Job:
+    """A job on a disk that loses its power."""
+
+    def __init__(self, disk, rng, drains) -> None:
+        self.disk = disk
+        self.rng = rng
+        self.plan = plan()
+        self.effects: Counter = Counter()
+        self.published = 0
+        self.losses = 0
+        self.drain_after = rng.choice([None, rng.randrange(12)]) if drains else None
+
+    def live(self, change):
+        """A life that ends at a change of the disk, or by itself: then what it has made."""
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            OUT[:] = [writing]
+            self._die_after(self._work)
+        os.close(writing)
+        self.disk.lose_power_at(pid, change)
+        with os.fdopen(reading, encoding="ascii") as told:
+            lines = [json.loads(line) for line in told if line.endswith("\n")]
+        os.waitpid(pid, 0)
+        made = None
+        for what, value in lines:
+            match what:
+                case "effect":
+                    self.effects[json.dumps(value)] += 1
+                case "checkpoint":
+                    self.published = max(self.published, value)
+                case "taken":
+                    assert value >= self.published, "a checkpoint that was told of is gone"
+                case "made":
+                    made = Counter(value)
+                case "failed":
+                    assert self.disk.is_off, value
+        return made
+
+    def lose_power(self):
+        self.disk.lose_power(self.rng)
+        self.losses += 1
+
+    def _die_after(self, work) -> None:
+        try:
+            work()
+        except BaseException:  # noqa: BLE001 - told outside
+            tell("failed", traceback.format_exc()[-3000:])
+        finally:
+            os._exit(0)
+
+    def _work(self) -> None:
+        scratch = self.disk.path / "scratch"
+        scratch.mkdir(exist_ok=True)
+        tempfile.tempdir = str(scratch)
+        open_slot.Uploader = AtOnce  # the script's clock waits for no thread
+        known = DurableJob.at(str(self.disk.path / "kept"), "job", "run", {}, SLOTS, 2)
+        durable = Telling(known.storage, known.paths, "run", {}, SLOTS, 2)
+        rounds = InMemoryRounds(self.plan, SLOTS, durable=durable)
+        tell("taken", durable.number)
+        signal = rounds.loop.drain.signal = DrainSignal()
+        rounds.loop.drain.timer_repeats = 10
+        watch = rounds.loop.tell
+
+        def drain(schedule, reports) -> None:
+            watch(schedule, reports)
+            late = self.drain_after is not None and schedule.number >= self.drain_after
+            if late and signal.requested() is None:
+                signal.request(DrainNotification.create("run", 0))
+
+        rounds.loop.tell = drain
+        rounds.run_to_end()
+        durable.settle()
+        tell("made", results(rounds.schedule.reports()))
+
+
+def lives(disk, rng, most, *, drains):
+    """A job with so many losses of power at most, and what it has made in the end."""
+    job = Job(disk, rng, drains)
+    while True:
+        harmed = job.losses < most
+        made = job.live(rng.randrange(rng.choice([60, CHANGES])) if harmed else None)
+        if made is not None:
+            return job, made
+        job.lose_power()
+
+
+def check(job, made) -> None:
+    """What was made is of what was read, once; effects are of what was kept."""
+    rows = {json.dumps(json.loads(name)): number for name, number in made.items()}
+    assert set(rows.values()) <= {1}
+    kept, sums = set(), Counter()
+    read = Counter()
+    for row in map(json.loads, rows):
+        key, value, *_ = row
+        if isinstance(value, list):
+            kept.add(json.dumps([key, value]))
+            read[key, value[0]] += 1
+        else:
+            sums[key] += value
+    assert set(read.values()) <= {1}
+    assert set(job.effects) == kept
+    whole = {(key, event) for key in KEYS for event in range(EVENTS)}
+    assert read.keys() <= whole
+    if job.drain_after is None:
+        assert read.keys() == whole
+    assert sums == expected(read), (job.drain_after, job.losses, sorted(rows))
+
+
+def expected(read) -> Counter:
+    """The sums of what timers make at the ends of windows, which adds one for each element."""
+    sums: Counter = Counter()
+    for key, event in read:
+        sums[key] += event + 1
+    return sums
+
+
+def crash(tmp_path, seeds, least, *, drains) -> int:
+    losses = 0
+    for seed in seeds:
+        place = tmp_path / str(seed)
+        disk = LossyDisk(place)
+        try:
+            job, made = lives(disk, Random(seed), 6, drains=drains)
+            check(job, made)
+            losses += job.losses
+        finally:
+            disk.close()
+        if losses >= least:
+            break
+    return losses
+
+
+def test_a_job_that_loses_power_makes_everything_once(tmp_path):
+    assert crash(tmp_path, range(100), 12, drains=False) >= 12
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_a_job_that_loses_power_a_thousand_times_makes_everything_once(tmp_path):
+    assert crash(tmp_path, range(1000, 100_000), 1000, drains=True) >= 1000
