@@ -20,14 +20,15 @@ def test_calls_that_end_are_those_of_the_storage():
     files = {}
     storage = TimedStorage(FaultyStorage(files, never))
     storage.write("a/b", iter([b"12", b"3"]))
-    storage.publish("a/c", b"4")
-    assert storage.list("a") == {"b": 3, "c": 1}
+    storage.publish("c/d", b"4")
+    assert storage.list("a") == {"b": 3}
+    assert storage.list("c") == {"d": 1}
     assert read(storage, "a/b") == b"123"
     storage.delete(["a/b"])
     with pytest.raises(FileMissing, match="a/b is missing"):
         read(storage, "a/b")
     with pytest.raises(AlreadyThere):
-        storage.publish("a/c", b"5")
+        storage.publish("c/d", b"5")
 
 
 def test_a_call_that_hangs_is_given_up_and_others_fail_at_once_until_it_ends():

@@ -28,7 +28,7 @@ from tests.support.random_pipelines import (
 from tests.support.undoing import ATTEMPTS, SEEDS, undoing
 
 
-@law(40)
+@law(25)
 @given(
     streams(),
     st.sampled_from(sorted(WINDOWS)),

@@ -99,6 +99,7 @@ def test_an_active_session_is_used_with_its_settings_and_not_stopped(run, tmp_pa
     assert written(tmp_path) == EXPECTED
 
 
+@pytest.mark.slow
 def test_a_failure_in_an_active_session_shows_the_users_exception_first(run):
     facts, _ = run("""
         spark = SparkSession.builder.master("local[2]").getOrCreate()
@@ -167,6 +168,7 @@ def test_spark_submit_says_where_and_how_a_pipeline_runs(run, tmp_path):
     assert written(tmp_path) == EXPECTED
 
 
+@pytest.mark.slow
 def test_spark_defaults_are_kept(run, tmp_path):
     conf = tmp_path / "conf"
     conf.mkdir()

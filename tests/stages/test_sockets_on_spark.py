@@ -88,7 +88,7 @@ def left_in(folder: str) -> list[str]:
     return [str(path) for path in Path(folder).rglob("*") if path.is_socket()]
 
 
-@pytest.mark.parametrize("umask", ["000", "022"])
+@pytest.mark.parametrize("umask", ["000", pytest.param("022", marks=pytest.mark.slow)])
 def test_sockets_lie_in_a_folder_of_this_user_only_and_none_is_left(job, temporary, umask):
     process, told = job(umask)
     assert told["enabled"] == "true"
