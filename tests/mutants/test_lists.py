@@ -67,10 +67,10 @@ def default_tests(file: str) -> frozenset[str]:
 def _tests_in(scope, prefix):
     for node in scope.body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test"):
-            if not any(map(_is_slow, node.decorator_list)):
+            if not any(map(_is_mark, node.decorator_list)):
                 yield prefix + node.name
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            if not any(map(_is_slow, node.decorator_list)):
+            if not any(map(_is_mark, node.decorator_list)):
                 yield prefix + node.name
                 yield from _tests_in(node, f"{prefix}{node.name}::")
         elif isinstance(node, ast.Assign):
@@ -80,4 +80,9 @@ def _tests_in(scope, prefix):
 
 
 def _is_slow(node) -> bool:
-    return any(isinstance(part, ast.Attribute) and part.attr == "slow" for part in ast.walk(node))
+    return any(map(_is_mark, ast.walk(node)))
+
+
+def _is_mark(node) -> bool:
+    """Not that of one case among others, inside of ``parametrize``."""
+    return isinstance(node, ast.Attribute) and node.attr == "slow"
