@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms import environments
 
+from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.graph.translate import translate
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints
-from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on
+from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.schedule import Schedule
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     import apache_beam as beam
 
+    from sparkdrain.checkpoints.manifest import Manifest
     from sparkdrain.graph.plan import Plan
 
 DEFAULTS = TaskOptions(block_bytes=1 << 20, memory_bytes=256 << 20, compiled=True)
@@ -102,8 +104,9 @@ class InMemoryRounds:
         self._slots: dict[tuple[int, int], RoundSlot] = {}
         script, script_clock = play_for(plan, clock or WallClock())
         checkpoints: Any = NoCheckpoints()
+        self._taken: Manifest | None = None
         if durable is not None:
-            taken = durable.take(resume=True)
+            taken = self._taken = durable.take(resume=True)
             if taken is not None:
                 go_on(taken, self.schedule, play or script)
             self._place = CheckpointPlace(durable.paths, durable.epoch)
@@ -153,6 +156,11 @@ class InMemoryRounds:
         self.loop.tell = watch
         if self._durable is None:
             self.loop.run()
+            return
+        if self._taken is not None and (drain := drain_of(self._taken)) is not None:
+            self.loop.drain.signal = self.loop.drain.signal or DrainSignal()
+            self.loop.drain.signal.request(drain)
+        if self._taken is not None and is_over(self._taken):
             return
         with self._durable.watch(self.loop.cancel) as lease:
             self.loop.cancel, self.loop.before_round = lease.cancel, lease.check
