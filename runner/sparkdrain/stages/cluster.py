@@ -29,6 +29,7 @@ from sparkdrain.stages.spark.session import (
     forget,
     is_usable,
     jvm_version,
+    new_context,
     silence,
 )
 from sparkdrain.stages.spark.sockets import ENABLED, FOLDER, knows_folder
@@ -163,7 +164,7 @@ def _start(settings: Settings) -> SparkContext:
             check_cluster(known_master, pyspark_version(), partial(version_of_master, conf))
         if not known_master.startswith("local") or known_master.startswith("local-cluster"):
             certificate_for(conf)  # rather now than when executors wait
-        context = SparkContext(conf=conf)
+        context = new_context(conf)
     except BadSetup:
         raise
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -10,8 +11,11 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from pyspark import SparkConf
+
+_LOGGER = logging.getLogger(__name__)
 
 # The socket to a process that was killed may close before the process can be waited for.
 _END_SECONDS: Final = 2.0
@@ -29,6 +33,34 @@ class ExecutorSummary(NamedTuple):
     address: str
     id: str
     added: float
+
+
+def _attempt(conf: SparkConf) -> SparkContext:
+    return SparkContext(conf=conf)
+
+
+def new_context(
+    conf: SparkConf, make: Callable[[SparkConf], SparkContext] = _attempt
+) -> SparkContext:
+    """A new context; tried once more if Spark got into its own way.
+
+    On YARN the application master adds a filter to the pages of Spark's UI. If they start at that
+    moment, the whole context fails (seen with Spark 4.3.0).
+
+    Args:
+        conf: for the context.
+        make: one attempt.
+
+    Raises:
+        Py4JError: the context cannot be made.
+    """
+    try:
+        return make(conf)
+    except Py4JError as error:
+        if "java.util.ConcurrentModificationException" not in str(error):
+            raise
+        _LOGGER.warning("Spark failed because its own UI was changed at its start. Once more.")
+        return make(conf)
 
 
 def active_context() -> SparkContext | None:
