@@ -28,6 +28,7 @@ export UV_PYTHON_DOWNLOADS := never
 # Authorities that a company has added to the system's count, as they do for pip.
 ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
 export UV_SYSTEM_CERTS ?= 1
+export REQUESTS_CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
 endif
 
 .PHONY: help

@@ -47,7 +47,8 @@ def main(command: Sequence[str]) -> int:
     try:
         report = json.loads(done.stdout)
     except ValueError:
-        print(f"The packages were not audited: {done.stderr.strip()}", file=sys.stderr)
+        reason = done.stderr.strip().rpartition("\n")[2]
+        print(f"The packages were not audited: {reason}", file=sys.stderr)
         return 0
     found, unknown = findings(report, ACCEPTED)
     for line in found:
