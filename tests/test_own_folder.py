@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -12,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkdrain.own_folder import LONGEST, OwnFolder, is_private, sweep
+from sparkdrain import own_folder as own_folder_module
+from sparkdrain.own_folder import LONGEST, OwnFolder, is_private, own_room, sweep
+from tests.support.waiting import wait_until
 
 OWNER = """
 import os, sys, time
@@ -117,3 +120,76 @@ def test_a_forked_child_does_not_remove_the_folder_of_its_parent(place):
     os.waitpid(child, 0)
     assert Path(own.path).exists()
     own.remove()
+
+
+LENDER = """
+import subprocess, sys, time
+from sparkdrain.own_folder import OwnFolder
+own = OwnFolder.make([sys.argv[1]])
+elsewhere = own.make_elsewhere(sys.argv[2])
+child = subprocess.Popen(["sleep", "100"], pass_fds=[own.lock], stdout=subprocess.DEVNULL)
+print(own.path, elsewhere, child.pid, flush=True)
+time.sleep(100)
+"""
+
+
+def test_a_folder_stays_while_a_process_lives_that_was_given_its_lock(place):
+    process = subprocess.Popen(
+        [sys.executable, "-c", LENDER, place, f"{place}/new/disk"], stdout=-1, text=True
+    )
+    left, elsewhere, child = process.stdout.readline().split()
+    Path(elsewhere, "block").touch()
+    try:
+        assert stat.S_IMODE(Path(elsewhere).stat().st_mode) == 0o700
+        process.kill()
+        process.communicate()
+        sweep(place)
+        assert Path(left).exists(), "the child works in it"
+        assert Path(elsewhere, "block").exists()
+    finally:
+        os.kill(int(child), signal.SIGKILL)
+    wait_until(lambda: not (sweep(place) or Path(left).exists()))
+    assert not Path(elsewhere).exists()
+    assert Path(place, "new", "disk").exists(), "it was not made for the process alone"
+
+
+def test_what_is_elsewhere_goes_with_the_folder_and_a_link_is_not_followed(place):
+    own = OwnFolder.make([place])
+    gone, replaced = (Path(own.make_elsewhere(place)) for _ in range(2))
+    assert own.elsewhere() == [str(gone), str(replaced)]
+    kept = Path(place, "kept")
+    kept.mkdir()
+    (kept / "file").touch()
+    replaced.rmdir()
+    replaced.symlink_to(kept)
+    own.remove()
+    assert not Path(own.path).exists()
+    assert not gone.exists()
+    assert (kept / "file").exists()
+
+
+def test_a_removal_that_was_not_completed_is_completed_by_the_next_sweep(place, monkeypatch):
+    own = OwnFolder.make([place])
+    inner = Path(own.path, "inner")
+    inner.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        own.remove()
+    assert inner.exists()
+    sweep(place)
+    assert not Path(own.path).exists()
+
+
+def test_room_for_files_is_among_temporary_files_even_if_sockets_have_no_place_there(
+    place, monkeypatch
+):
+    long = Path(place, "l" * LONGEST)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    for name in ("folder", "room"):
+        monkeypatch.setattr(own_folder_module._OfThisProcess, name, None)
+    room = own_room()
+    assert Path(room).parent == long
+    assert own_room() == room
+    assert not own_folder_module.own_folder().startswith(place)
+    own_folder_module._OfThisProcess.folder.remove()

@@ -19,6 +19,7 @@ from fake_engine import FakeEngine, until_cancelled
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import BadOption, BadSetup, Cancelled, Unsupported, UserCodeError
 from sparkdrain.invocation import Outcome
+from sparkdrain.own_folder import own_room
 from sparkdrain.spark_master import beam_default_master
 
 
@@ -333,6 +334,30 @@ def test_extra_packages_are_staged_under_their_names_and_removed_after_the_job(
     start(f"--extra_package={package}").wait_until_finish()
     names = [artifact.name for artifact in engine.calls[0].artifacts]
     assert "mine-1.0.tar.gz" in names
+
+
+def test_temporary_files_of_a_submission_lie_where_they_are_swept(in_process, monkeypatch):
+    staged = []
+    monkeypatch.setattr("sparkdrain.runner.add_row_types", lambda *given: staged.append(given[2]))
+    in_process(FakeEngine())
+    pipeline = beam.Pipeline(options=PipelineOptions(["--runner=SparkDrainRunner"]))
+    _ = pipeline | beam.Create([1])
+    beams = pipeline.local_tempdir
+    pipeline.run()
+    own = own_room()
+    assert [os.path.dirname(folder) for folder in (*staged, pipeline.local_tempdir)] == [own, own]
+    assert not any(map(os.path.exists, (*staged, pipeline.local_tempdir, beams)))
+
+
+def test_a_folder_of_beam_that_holds_files_stays_where_it_is(in_process):
+    in_process(FakeEngine())
+    pipeline = beam.Pipeline(options=PipelineOptions(["--runner=SparkDrainRunner"]))
+    _ = pipeline | beam.Create([1])
+    beams = pipeline.local_tempdir
+    open(os.path.join(beams, "artifact"), "w").close()
+    pipeline.run()
+    assert pipeline.local_tempdir == beams
+    assert not os.path.exists(beams), "Beam removes it"
 
 
 def test_a_running_service_elsewhere_can_be_used(serve):

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import PortableOptions, SetupOptions
@@ -22,10 +22,14 @@ from apache_beam.transforms.resources import resource_hints_from_options
 from sparkdrain import row_types
 from sparkdrain.main_classes import FILE_NAME, main_classes, pickled
 from sparkdrain.requirements_cache import private_requirements_cache
+from sparkdrain.room import room
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.portability.api import beam_runner_api_pb2
+
+STAGE: Final = "stage-"
+"""What names of folders for files to be staged begin with."""
 
 
 def default_environment(
@@ -108,7 +112,7 @@ def _main_classes(
 
 
 def _directory_of_this_process() -> str:
-    directory = tempfile.mkdtemp(prefix="sparkdrain-stage-")
+    directory = tempfile.mkdtemp(prefix=STAGE, dir=room())
     atexit.register(_remove, directory, os.getpid())
     return directory
 

@@ -1,7 +1,8 @@
 """A temporary folder of this process: for its user only, removed with the process or after it.
 
 The process holds a lock on a file in the folder. A folder whose lock is free belonged to a process
-that was killed. The next process of the same user removes such a folder.
+that was killed. The next process of the same user removes such a folder, and the folders elsewhere
+that are listed in it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import json
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "sparkdrain-own-"
 _LOCK: Final = "lock"
+_ELSEWHERE: Final = "elsewhere"
 _OTHERS: Final = 0o077
 _WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
 
@@ -35,7 +39,8 @@ class OwnFolder:
     Attributes:
         path: of the folder, mode 0700.
         owner: id of the process that made the folder.
-        lock: descriptor of the locked file; children that are forked share the lock.
+        lock: descriptor of the locked file. Children that are forked, or that are given the
+            descriptor, share the lock: the folder counts as used until the last of them has ended.
     """
 
     path: str
@@ -43,12 +48,13 @@ class OwnFolder:
     lock: int
 
     @staticmethod
-    def make(places: Sequence[str] | None = None) -> OwnFolder:
+    def make(places: Sequence[str] | None = None, *, for_sockets: bool = True) -> OwnFolder:
         """Make a folder; also sweep the ``places``.
 
         Args:
             places: folders to make it in; the first that is safe and short enough is taken. The
                 folder for temporary files, ``/tmp`` and ``/dev/shm`` if not given.
+            for_sockets: whether the folder's name must be short enough for sockets in it.
 
         Raises:
             OSError: no place is safe, short and writable; says what was tried.
@@ -56,7 +62,7 @@ class OwnFolder:
         tried = list(dict.fromkeys(_places() if places is None else places))
         for place in tried:
             with contextlib.suppress(OSError):
-                if not (_is_safe(place) and _has_short_names(place)):
+                if not _is_safe(place) or (for_sockets and not _has_short_names(place)):
                     continue
                 sweep(place)
                 return _made(place)
@@ -70,13 +76,34 @@ class OwnFolder:
     def remove(self) -> None:
         """Remove the folder and give the lock back; does nothing in a forked child."""
         if os.getpid() == self.owner:
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove_all(self.path)
             with contextlib.suppress(OSError):
                 os.close(self.lock)
+
+    def elsewhere(self) -> list[str]:
+        """What ``make_elsewhere`` has made."""
+        return _elsewhere(self.path)
+
+    def make_elsewhere(self, place: str) -> str:
+        """Make a folder in ``place`` that is removed with this one, and is for its user only.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        folder = os.path.join(os.path.abspath(place), f"sparkdrain-{secrets.token_hex(4)}")
+        file = os.path.join(self.path, _ELSEWHERE)
+        # Listed first: nobody finds what is not listed if this process is killed now.
+        with open(file + ".new", "w", encoding="utf-8") as new:
+            json.dump([*_elsewhere(self.path), folder], new)
+        os.replace(file + ".new", file)
+        os.makedirs(place, exist_ok=True)
+        os.mkdir(folder, mode=0o700)
+        return folder
 
 
 class _OfThisProcess:
     folder: OwnFolder | None = None
+    room: OwnFolder | None = None
 
 
 def own_folder() -> str:
@@ -92,14 +119,31 @@ def own_folder() -> str:
     return folder.path
 
 
+def own_room() -> str | None:
+    """A folder of this process among the temporary files, for files of any size.
+
+    The same as ``own_folder`` unless that is in another place, whose room is small. None if no safe
+    folder can be made there.
+    """
+    place = tempfile.gettempdir()
+    room = _OfThisProcess.room
+    if room is not None and room.owner == os.getpid() and is_private(room.path):
+        return room.path
+    with contextlib.suppress(OSError):
+        if os.path.dirname(folder := own_folder()) == place:
+            return folder
+    try:
+        room = _OfThisProcess.room = OwnFolder.make([place], for_sockets=False)
+    except OSError:
+        return None
+    atexit.register(room.remove)
+    return room.path
+
+
 def is_private(folder: str) -> bool:
     """Whether ``folder`` is a folder of this user that no other user may enter."""
-    try:
-        found = os.lstat(folder)
-    except OSError:
-        return False
-    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    return mine and not found.st_mode & _OTHERS
+    mode = _mode_if_mine(folder)
+    return mode is not None and not mode & _OTHERS
 
 
 def sweep(place: str) -> None:
@@ -120,9 +164,57 @@ def _remove_if_dead(path: str) -> None:
         return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
+        remove_all(path)
     finally:
         os.close(lock)
+
+
+def remove_all(path: str) -> None:
+    """Remove an own folder whose process has ended, or is about to; first what is elsewhere.
+
+    The lock goes last: if this process is killed meanwhile, or another one still writes into the
+    folder, the next sweep removes the rest.
+    """
+    for folder in _elsewhere(path):
+        if _mode_if_mine(folder) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+    last = (_ELSEWHERE, _LOCK)
+    with contextlib.suppress(OSError):
+        for name in set(os.listdir(path)).difference(last):
+            _remove(os.path.join(path, name))
+        if set(os.listdir(path)) <= set(last):
+            for name in last:
+                _remove(os.path.join(path, name))
+            os.rmdir(path)
+
+
+def _remove(path: str) -> None:
+    mode = _mode_if_mine(path)
+    if mode is not None:
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _elsewhere(path: str) -> list[str]:
+    """The folders that are listed in an own folder, which only its user can write."""
+    try:
+        with open(os.path.join(path, _ELSEWHERE), encoding="utf-8") as file:
+            listed = json.load(file)
+    except (OSError, ValueError):
+        return []
+    return [str(folder) for folder in listed]
+
+
+def _mode_if_mine(folder: str) -> int | None:
+    """The mode of ``folder`` if it is a folder of this user, and no link to one."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return None
+    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return found.st_mode if mine else None
 
 
 _RANDOM: Final = 8  # characters that mkdtemp adds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import tempfile
 from typing import TYPE_CHECKING
@@ -10,10 +12,11 @@ from apache_beam.options.pipeline_options import StandardOptions, TypeOptions
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
-from sparkdrain.environment import add_row_types, default_environment
+from sparkdrain.environment import STAGE, add_row_types, default_environment
 from sparkdrain.option_check import refuse_unknown, refuse_without_effect
 from sparkdrain.options import Settings, SparkDrainOptions
 from sparkdrain.result import SparkDrainResult
+from sparkdrain.room import room
 from sparkdrain.submission import head_start, submission
 
 if TYPE_CHECKING:
@@ -54,7 +57,8 @@ class SparkDrainRunner(PortableRunner):
         head_start(options, settings)
         deterministic = not options.view_as(TypeOptions).allow_non_deterministic_key_coders
         pipeline.visit(group_by_key_input_visitor(deterministic))
-        with tempfile.TemporaryDirectory(prefix="sparkdrain-stage-") as directory:
+        _move_temporary_folder(pipeline)
+        with tempfile.TemporaryDirectory(prefix=STAGE, dir=room()) as directory:
             environment = default_environment(options, directory)
             proto = pipeline.to_runner_api(default_environment=environment)
             add_row_types(proto, options, directory)
@@ -78,3 +82,17 @@ class SparkDrainRunner(PortableRunner):
     ) -> beam_runner_api_pb2.Pipeline:
         del options
         return proto_pipeline
+
+
+def _move_temporary_folder(pipeline: Pipeline) -> None:
+    """Put the folder that Beam makes for every pipeline where it goes with this process.
+
+    Beam removes the folder when it has handed the pipeline over, which a process that is killed
+    does not live to do. A folder that holds files stays where the pipeline has been told it is.
+    """
+    place = room()
+    if place is not None:
+        # It is not empty, or the pipeline was run before.
+        with contextlib.suppress(OSError):
+            os.rmdir(pipeline.local_tempdir)
+            pipeline.local_tempdir = tempfile.mkdtemp(prefix="pipeline-", dir=place)

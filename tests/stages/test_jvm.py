@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkdrain.own_folder import OwnFolder
 from sparkdrain.stages.cluster import spark_defaults
 from sparkdrain.stages.code_archive import code_archive
-from sparkdrain.stages.jvm import Pump, _Start, quiet, start_jvm
+from sparkdrain.stages.jvm import Launched, Pump, _Start, quiet, start_jvm, with_place
 
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 
@@ -78,6 +81,59 @@ def test_the_environment_of_the_program_stays_as_it_is():
     environ = {"SPARK_SUBMIT_OPTS": "-Xss4m", "HOME": "/home/me"}
     assert quiet(environ)["HOME"] == "/home/me"
     assert environ == {"SPARK_SUBMIT_OPTS": "-Xss4m", "HOME": "/home/me"}
+
+
+def test_temporary_files_go_to_a_folder_of_their_own_unless_the_user_names_one():
+    assert with_place({}, "/own") == {"SPARK_SUBMIT_OPTS": "-Djava.io.tmpdir=/own"}
+    assert with_place({"SPARK_SUBMIT_OPTS": "-Xss4m"}, "/own") == {
+        "SPARK_SUBMIT_OPTS": "-Xss4m -Djava.io.tmpdir=/own"
+    }
+    for name in ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+        given = {name: "-Djava.io.tmpdir=/mine"}
+        assert with_place(given, "/own") == given
+
+
+@pytest.fixture
+def own(tmp_path):
+    folder = OwnFolder.make([str(tmp_path)], for_sockets=False)
+    yield folder
+    folder.remove()
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_local_files_of_spark_go_with_the_folder_of_the_jvm_unless_a_cluster_knows_theirs(
+    own, tmp_path, local
+):
+    start = _Start()
+    start.keep_files_in(own, local=local)
+    start["env"] = {"SPARK_LOCAL_DIRS": f"{tmp_path}/a,{tmp_path}/b"}
+    given = start["env"]["SPARK_LOCAL_DIRS"].split(",")
+    assert start["pass_fds"] == (own.lock,), "the JVM keeps the folder from being swept"
+    if not local:
+        assert given == [f"{tmp_path}/a", f"{tmp_path}/b"]
+        return
+    assert [str(Path(folder).parent) for folder in given] == [f"{tmp_path}/a", f"{tmp_path}/b"]
+    own.remove()
+    assert [folder for folder in given if Path(folder).exists()] == []
+
+
+def test_places_that_cannot_be_written_are_left_to_spark(own, tmp_path):
+    (tmp_path / "file").touch()
+    start = _Start()
+    start.keep_files_in(own, local=True)
+    start["env"] = {"SPARK_LOCAL_DIRS": f"{tmp_path}/file"}
+    assert start["env"]["SPARK_LOCAL_DIRS"] == f"{tmp_path}/file"
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_files_of_a_jvm_that_was_killed_are_removed_and_those_of_a_living_one_stay(own, ended):
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        launched = Launched((), SimpleNamespace(proc=process), -1, own)
+        if ended:
+            process.kill()
+            process.wait()
+        launched.clean_up()
+        assert Path(own.path).exists() is not ended
 
 
 def test_sparks_scripts_are_told_where_spark_is_unless_the_user_says_so():

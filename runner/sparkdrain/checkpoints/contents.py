@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.restore import restore
+from sparkdrain.room import room
 from timers_state import inspect, open_read_only
 from timers_state.formats import ROCKS_DIRECTORY
 
@@ -46,7 +47,7 @@ def contents(
     """
     found: dict[tuple[int, str, bytes], Content] = {}
     last: dict[tuple[int, str, bytes], bytes] = {}
-    with TemporaryDirectory(prefix="sparkdrain-") as directory:
+    with TemporaryDirectory(prefix="contents-", dir=room()) as directory:
         restore(storage, paths, shard, Path(directory) / "store")
         if not (Path(directory) / "store" / ROCKS_DIRECTORY).exists():
             return {}  # nothing was ever written to it

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # What an address of a unix socket may be long on every system, its final zero included.
 _LONGEST_ADDRESS: Final = 104
+# Where the kernel shows them as links; not on every system.
+_DESCRIPTORS: Final = "/proc/self/fd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,13 @@ def _short(path: Path) -> Iterator[str]:
     """``path`` itself, or another for the time being if it is too long for a socket's address."""
     if len(os.fsencode(path)) < _LONGEST_ADDRESS:
         yield str(path)
+        return
+    if os.path.isdir(_DESCRIPTORS):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield f"{_DESCRIPTORS}/{folder}/{path.name}"
+        finally:
+            os.close(folder)
         return
     with tempfile.TemporaryDirectory(prefix="s") as directory:
         link = Path(directory) / "d"

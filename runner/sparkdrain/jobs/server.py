@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from apache_beam.utils import thread_pool_executor
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.artifacts import Artifacts
 from sparkdrain.jobs.service import JobService
+from sparkdrain.room import room
 
 if TYPE_CHECKING:
     from sparkdrain.jobs.engine import Engine
@@ -113,20 +113,4 @@ class JobServer:
 
 
 def _private_directory(below: str | None = None) -> Path:
-    return Path(tempfile.mkdtemp(prefix="sparkdrain-", dir=below or _swept_place()))
-
-
-def _swept_place() -> str | None:
-    """A folder that another process removes if this one is killed.
-
-    None if the folder is not where temporary files go: staged files may need the room there.
-    """
-    if sys.platform == "win32":
-        return None
-    from sparkdrain.own_folder import own_folder  # noqa: PLC0415 (POSIX only)
-
-    try:
-        place = own_folder()
-    except OSError:
-        return None
-    return place if os.path.dirname(place) == tempfile.gettempdir() else None
+    return Path(tempfile.mkdtemp(prefix="sparkdrain-", dir=below or room()))

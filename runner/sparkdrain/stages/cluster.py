@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -69,6 +70,7 @@ _DRIVER_MEMORY = ("spark.driver.memory", "2g")
 # Properties that a JVM must know when it starts; the others are told to each session.
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.files", "spark.archives")
 _WITH_CONTAINERS = ("yarn", "k8s://")
+_LOCAL_FOLDERS = "spark.local.dir"
 # They print what the user will be told anyway, with the user's own exception first.
 _SILENT = (
     "org.apache.spark.executor.Executor",
@@ -89,6 +91,8 @@ class _Session:
     asked: tuple[object, ...] = ()
     ahead: Launched | None = None
     """A JVM that nobody has asked for yet."""
+    jvm: Launched | None = None
+    """The JVM that this process has started last, and uses or has used."""
 
 
 def launch_ahead(settings: Settings) -> None:
@@ -98,6 +102,15 @@ def launch_ahead(settings: Settings) -> None:
         if not there and "PYSPARK_GATEWAY_PORT" not in os.environ:
             check_java(os.environ, _printed)
             _Session.ahead = launch(list(_jvm_properties(settings, os.environ)))
+            atexit.register(_end_ahead)
+
+
+def _end_ahead() -> None:
+    """End a JVM that was never asked for, which could not remove its files itself."""
+    ahead, _Session.ahead = _Session.ahead, None
+    if ahead is not None:
+        with contextlib.suppress(Exception):
+            ahead.end()
 
 
 def spark_context(settings: Settings) -> SparkContext:
@@ -156,9 +169,15 @@ def _start(settings: Settings) -> SparkContext:
     _check_place(settings)
     ahead, _Session.ahead = _Session.ahead, None
     try:
-        start_jvm(list(_jvm_properties(settings, os.environ)), ahead)
+        lost = _Session.jvm
+        started = start_jvm(list(_jvm_properties(settings, os.environ)), ahead)
+        if started is not None:
+            _Session.jvm = started
+            if lost is not None:
+                lost.clean_up()
         conf = _configuration(settings)
         known_master = conf.get("spark.master", "") or ""
+        _own_local_folders(conf, known_master)
         if known_master.startswith("spark://"):
             # Spark itself would try for a minute, or get executors that end at once.
             check_cluster(known_master, pyspark_version(), partial(version_of_master, conf))
@@ -216,6 +235,17 @@ def _configuration(settings: Settings) -> SparkConf:
         # Else Spark takes the first python3 on the PATH.
         os.environ["PYSPARK_PYTHON"] = sys.executable
     return conf
+
+
+def _own_local_folders(conf: SparkConf, master: str) -> None:
+    """Have Spark keep local files in folders that are removed even if its JVM is killed.
+
+    Elsewhere than in the folder for temporary files, which is such a folder; and on this machine
+    only: a cluster has other folders on each machine.
+    """
+    places = conf.get(_LOCAL_FOLDERS)
+    if places and master.startswith("local") and _Session.jvm is not None:
+        conf.set(_LOCAL_FOLDERS, _Session.jvm.folders_in(places))
 
 
 def _defaults(master: str) -> dict[str, str]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
-import shutil
 import signal
 import socket
 import sys
 from dataclasses import dataclass
 from typing import Final
 
+from sparkdrain.own_folder import remove_all
 from sparkdrain.stages import daemon
 from sparkdrain.stages.handover import Identity, close_all, import_alike, receive
 
@@ -122,7 +122,7 @@ def _main(home: str, listening: int) -> None:
         replacement = Nursery(listener, prepared, _directory_of_pyspark()).run()
     if replacement is None:
         # Spark's sockets are in there too. So not if this process fails: then the program lives.
-        shutil.rmtree(home, ignore_errors=True)
+        remove_all(home)
         return
     replacement.identity.assume(replacement.streams)
     daemon.serve()
