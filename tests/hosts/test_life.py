@@ -102,6 +102,33 @@ def test_what_user_code_has_started_ends_with_the_host(bench) -> None:
     wait_until(lambda: not bench.processes())
 
 
+needs_orphans = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux lets a process adopt orphans"
+)
+
+
+@needs_orphans
+def test_a_daemon_that_user_code_has_started_ends_with_the_host(bench) -> None:
+    ((_, daemon),) = bench.ask("daemonize 600")
+    assert psutil.Process(int(daemon)).ppid() == warden_of(bench).pid
+    assert bench.leash.close() == ()
+    assert not psutil.pid_exists(int(daemon))
+
+
+@needs_orphans
+def test_a_daemon_ends_with_a_host_that_is_killed(bench) -> None:
+    ((_, daemon),) = bench.ask("daemonize 600")
+    os.kill(bench.leash.hosts()[0].pid, signal.SIGKILL)
+    wait_until(lambda: not psutil.pid_exists(int(daemon)))
+
+
+@needs_orphans
+def test_a_daemon_that_has_ended_is_no_zombie_while_the_host_lives(bench) -> None:
+    ((_, daemon),) = bench.ask("daemonize 0")
+    wait_until(lambda: not psutil.pid_exists(int(daemon)))
+    assert bench.ask("count", fresh=False) == [(0, b"2")]
+
+
 def test_hosts_tear_down_when_the_driver_dies(bench) -> None:
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, env=bench.environ

@@ -129,17 +129,12 @@ def kill(processes: list[psutil.Process]) -> None:
 
 
 def hosts(place: Place) -> list[psutil.Process]:
-    """The processes in groups of their own that are not Spark's: hosts; their parents: wardens."""
+    """The processes that lead a group in a session whose first process has ended."""
     found = []
     for process in place.processes():
         with contextlib.suppress(psutil.Error, ProcessLookupError):
-            parent = process.parent()
-            if (
-                os.getpgid(process.pid) == process.pid != os.getsid(process.pid)
-                and parent is not None
-                and os.getsid(parent.pid) == os.getsid(process.pid)
-                and parent.ppid() == 1
-            ):
+            leads = os.getpgid(process.pid) == process.pid
+            if leads and not psutil.pid_exists(os.getsid(process.pid)):
                 found.append(process)
     return found
 

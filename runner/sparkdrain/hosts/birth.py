@@ -24,6 +24,7 @@ from sparkdrain.hosts.host import Host
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import WELCOME
 from sparkdrain.hosts.lookout import Lookout
+from sparkdrain.hosts.orphans import adopt_orphans
 from sparkdrain.hosts.process import has_rocksdb_threads, let_go
 from sparkdrain.hosts.warden import Warden
 from sparkdrain.lines.door import Door
@@ -116,6 +117,7 @@ class Birth:
 
     def _be_warden(self, listener: socket.socket, scratch: Path, keeper: int, done: int) -> None:
         let_go({listener.fileno(), done})
+        adopt_orphans()
         # Collecting garbage would copy what is shared with the worker.
         gc.disable()
         # Until it listens to the driver, nothing else would end it.

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.hosts.line import Close
+from sparkdrain.hosts.orphans import end_orphans
 from sparkdrain.hosts.process import how_it_ended, is_alive
 from sparkdrain.hosts.sight import Look
 
@@ -81,19 +82,18 @@ class Warden:
     def wait(self, child: int) -> str:
         """Wait for the end of the host, which leads its process group; how it came, in words."""
         self._child = child
-        while True:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                break
+        while (status := _end_of(child)) is None:
             if not self._keeper_is_watched and not is_alive(self._keeper):
                 self._end("the executor is gone")
             if self._deadline is not None:
                 self._press(child)
             for key, _ in self._selector.select(self._patience()):
                 key.data()
-        # What user code has started in it, if anything, ends with it.
+        # What user code has started in it, if anything, ends with it. Daemons are this process's
+        # children by now.
         with contextlib.suppress(OSError):
             os.killpg(child, signal.SIGKILL)
+        end_orphans()
         how = how_it_ended(status)
         return f"{self._reason}; {how}" if self._reason else how
 
@@ -139,3 +139,11 @@ class Warden:
         if self._deadline is None:
             self._reason = reason
             self._deadline = self._clock() + seconds
+
+
+def _end_of(child: int) -> int | None:
+    """How the child ended, as ``os.waitpid`` says; None if it lives. Collects orphans, too."""
+    while True:
+        ended, status = os.waitpid(-1, os.WNOHANG)
+        if ended in {child, 0}:
+            return status if ended else None

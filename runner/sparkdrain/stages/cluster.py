@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import SparkConf, SparkContext
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.hosts.orphans import reap_as_init
 from sparkdrain.own_folder import is_private, own_folder
 from sparkdrain.redaction import is_secret
 from sparkdrain.setup_check import NotNamed, check_java, check_python_for_spark
@@ -121,6 +122,7 @@ def spark_context(settings: Settings) -> SparkContext:
     Raises:
         BadSetup: Java or the cluster cannot be used, or is of another version of Spark.
     """
+    reap_as_init()
     with _LOCK:
         active = active_context()
         asked = (settings.spark_master_url, settings.spark_conf)

@@ -17,6 +17,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from sparkdrain.hosts.orphans import adopt_orphans, end_orphans
 from sparkdrain.stages.handover import STREAMS, Identity, read, send
 from sparkdrain.stages.worker_spark import check_worker
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 NURSERY_VARIABLE: Final = "SPARKDRAIN_NURSERY"
 """Where the nursery listens, if there is one."""
+
+STREAMING_VARIABLE: Final = "SPARKDRAIN_STREAMING"
+"""Set for workers of streaming jobs."""
 
 REFUSED: Final = 0
 """What the nursery answers in the place of a process id."""
@@ -50,11 +54,21 @@ def import_all() -> None:
 
 
 def serve() -> None:
-    """Be PySpark's daemon until Spark ends it."""
+    """Be PySpark's daemon until Spark ends it.
+
+    Wardens are orphans that it adopts; PySpark has the system collect all children that end.
+    """
     from sparkdrain.stages.spark import python_daemon  # noqa: PLC0415
 
     _print_whole_lines()
-    python_daemon.run(_without_complaints)
+    adopt_orphans()
+    try:
+        python_daemon.run(_without_complaints)
+    finally:
+        # Only workers of streaming jobs have wardens. These end by themselves, when their hosts
+        # have torn down.
+        if not os.environ.get(STREAMING_VARIABLE):
+            end_orphans()
 
 
 def _print_whole_lines() -> None:

@@ -51,6 +51,9 @@ def head_start(settings: Settings) -> None:
                 home = own_folder()
                 _Started.process = start_nursery(home, _environment(os.environ))
                 _Started.home = home
+                # If it is killed, it is to be no zombie.
+                waits = _Started.process.wait
+                threading.Thread(target=waits, name="sparkdrain-nursery", daemon=True).start()
 
 
 def nursery_address() -> str | None:

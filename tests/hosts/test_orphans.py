@@ -1,0 +1,86 @@
+"""Orphans are adopted, ended and collected."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+import sparkdrain
+from tests.support.waiting import wait_until
+
+SOURCES = Path(sparkdrain.__file__).parent.parent
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux lets a process adopt orphans"
+)
+as_init = pytest.mark.skipif(
+    shutil.which("unshare") is None or os.geteuid() != 0,
+    reason="a first process of a container is made with unshare, by root",
+)
+
+ORPHANS = """
+import os, subprocess, time
+from sparkdrain.hosts.orphans import adopt_orphans, children, end_orphans, reap_as_init
+
+def orphan(command):
+    "Starts a process in a session of its own, whose parent ends at once; the process."
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        if started := os.fork():
+            os.write(writing, str(started).encode())
+            os._exit(0)
+        os.execvp("sh", ["sh", "-c", command])
+    os.waitpid(child, 0)
+    return int(os.read(reading, 20))
+"""
+ENDER = """
+assert adopt_orphans()
+print(orphan("setsid sleep 600 & sleep 600"), flush=True)
+time.sleep(0.5)
+end_orphans()
+print(children())
+"""
+INIT = """
+reap_as_init()
+own = [
+    subprocess.Popen(["sh", "-c", "exit 7"]),
+    subprocess.Popen(["sh", "-c", "exit 8"], start_new_session=True),
+]
+orphans = {orphan("sleep 0.1") for _ in range(5)}
+deadline = time.monotonic() + 30
+while orphans & {child.pid for child in children()} and time.monotonic() < deadline:
+    time.sleep(0.1)
+print(os.getpid(), [child.pid for child in children() if child.pid in orphans])
+print([process.wait() for process in own])
+"""
+
+
+def run(program: str, *before: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*before, sys.executable, "-c", ORPHANS + program],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+    )
+
+
+def test_what_orphans_have_started_is_killed_too():
+    with run(ENDER) as process:
+        adopted = int(process.stdout.readline())
+        assert process.stdout.read() == "[]\n"
+    wait_until(lambda: not psutil.pid_exists(adopted))
+
+
+@as_init
+def test_the_first_process_of_a_container_collects_orphans_and_no_child_of_its_own():
+    with run(INIT, "unshare", "--pid", "--fork", "--mount-proc") as process:
+        told = process.stdout.read()
+    assert told == "1 []\n[7, 8]\n"
