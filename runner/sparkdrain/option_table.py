@@ -140,6 +140,16 @@ OPTIONS: tuple[Option, ...] = (
             minimum=1,
             jobs="streaming",
         ),
+        _number(
+            "slot_memory_limit_mb",
+            0,
+            "MiB per slot; 0 = unlimited",
+            "Memory that the process of a slot of a streaming job may use in all (Python, user "
+            "code, state) before it is ended with an error that says so",
+            "Set it where the system would kill the process without a word; with checkpoints the "
+            "job then goes on from the newest one, --recoveries times in a row.",
+            jobs="streaming",
+        ),
     ),
     *_group(
         "execution",

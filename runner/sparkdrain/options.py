@@ -75,6 +75,7 @@ class Settings:
         round_limit_ms: milliseconds that a round may take; 0 means unlimited.
         hang_warning_ms: milliseconds after which a round is told of; 0 means never.
         state_memory_mb: MiB per slot for state of a streaming job before it is on disk only.
+        slot_memory_limit_mb: MiB that the process of a slot may use; 0 means unlimited.
         checkpoint_dir: where checkpoints go; nothing if there are none.
         checkpoint_ms: milliseconds between the beginnings of two checkpoints.
         checkpoints_kept: how many of the newest stay.
@@ -108,6 +109,7 @@ class Settings:
     round_limit_ms: int = 0
     hang_warning_ms: int = 30_000
     state_memory_mb: int = 256
+    slot_memory_limit_mb: int = 0
     checkpoint_dir: str = ""
     checkpoint_ms: int = 10_000
     checkpoints_kept: int = 3

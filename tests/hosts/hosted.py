@@ -6,6 +6,7 @@ A task reads its orders, pickled, from stdin and answers to stdout, where it die
 from __future__ import annotations
 
 import itertools
+import mmap
 import os
 import pickle
 import signal
@@ -135,6 +136,21 @@ class Recorder:
         os.waitpid(child, 0)
         push((0, os.read(reading, 20)))
 
+    def _grow(self, argument, _records, _push) -> None:
+        self.mark("growing")
+        self.grown = bytearray(b"x") * (int(argument) << 20)
+        time.sleep(600)
+
+    def _map_file(self, argument, _records, push) -> None:
+        """Have pages of a file in memory, as state stores do."""
+        size = int(argument) << 20
+        with (self.scratch / "mapped").open("w+b") as file:
+            file.truncate(size)
+            self.mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        touched = sum(self.mapped[at] for at in range(0, size, mmap.PAGESIZE))
+        time.sleep(2.5)
+        push((touched, b"mapped"))
+
     def _keep_lock(self, _argument, _records, _push) -> None:
         self.mark("keeping")
         # C code that keeps the interpreter's lock, and looks at no signal for a long time.
@@ -185,6 +201,7 @@ class Orders:
     stuck: bool = False
     """Whether more records are to come, but never do."""
 
+    memory_mib: int = 0
     before: Callable[[], None] | None = None
     """What the task does first."""
 
@@ -205,6 +222,7 @@ class Orders:
             describe=told,
             failure=lambda text: ValueError(text.decode()),
             keeper=lambda: self.keeper,
+            memory_mib=self.memory_mib,
         )
 
 

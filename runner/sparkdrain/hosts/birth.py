@@ -24,6 +24,7 @@ from sparkdrain.hosts.host import Host
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import WELCOME
 from sparkdrain.hosts.lookout import Lookout
+from sparkdrain.hosts.memory_limit import MemoryLimit
 from sparkdrain.hosts.orphans import adopt_orphans
 from sparkdrain.hosts.process import has_rocksdb_threads, let_go
 from sparkdrain.hosts.warden import Warden
@@ -55,6 +56,7 @@ class Birth:
         keeper: finds, in the worker, a process that it must not outlive.
         make_service: makes its service, given its scratch directory.
         describe: how its exceptions are told to a task.
+        memory_mib: MiB of memory that it may use; 0 means that there is no limit.
     """
 
     id: HostId
@@ -63,6 +65,7 @@ class Birth:
     keeper: Callable[[], int]
     make_service: Callable[[Path], Service]
     describe: Callable[[BaseException], bytes]
+    memory_mib: int = 0
 
     def give(self, listener: socket.socket, scratch: Path) -> None:
         """Start the host; it listens when this returns, unless there is one elsewhere already.
@@ -125,7 +128,7 @@ class Birth:
         try:
             line = self._dial()
             lookout = Lookout(scratch)
-            warden = Warden(line, keeper, lookout)
+            warden = Warden(line, keeper, lookout, MemoryLimit(self.id.slot, self.memory_mib))
             child = self._bear(listener, scratch, line, keeper, lookout)
         except Exception as error:  # noqa: BLE001 - the worker raises it
             _tell(done, str(error))

@@ -55,6 +55,7 @@ def call(
     describe: Callable[[BaseException], bytes] = in_words,
     failure: Callable[[bytes], Exception] = as_it_says,
     keeper: Callable[[], int] = executor_process,
+    memory_mib: int = 0,
 ) -> Iterator[tuple[int, bytes]]:
     """Have ``host`` serve one call; the pairs that it pushes come out, in bounded memory.
 
@@ -73,6 +74,7 @@ def call(
         describe: what a new host tells an exception of the service with, now and later.
         failure: the exception to raise here for what ``describe`` said there.
         keeper: finds the process that a new host must not outlive, beside the driver's.
+        memory_mib: MiB of memory that a new host may use; 0 means that there is no limit.
 
     Raises:
         HostMissing: there is no host, and a new one would lack the state.
@@ -80,7 +82,7 @@ def call(
         BadSetup: the host could not be started.
         Exception: ``failure``'s, if the service failed.
     """
-    birth = Birth(host, Home.of(host, directory), leash, keeper, make_service, describe)
+    birth = Birth(host, Home.of(host, directory), leash, keeper, make_service, describe, memory_mib)
     line = _reach(birth, fresh=fresh)
     feed = Feed(line.connection, request, records)
     try:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.hosts.lookout import Lookout
+    from sparkdrain.hosts.memory_limit import MemoryLimit
     from sparkdrain.lines.line import Line
 
 _GRACE_SECONDS: Final = 20.0
@@ -39,6 +40,7 @@ class Warden:
         line: to the driver; its end is the end of the job.
         keeper: a process that the host must not outlive; 1 or less for none.
         lookout: shows what the host is doing.
+        limit: of the host's memory.
         clock: seconds.
     """
 
@@ -47,9 +49,12 @@ class Warden:
         line: Line,
         keeper: int,
         lookout: Lookout,
+        limit: MemoryLimit,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._lookout = lookout
+        self._limit = limit
+        self._excess = ""
         self._child = 0
         self._line = line
         self._keeper = keeper
@@ -85,7 +90,11 @@ class Warden:
         while (status := _end_of(child)) is None:
             if not self._keeper_is_watched and not is_alive(self._keeper):
                 self._end("the executor is gone")
-            if self._deadline is not None:
+            if self._limit.mib and (excess := self._limit.exceeded_by(child)):
+                # At once: a host that tears down may need more memory still.
+                self._excess = excess
+                os.kill(child, signal.SIGKILL)
+            elif self._deadline is not None:
                 self._press(child)
             for key, _ in self._selector.select(self._patience()):
                 key.data()
@@ -94,13 +103,13 @@ class Warden:
         with contextlib.suppress(OSError):
             os.killpg(child, signal.SIGKILL)
         end_orphans()
-        how = how_it_ended(status)
+        how = self._excess or how_it_ended(status)
         return f"{self._reason}; {how}" if self._reason else how
 
     def _patience(self) -> float | None:
         if self._deadline is not None:
             return max(_LAST_SECONDS, min(_POLL_SECONDS, self._deadline - self._clock()))
-        return None if self._keeper_is_watched else _POLL_SECONDS
+        return None if self._keeper_is_watched and not self._limit.mib else _POLL_SECONDS
 
     def _press(self, child: int) -> None:
         assert self._deadline is not None

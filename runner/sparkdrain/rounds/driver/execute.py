@@ -292,6 +292,7 @@ class _StreamingJob:
             settings.hang_warning_ms / 1000,
             settings.round_limit_ms / 1000,
             partial(self.invocation.observer.message, _WARNING),
+            settings.slot_memory_limit_mb,
         )
 
     def _terms(self) -> DrainTerms:

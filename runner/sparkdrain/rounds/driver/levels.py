@@ -41,6 +41,7 @@ class SparkLevels:
     """See ``loop.Levels``. ``close`` ends the hosts.
 
     A round may take ``limit`` seconds. After ``patience`` seconds ``warn`` hears what it waits for.
+    A host may use ``memory_mib`` MiB of memory; 0 means that there is no limit.
     """
 
     def __init__(
@@ -59,12 +60,14 @@ class SparkLevels:
         patience: float = 0.0,
         limit: float = 0.0,
         warn: Callable[[str], object] = str,
+        memory_mib: int = 0,
     ) -> None:
         self._context = context
         self._first_round = first_round
         self._place = place
         self._layout = layout
         self._options = options
+        self._memory_mib = memory_mib
         self._run_id = run_id
         self._preparation = preparation
         self._cancel = cancel
@@ -103,6 +106,7 @@ class SparkLevels:
             bool(producers),
             self._place,
             self._reports,
+            self._memory_mib,
         )
         layout = self._layout
         # Of an attempt that failed, those that came nevertheless.

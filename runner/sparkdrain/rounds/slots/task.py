@@ -45,6 +45,7 @@ class RoundTask:
         has_input: Spark's records are those of a shuffle.
         place: where checkpoints go, if the job has any.
         reports: takes the slots' reports.
+        memory_mib: MiB of memory that each host may use; 0 means that there is no limit.
     """
 
     job: str
@@ -59,6 +60,7 @@ class RoundTask:
     has_input: bool
     place: CheckpointPlace | None
     reports: Notes
+    memory_mib: int = 0
 
     def __call__(self, index: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
         """Run the slot: records in, (partition, block) pairs out.
@@ -78,6 +80,7 @@ class RoundTask:
                 directory=(local_directories() or [scratch_directory()])[0],
                 describe=partial(_told, index),
                 failure=_raised,
+                memory_mib=self.memory_mib,
             ):
                 if partition == self.layout.reports:
                     self.reports.tell(record)

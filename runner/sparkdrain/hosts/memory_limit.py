@@ -1,0 +1,62 @@
+"""How much memory a host may use; its warden looks every second and ends a host that uses more.
+
+The system's own limit of address space (``RLIMIT_AS``, which ``spark.executor.pyspark.memory``
+sets) counts mapped files, of which state stores have many. So it says little about a host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_MIB: Final = 1 << 20
+_KIB: Final = 1 << 10
+# Without pages of files: the system can take these away at any time.
+_COUNTED: Final = frozenset({"RssAnon", "RssShmem", "VmSwap"})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """A limit for the host of one slot.
+
+    Attributes:
+        slot: the slot.
+        mib: MiB that the host may use; 0 means that there is no limit.
+    """
+
+    slot: int
+    mib: int = 0
+
+    def exceeded_by(self, host: int) -> str:
+        """Why the process ``host`` is to end, in words; nothing if it keeps to the limit."""
+        used = memory_of(host) // _MIB
+        if used <= self.mib:
+            return ""
+        return (
+            f"it exceeded its memory limit: slot {self.slot} used {used} MiB, and "
+            f"--slot_memory_limit_mb allows {self.mib} MiB. Raise --slot_memory_limit_mb if the "
+            "machine has the memory, deal the keys out to more slots with --slots, or lower "
+            "--state_memory_mb if state is most of it"
+        )
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of memory that a process uses, in swap too, without files; 0 if it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return _resident(pid)
+    lines = (line.split() for line in status.splitlines())
+    return sum(int(words[1]) for words in lines if words[0].rstrip(":") in _COUNTED) * _KIB
+
+
+def _resident(pid: int) -> int:
+    """On other systems than Linux, with files."""
+    with contextlib.suppress(OSError, ValueError):
+        command = ["ps", "-o", "rss=", "-p", str(pid)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
+        return int(done.stdout) * _KIB
+    return 0
