@@ -205,7 +205,7 @@ def test_a_python_without_beam_is_a_bad_setup_that_names_it(
     with pytest.raises(BadSetup) as failed:
         p.run().wait_until_finish()
     assert f"with {bare}." in str(failed.value)
-    assert "No module named 'apache_beam'" in str(failed.value)
+    assert "No module named '" in str(failed.value)
 
 
 @pytest.mark.slow
