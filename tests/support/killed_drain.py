@@ -98,7 +98,8 @@ class KilledDrain:
             runs.request(self._store, JOB, time.time_ns() // 1000)
             cut = Counter()
             for gate, kind in kills.items():
-                program.until(lambda gate=gate: gates.held(gate))
+                # Hosts of a life that was ended may come to a gate before they end.
+                program.until(lambda gate=gate: program.living().intersection(gates.held(gate)))
                 self._check_phase(gate)
                 # In the life before the first kill, each number came once.
                 cut = cut or Counter(self.places.admitted())
@@ -126,14 +127,14 @@ class KilledDrain:
             case "driver":
                 self.program.kill(self.program.driver)
             case "JVM":
-                self.program.kill(self.program.jvm())
+                (jvm,) = self.program.jvms()
+                self.program.kill(jvm)
             case _:
                 # One of a life before may still be about to end, and be gone before it is killed.
                 self.program.until(lambda: self._kills_host(gate))
 
     def _kills_host(self, gate: str) -> bool:
-        alive = {process.pid for process in self.program.processes()}
-        hosts = alive.intersection(self.places.hosts())
+        hosts = self.program.living().intersection(self.places.hosts())
         held = hosts.intersection(self.places.gates.held(gate))
         return bool(hosts) and self.program.kills(max(held or hosts))
 

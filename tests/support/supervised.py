@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MARK = "SPARKDRAIN_SUPERVISED"
+_LIFE = "SPARKDRAIN_SUPERVISED_LIFE"
 _SECONDS = 180.0
 _MOST_STARTS = 20
 
@@ -67,10 +68,21 @@ class Supervised:
 
     def kills(self, pid: int) -> bool:
         """Whether a process is one of its, and is ended without a chance to do anything."""
-        if pid not in {process.pid for process in self.processes()}:
+        if pid not in self._pids():
             return False
         os.kill(pid, signal.SIGKILL)
+        while pid in self._pids():
+            time.sleep(0.02)
         return True
+
+    def _pids(self) -> set[int]:
+        return {process.pid for process in self.processes()}
+
+    def living(self) -> set[int]:
+        """The processes of the present life; none if the program or its JVM has ended."""
+        if self._driver is None or self._driver.poll() is not None or not self.jvms():
+            return set()
+        return {process.pid for process in self.processes(life=self.starts)}
 
     @property
     def driver(self) -> int:
@@ -78,25 +90,25 @@ class Supervised:
         assert self._driver is not None
         return self._driver.pid
 
-    def jvm(self) -> int:
-        """Spark's process below the program."""
-        below = {process.pid for process in psutil.Process(self.driver).children(recursive=True)}
+    def jvms(self) -> list[int]:
+        """Spark's process below the program, if it is there."""
         found = []
-        for process in self.processes():
+        for process in self.processes(life=self.starts):
             # It may end while it is looked at.
             with suppress(psutil.NoSuchProcess):
-                if process.pid in below and any("SparkSubmit" in w for w in process.cmdline()):
+                if any("SparkSubmit" in word for word in process.cmdline()):
                     found.append(process.pid)
-        (jvm,) = found
-        return jvm
+        return found
 
-    def processes(self) -> list[psutil.Process]:
-        """All of its processes that are alive, of whichever life."""
+    def processes(self, life: int | None = None) -> list[psutil.Process]:
+        """All of its processes that are alive, of one life or of whichever."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                environ = process.environ()
                 if (
-                    process.environ().get(_MARK) == str(self._folder)
+                    environ.get(_MARK) == str(self._folder)
+                    and (life is None or environ.get(_LIFE) == str(life))
                     and process.status() != psutil.STATUS_ZOMBIE
                 ):
                     found.append(process)
@@ -115,6 +127,7 @@ class Supervised:
                 env={
                     **os.environ,
                     _MARK: str(self._folder),
+                    _LIFE: str(self.starts),
                     "PYTHONPATH": os.pathsep.join(sys.path),
                 },
                 stdin=subprocess.DEVNULL,
