@@ -12,7 +12,15 @@ T = TypeVar("T")
 
 
 class NoAnswer(Exception):
-    """A call has not answered in time; it may still take effect later."""
+    """A call has not answered in time; it may still take effect later.
+
+    Attributes:
+        thread: that waits for the answer.
+    """
+
+    def __init__(self, message: str, thread: threading.Thread) -> None:
+        super().__init__(message)
+        self.thread = thread
 
 
 class InTime:
@@ -43,7 +51,7 @@ class InTime:
         """
         if self._hung is not None and self._hung.is_alive():
             message = f"{whom} does not answer"
-            raise NoAnswer(message)
+            raise NoAnswer(message, self._hung)
         answers: list[T] = []
         errors: list[Exception] = []
 
@@ -61,5 +69,5 @@ class InTime:
         if not answers:
             self._hung = thread
             message = f"{whom} has not answered for {self._seconds:g} s"
-            raise NoAnswer(message)
+            raise NoAnswer(message, thread)
         return answers[0]

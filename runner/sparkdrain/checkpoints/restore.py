@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.checkpoints.reasons import tried_again
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class _Fetching:
             thread.start()
         try:
             for _ in threads:
-                error = self._end(stall_seconds)
+                error = self._end(stall_seconds, threads)
                 if error is not None:
                     raise error
         finally:
@@ -112,7 +113,7 @@ class _Fetching:
             for thread in threads:  # so that what is removed stays removed
                 thread.join(min(stall_seconds, 5.0))
 
-    def _end(self, stall_seconds: float) -> BaseException | None:
+    def _end(self, stall_seconds: float, threads: list[threading.Thread]) -> BaseException | None:
         """Waits for the end of a thread, as long as any of them gets on."""
         while True:
             try:
@@ -120,7 +121,10 @@ class _Fetching:
             except Empty:
                 still = self._clock() - self._moved
                 if still >= stall_seconds:
-                    message = f"the storage {self._paths.root} has not moved for {still:.0f} s"
+                    reason = next(filter(None, map(tried_again, threads)), "")
+                    message = (
+                        f"the storage {self._paths.root} has not moved for {still:.0f} s{reason}"
+                    )
                     return CheckpointFailed(message)
 
     def _work(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from sparkdrain.checkpoints.reasons import tried_again
 from sparkdrain.errors import CheckpointFailed
 from sparkdrain.in_time import InTime, NoAnswer
 
@@ -62,4 +63,5 @@ class TimedStorage:
         try:
             return self._calls.call(f"the storage of {path}", call)
         except NoAnswer as error:
-            raise CheckpointFailed(str(error)) from None
+            message = f"{error}{tried_again(error.thread)}"
+            raise CheckpointFailed(message) from None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.bring import Bringer
+from sparkdrain.checkpoints.reasons import tried_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -126,7 +127,10 @@ class Uploader:
                 still = self._clock() - current.moved
                 if still > self._stall_seconds:
                     current.stopped = True
-                    message = f"the storage {self._to.paths.root} has not moved for {still:.0f} s"
+                    message = (
+                        f"the storage {self._to.paths.root} has not moved for {still:.0f} s"
+                        f"{tried_again(self._thread)}"
+                    )
                     self._ended = Uploaded(current.number, error=message)
             return self._ended
 
