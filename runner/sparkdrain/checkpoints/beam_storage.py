@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystem import CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
 
+from sparkdrain.checkpoints import reasons
 from sparkdrain.checkpoints.local_storage import LocalStorage
+from sparkdrain.checkpoints.reasons import why
 from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, read
 from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from apache_beam.options.pipeline_options import PipelineOptions
 
     from sparkdrain.checkpoints.storage import Storage
 
@@ -23,15 +27,24 @@ class BeamStorage:
 
     Beam has no call that makes a file only if it is new: ``publish`` looks before and after, and
     two drivers that publish at the same moment both do. ``lease`` sees to that.
+
+    Args:
+        options: of the pipeline, which have what the file system needs to know. Those that this
+            process knows change with every pipeline that it makes; they are taken if none are
+            given.
     """
+
+    def __init__(self, options: PipelineOptions | None = None) -> None:
+        self._options = options
 
     def list(self, folder: str) -> dict[str, int]:
         """See ``Storage``."""
+        reasons.forget()
         start = f"{folder.rstrip('/')}/"
         try:
-            (found,) = FileSystems.match([f"{start}**"])
+            (found,) = self._files(folder).match([f"{start}**"])
         except Exception as error:
-            message = f"{folder} cannot be listed: {error}"
+            message = f"{folder} cannot be listed: {why(error)}"
             raise CheckpointFailed(message) from error
         return {
             file.path.removeprefix(start): file.size_in_bytes
@@ -41,15 +54,17 @@ class BeamStorage:
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """See ``Storage``."""
+        reasons.forget()
         try:
-            with FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+            files = self._files(path)
+            with files.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
                 while chunk := file.read(CHUNK):
                     yield chunk
         except Exception as error:
             if self._is_missing(path):
                 message = f"{path} is missing"
                 raise FileMissing(message) from error
-            message = f"{path} cannot be read: {error}"
+            message = f"{path} cannot be read: {why(error)}"
             raise CheckpointFailed(message) from error
 
     def link(self, path: str, to: Path) -> bool:
@@ -59,10 +74,11 @@ class BeamStorage:
 
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
         """See ``Storage``."""
+        reasons.forget()
         try:
-            file = FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
+            file = self._files(path).create(path, compression_type=CompressionTypes.UNCOMPRESSED)
         except Exception as error:
-            message = f"{path} cannot be written: {error}"
+            message = f"{path} cannot be written: {why(error)}"
             raise CheckpointFailed(message) from error
         for chunk in chunks:
             _checked(path, file.write, chunk)
@@ -84,31 +100,47 @@ class BeamStorage:
 
     def delete(self, paths: Sequence[str]) -> None:
         """See ``Storage``."""
+        reasons.forget()
         try:
-            present = [path for path in paths if FileSystems.exists(path)]
+            files = self._files(paths[0])
+            present = [path for path in paths if files.exists(path)]
             if present:
-                FileSystems.delete(present)
+                files.delete(present)
         except Exception as error:
-            message = f"{paths[0]} and others cannot be deleted: {error}"
+            message = f"{paths[0]} and others cannot be deleted: {why(error)}"
             raise CheckpointFailed(message) from error
 
-    @staticmethod
-    def _is_missing(path: str) -> bool:
+    def _is_missing(self, path: str) -> bool:
         try:
-            return not FileSystems.exists(path)
+            return not self._files(path).exists(path)
         except Exception as error:
-            message = f"{path} cannot be looked for: {error}"
+            message = f"{path} cannot be looked for: {why(error)}"
             raise CheckpointFailed(message) from error
+
+    def _files(self, path: str) -> FileSystem:
+        scheme = FileSystems.get_scheme(path)
+        kinds = [kind for kind in FileSystem.get_all_subclasses() if kind.scheme() == scheme]
+        if self._options is None or len(kinds) != 1:
+            return FileSystems.get_filesystem(path)
+        return kinds[0](pipeline_options=self._options)
 
 
 def _checked(path: str, call: Callable[..., object], *arguments: bytes) -> None:
     try:
         call(*arguments)
     except Exception as error:
-        message = f"{path} cannot be written: {error}"
+        message = f"{path} cannot be written: {why(error)}"
         raise CheckpointFailed(message) from error
 
 
-def storage_at(root: str) -> Storage:
-    """What keeps the files below ``root``, a path of any of Beam's file systems."""
-    return LocalStorage() if FileSystems.get_scheme(root) is None else BeamStorage()
+def storage_at(root: str, options: PipelineOptions | None = None) -> Storage:
+    """What keeps the files below ``root``, a path of any of Beam's file systems.
+
+    Args:
+        root: where.
+        options: of the pipeline; those that this process knows if not given.
+    """
+    if FileSystems.get_scheme(root) is None:
+        return LocalStorage()
+    reasons.listen()
+    return BeamStorage(options)

@@ -29,6 +29,8 @@ from sparkdrain.rounds.record import record_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from apache_beam.options.pipeline_options import PipelineOptions
+
     from sparkdrain.checkpoints.storage import Storage
     from sparkdrain.options import Resume
     from sparkdrain.rounds.driver.checkpointing import Cut
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
     from sparkdrain.types import CancelToken
 
 _SHOWN_DIFFERENCES = 10
+_UNREACHED: Final = (
+    "The job has not begun, and nothing is changed. See that --checkpoint_dir can be reached from "
+    "here with the options that it needs (such as --s3_endpoint_url), and start the job again."
+)
 # Part of the identity of jobs in checkpoints that were made before jobs could have other slots.
 _SLOTS = "slots"
 # Each call of the storage ends in time; a publication has some of them. Seconds.
@@ -71,10 +77,16 @@ class DurableJob:
 
     @staticmethod
     def at(
-        root: str, job_name: str, run_id: str, identity: Mapping[str, str], slots: int, kept: int
+        root: str,
+        job_name: str,
+        run_id: str,
+        identity: Mapping[str, str],
+        slots: int,
+        kept: int,
+        options: PipelineOptions | None = None,
     ) -> DurableJob:
         """The job of that name below ``root``, a path of any of Beam's file systems."""
-        storage = TimedStorage(storage_at(root))
+        storage = TimedStorage(storage_at(root, options))
         return DurableJob(storage, Paths(root, job_name), run_id, identity, slots, kept)
 
     @property
@@ -91,7 +103,11 @@ class DurableJob:
                 differs.
             CheckpointFailed: the storage refuses.
         """
-        found = newest(self.storage, self.paths)
+        try:
+            found = newest(self.storage, self.paths)
+        except CheckpointFailed as error:
+            message = f"{error}. {_UNREACHED}"
+            raise CheckpointFailed(message) from error
         if found is None:
             self._check_beginning(resume)
         if found is None or (is_over(found) and not resume):

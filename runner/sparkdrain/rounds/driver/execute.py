@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 
@@ -94,8 +93,6 @@ def execute(invocation: Invocation) -> Outcome:
         warn(hint)
     written = as_written(invocation.pipeline, invocation.pipeline_options)
     plan = translate(written, streaming=True)
-    # The driver itself reads and writes checkpoints, whoever made the pipeline.
-    FileSystems.set_options(PipelineOptions.from_dictionary(dict(invocation.pipeline_options)))
     context, preparation = job_context(
         spark_context(settings),
         invocation.pipeline_options,
@@ -117,6 +114,7 @@ def execute(invocation: Invocation) -> Outcome:
             identity(plan),
             slots,
             settings.checkpoints_kept,
+            PipelineOptions.from_dictionary(dict(invocation.pipeline_options)),
         )
         durable.check(resume=settings.resume)
         for complaint in dict.fromkeys(
