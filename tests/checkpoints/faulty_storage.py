@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from enum import Enum, auto
 
 from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing
-from sparkdrain.errors import CheckpointFailed
+from sparkdrain.errors import CheckpointFailed, SparkDrainError
 
 
 class Fault(Enum):
@@ -15,6 +16,7 @@ class Fault(Enum):
     REFUSED = auto()  # nothing happens, and the caller is told so
     UNCLEAR = auto()  # it happens, and the caller is told that it failed
     PARTIAL = auto()  # half of what is written is there; the caller is told that it failed
+    LATE = auto()  # it happens when `land` is called, and the caller is told that it failed
     DIES_BEFORE = auto()  # the caller's process ends, nothing has happened
     DIES_HALFWAY = auto()  # the caller's process ends, half of what is written is there
     DIES_AFTER = auto()  # the caller's process ends, all has happened
@@ -43,6 +45,13 @@ class FaultyStorage:
     def __init__(self, files, ask):
         self.files = files
         self._ask = ask
+        self._late = []
+
+    def land(self):
+        """What is late happens now."""
+        while self._late:
+            with suppress(SparkDrainError):
+                self._late.pop(0)()
 
     def list(self, folder):
         return self._call(f"list {folder}", lambda: listed(self.files, folder))
@@ -92,6 +101,8 @@ class FaultyStorage:
         fault = self._ask(what)
         if fault in _HALVES:
             halfway()
+        elif fault is Fault.LATE:
+            self._late.append(effect)
         elif fault not in (Fault.REFUSED, Fault.DIES_BEFORE):
             answer = effect()
         if fault in _DEATHS:

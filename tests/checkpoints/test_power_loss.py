@@ -16,32 +16,27 @@ import tempfile
 import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
-from random import Random, SystemRandom
+from random import Random
 
-import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.testing import test_stream
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from exact_job import TELL, check_exact, exact_plan
 
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
-from sparkdrain.io.stable import StableParDo
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce
-from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from tests.support.in_memory_rounds import InMemoryRounds
 from tests.support.lossy_disk import LossyDisk
-from tests.support.random_pipelines import TotalAtEndOfWindow, count, results, streamed
+from tests.support.random_pipelines import results
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or not os.path.exists("/dev/fuse"),
     reason="only root may mount a disk, by FUSE",
 )
 
-KEYS = "abcd"
-EVENTS = 8
 SLOTS = 2
 # A life that ends by itself makes about so many changes of the disk, and at least the first.
 CHANGES = 1200
@@ -51,34 +46,6 @@ OUT: list[int] = []
 def tell(what, value) -> None:
     """To the world outside, which keeps its power."""
     os.write(OUT[0], f"{json.dumps([what, value])}\n".encode())
-
-
-class Effect(beam.DoFn):
-    def process(self, element):
-        tell("effect", element)
-        yield element
-
-
-def unstable(element):
-    """Another one each time, as what a service outside answers."""
-    return element[0], (element[1], SystemRandom().random())
-
-
-def plan():
-    """Windows and timers behind a shuffle, and effects outside of what is not the same twice."""
-    script = test_stream.TestStream()
-    for event in range(EVENTS):
-        elements = [TimestampedValue((key, event), event * 5) for key in KEYS]
-        script = script.add_elements(elements).advance_watermark_to(event * 5)
-    pipeline = beam.Pipeline(options=PipelineOptions([]))
-    read = streamed(script.advance_watermark_to_infinity())(pipeline)
-    windows = read | beam.WindowInto(FixedWindows(10))
-    totals = windows | beam.ParDo(TotalAtEndOfWindow())
-    _ = totals | "Sums" >> beam.CombinePerKey(sum) | "Totals" >> beam.Map(count)
-    made = read | "Unstable" >> beam.Map(unstable)
-    _ = made | StableParDo(Effect())
-    _ = made | "Kept" >> beam.Map(count)
-    return plan_of(pipeline)
 
 
 class Telling(DurableJob):
@@ -97,7 +64,7 @@ class Job:
     def __init__(self, disk, rng, drains) -> None:
         self.disk = disk
         self.rng = rng
-        self.plan = plan()
+        self.plan = exact_plan()
         self.effects: Counter = Counter()
         self.published = 0
         self.losses = 0
@@ -110,6 +77,7 @@ class Job:
         if pid == 0:
             os.close(reading)
             OUT[:] = [writing]
+            TELL[:] = [partial(tell, "effect")]
             self._die_after(self._work)
         os.close(writing)
         self.disk.lose_power_at(pid, change)
@@ -179,36 +147,6 @@ def lives(disk, rng, most, *, drains):
         job.lose_power()
 
 
-def check(job, made) -> None:
-    """What was made is of what was read, once; effects are of what was kept."""
-    rows = {json.dumps(json.loads(name)): number for name, number in made.items()}
-    assert set(rows.values()) <= {1}
-    kept, sums = set(), Counter()
-    read = Counter()
-    for row in map(json.loads, rows):
-        key, value, *_ = row
-        if isinstance(value, list):
-            kept.add(json.dumps([key, value]))
-            read[key, value[0]] += 1
-        else:
-            sums[key] += value
-    assert set(read.values()) <= {1}
-    assert set(job.effects) == kept
-    whole = {(key, event) for key in KEYS for event in range(EVENTS)}
-    assert read.keys() <= whole
-    if job.drain_after is None:
-        assert read.keys() == whole
-    assert sums == expected(read), (job.drain_after, job.losses, sorted(rows))
-
-
-def expected(read) -> Counter:
-    """The sums of what timers make at the ends of windows, which adds one for each element."""
-    sums: Counter = Counter()
-    for key, event in read:
-        sums[key] += event + 1
-    return sums
-
-
 def crash(tmp_path, seeds, least, *, drains) -> int:
     """So many losses of power at least, or as many as all seeds make."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
@@ -222,7 +160,7 @@ def losses_of(tmp_path, seeds, least, *, drains) -> int:
         disk = LossyDisk(place)
         try:
             job, made = lives(disk, Random(seed), 6, drains=drains)
-            check(job, made)
+            check_exact(made, job.effects, whole=job.drain_after is None)
             losses += job.losses
         finally:
             disk.close()

@@ -14,6 +14,7 @@ from faulty_storage import Died, Fault, FaultyStorage, listed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkdrain.checkpoints.beam_storage import BeamStorage
 from sparkdrain.errors import CheckpointDamaged
 
 CHECKPOINTS = 3
@@ -193,3 +194,65 @@ def test_of_drivers_that_do_not_see_each_other_one_is_believed_in_many_orders(st
 def with_old_looks(world, steps):
     drivers = run(world, steps, Misled)
     take_over(world, [driver.driver.epoch for driver in drivers])
+
+
+# --- object stores --------------------------------------------------------------------------------
+
+
+class Objects(FaultyStorage):
+    """Publishes as what Beam's file systems reach does: by looks, which show what is there."""
+
+    publish = BeamStorage.publish
+
+
+class Far(Driver):
+    """A driver whose checkpoints are in an object store."""
+
+    kind = Objects
+
+    def run(self):
+        with suppress(CheckpointDamaged):
+            super().run()
+
+
+LATE = st.sampled_from([Fault.NONE] * 20 + [Fault.LATE] * 6 + list(Fault))
+LANDINGS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(1, 30), LATE, st.sets(st.integers(0, 2)))
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(LANDINGS)
+def test_of_drivers_of_an_object_store_whose_writes_come_late_one_is_believed(steps):
+    play(steps, with_late_writes)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(LANDINGS)
+def test_of_drivers_of_an_object_store_whose_writes_come_late_one_is_believed_in_many_orders(steps):
+    play(steps, with_late_writes)
+
+
+def with_late_writes(world, steps):
+    drivers = {}
+    for who, calls, fault, landing in steps:
+        for each in sorted(landing & drivers.keys()):
+            drivers[each].driver.storage.land()
+            world.check()
+        if who not in drivers:
+            drivers[who] = Turns(world, f"t{who}", Far)
+        for call in range(calls):
+            if drivers[who].over:
+                break
+            before = len(world.files), len(world.told)
+            drivers[who].step(fault if call == calls - 1 else Fault.NONE)
+            if len(world.files) < before[0] or len(world.told) > before[1]:
+                world.check()
+    for each in drivers.values():
+        while not each.over:
+            each.step(Fault.NONE)
+    for each in drivers.values():
+        each.driver.storage.land()
+        world.check()
+    take_over(world, [each.driver.epoch for each in drivers.values()])
