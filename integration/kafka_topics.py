@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from sparkdrain.io.kafka.choose import open_client
 from sparkdrain.io.kafka.client import Batch, Partition
-from sparkdrain.io.kafka.settings import settings
+from sparkdrain.io.kafka.settings import CONSUMER, PRODUCER, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,13 +45,15 @@ class Topics:
         """The offsets of a group are gone, as after offsets.retention.minutes."""
         _done(self._admin.delete_consumer_groups([group]))
 
-    def client(self, library: str = "confluent-kafka", **config: Any) -> Any:
+    def client(
+        self, library: str = "confluent-kafka", option: str = CONSUMER, **config: Any
+    ) -> Any:
         config = {name.replace("_", "."): value for name, value in config.items()}
-        return open_client(settings(self.address, config, library, "config"))
+        return open_client(settings(self.address, config, library, option))
 
     def write(self, topic: str, records: Iterable[tuple[Any, ...]], **config: Any) -> None:
         """Each record is a partition, key, value, and if need be headers and milliseconds."""
-        sink = self.client(**config).sink(tell=False)
+        sink = self.client(option=PRODUCER, **config).sink(tell=False)
         for partition, key, value, *rest in records:
             headers, millis = (*rest, (), None)[:2] if len(rest) != 1 else (rest[0], None)
             sink.send(topic, partition, key, value, headers, millis)
