@@ -6,6 +6,7 @@ is made in a folder is for the same users as the folder, whatever the umask is.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# What file systems say whose folders need no sync, or have none, and those that only read.
+_NO_SYNC: Final = frozenset({errno.EINVAL, errno.EROFS, errno.ENOTSUP, errno.ENOSYS})
 _OWN_FOLDER: Final = 0o700
 _OWN_FILE: Final = 0o600
 _SHARED_FOLDER: Final = 0o2770
@@ -22,7 +25,7 @@ _SHARED_FILE: Final = 0o660
 
 
 def prepare(folder: Path, *, group: bool) -> None:
-    """Make a folder, and those that it is in, unless they are there.
+    """Make a folder, and those that it is in, unless they are there; they survive a loss of power.
 
     Args:
         folder: the folder.
@@ -38,6 +41,31 @@ def prepare(folder: Path, *, group: bool) -> None:
             missing.chmod(_SHARED_FOLDER if group else _OWN_FOLDER)
     if group and not is_shared(folder):
         _share(folder)
+    settle(folder)
+
+
+def settle(folder: Path) -> None:
+    """Make what is named in a folder, and the folder itself, survive a loss of power.
+
+    Also if somebody else has made it who died before its name was on disk.
+
+    Raises:
+        OSError: the disk does not do it.
+    """
+    for each in (folder, *folder.parents):
+        try:
+            descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY)
+        except PermissionError:
+            return  # those above are older than this user's part of the disk
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in _NO_SYNC:
+                raise
+        finally:
+            os.close(descriptor)
+        if each.is_mount():
+            return
 
 
 def make_folder(folder: Path) -> None:

@@ -1,8 +1,9 @@
 """A job on a disk that loses what was not synced ends with what it would have made unharmed.
 
-Checkpoints, and the directories in which RocksDB works, are on that disk; each life of the job is a
-process of its own, which dies with the power at some change of the disk. What was told to the
-outside is what the job has in the end: nothing is lost, nothing is doubled.
+Checkpoints, the directories in which RocksDB works, and the metadata store are on that disk. Each
+life of the job is a process of its own, which dies at some change of the disk, with the power or
+alone. What was told to the outside is what the job has in the end: nothing is lost, nothing is
+doubled. Who asked for the drain is heard. Nobody is told of an end before its manifest is there.
 
 Lives are forked, by a process that has no threads of RocksDB: a child would wait for them forever.
 """
@@ -19,11 +20,16 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from exact_job import TELL, check_exact, exact_plan
 
-from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.stores import Stores
+from sparkdrain.drain.records import clean_up, first_for, read
+from sparkdrain.drain.runs import GOOD_ENDS, Run, begin, known, request
+from sparkdrain.drain.runs import tell as tell_state
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
@@ -31,6 +37,9 @@ from tests.support.at_once import AtOnce
 from tests.support.in_memory_rounds import InMemoryRounds
 from tests.support.lossy_disk import LossyDisk
 from tests.support.random_pipelines import results
+
+if TYPE_CHECKING:
+    from sparkdrain.drain.notification import DrainNotification
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or not os.path.exists("/dev/fuse"),
@@ -58,11 +67,46 @@ class Telling(DurableJob):
         return published
 
 
-class Job:
-    """A job on a disk that loses its power."""
+class Record:
+    """The run as a metadata store knows it, and as the outside is told."""
 
-    def __init__(self, disk, rng, drains) -> None:
+    def __init__(self, address, root, epoch) -> None:
+        self.store = Stores().open(parse(address))
+        self.run = Run("run", f"job-{epoch}", "job", "", "RUNNING", True, 0, root, epoch)
+
+    def begin(self, *, is_over) -> DrainNotification | None:
+        """The request to drain, if the run was asked and has not ended well."""
+        (before, *_) = [*known(self.store), None]
+        asked = first_for("run", read(self.store, lambda error: None))
+        tell("known", [before and before.epoch, asked and str(asked.id)])
+        if before is not None and before.state in GOOD_ENDS:
+            assert is_over, "the run ended well before its last manifest was there"
+            return asked
+        begin(self.store, self.run)
+        tell("begun", self.run.epoch)
+        return asked
+
+    def request(self) -> DrainNotification:
+        _, asked = request(self.store, "run", 0)
+        tell("asked", str(asked.id))
+        return asked
+
+    def end(self) -> None:
+        tell("ends", True)
+        clean_up(self.store, "run")
+        tell_state(self.store, self.run, "DRAINED")
+        tell("ended", self.run.epoch)
+
+
+class Job:
+    """A job on a disk that loses its power. ``kind`` is of its metadata store."""
+
+    def __init__(self, disk, rng, drains, kind) -> None:
         self.disk = disk
+        self.metadata = f"{kind}:{disk.path}/metadata/{kind}"
+        self.epoch = 0
+        self.asked = None
+        self.ends = False
         self.rng = rng
         self.plan = exact_plan()
         self.effects: Counter = Counter()
@@ -84,24 +128,42 @@ class Job:
         with os.fdopen(reading, encoding="ascii") as told:
             lines = [json.loads(line) for line in told if line.endswith("\n")]
         os.waitpid(pid, 0)
-        made = None
-        for what, value in lines:
-            match what:
-                case "effect":
-                    self.effects[json.dumps(value)] += 1
-                case "checkpoint":
-                    self.published = max(self.published, value)
-                case "taken":
-                    assert value >= self.published, "a checkpoint that was told of is gone"
-                case "made":
-                    made = Counter(value)
-                case "failed":
-                    assert self.disk.is_off, value
-        return made
+        made = [self._hear(what, value) for what, value in lines]
+        return made[-1] if made else None
 
-    def lose_power(self):
-        self.disk.lose_power(self.rng)
-        self.losses += 1
+    def _hear(self, what, value):
+        """What the job has made, once it says so."""
+        match what:
+            case "effect":
+                self.effects[json.dumps(value)] += 1
+            case "checkpoint":
+                self.published = max(self.published, value)
+            case "taken":
+                assert value >= self.published, "a checkpoint that was told of is gone"
+            case "begun" | "ended":
+                self.epoch = max(self.epoch, value)
+            case "asked":
+                self.asked = value
+            case "ends":
+                self.ends = True
+            case "known":
+                assert (value[0] or 0) >= self.epoch, "a run that was told of is gone"
+                asked = self.ends or value[1] == self.asked or self.asked is None
+                assert asked, "a request to drain that was told of is gone"
+            case "made":
+                return Counter(value)
+            case "failed":
+                assert self.disk.is_off, value
+
+        return None
+
+    def end_life(self):
+        """A process may also die alone."""
+        if self.rng.random() < 0.8:
+            self.disk.lose_power(self.rng)
+            self.losses += 1
+        else:
+            self.disk.keep_power()
 
     def _die_after(self, work) -> None:
         try:
@@ -116,35 +178,41 @@ class Job:
         scratch.mkdir(exist_ok=True)
         tempfile.tempdir = str(scratch)
         open_slot.Uploader = AtOnce  # the script's clock waits for no thread
-        known = DurableJob.at(str(self.disk.path / "kept"), "job", "run", {}, SLOTS, 2)
-        durable = Telling(known.storage, known.paths, "run", {}, SLOTS, 2)
+        at = DurableJob.at(str(self.disk.path / "kept/here"), "job", "run", {}, SLOTS, 2)
+        durable = Telling(at.storage, at.paths, "run", {}, SLOTS, 2)
+        for _ in durable.keep_to(group=False):
+            pass
         rounds = InMemoryRounds(self.plan, SLOTS, durable=durable)
         tell("taken", durable.number)
+        record = Record(self.metadata, durable.paths.root, durable.epoch)
         signal = rounds.loop.drain.signal = DrainSignal()
         rounds.loop.drain.timer_repeats = 10
+        if (asked := record.begin(is_over=rounds.is_over())) is not None:
+            signal.request(asked)
         watch = rounds.loop.tell
 
         def drain(schedule, reports) -> None:
             watch(schedule, reports)
             late = self.drain_after is not None and schedule.number >= self.drain_after
             if late and signal.requested() is None:
-                signal.request(DrainNotification.create("run", 0))
+                signal.request(record.request())
 
         rounds.loop.tell = drain
         rounds.run_to_end()
         durable.settle()
+        record.end()
         tell("made", results(rounds.schedule.reports()))
 
 
-def lives(disk, rng, most, *, drains):
+def lives(disk, rng, most, *, drains, kind="file"):
     """A job with so many losses of power at most, and what it has made in the end."""
-    job = Job(disk, rng, drains)
+    job = Job(disk, rng, drains, kind)
     while True:
         harmed = job.losses < most
         made = job.live(rng.randrange(rng.choice([60, CHANGES])) if harmed else None)
         if made is not None:
             return job, made
-        job.lose_power()
+        job.end_life()
 
 
 def crash(tmp_path, seeds, least, *, drains) -> int:
@@ -159,7 +227,8 @@ def losses_of(tmp_path, seeds, least, *, drains) -> int:
         place = tmp_path / str(seed)
         disk = LossyDisk(place)
         try:
-            job, made = lives(disk, Random(seed), 6, drains=drains)
+            kind = "rocksdb" if seed % 3 == 0 else "file"
+            job, made = lives(disk, Random(seed), 6, drains=drains, kind=kind)
             check_exact(made, job.effects, whole=job.drain_after is None)
             losses += job.losses
         finally:

@@ -160,11 +160,15 @@ class InMemoryRounds:
         if self._taken is not None and (drain := drain_of(self._taken)) is not None:
             self.loop.drain.signal = self.loop.drain.signal or DrainSignal()
             self.loop.drain.signal.request(drain)
-        if self._taken is not None and is_over(self._taken):
+        if self.is_over():
             return
         with self._durable.watch(self.loop.cancel) as lease:
             self.loop.cancel, self.loop.before_round = lease.cancel, lease.check
             self.loop.run()
+
+    def is_over(self) -> bool:
+        """Whether the job had come to its end before."""
+        return self._taken is not None and is_over(self._taken)
 
     def slots(self) -> list[RoundSlot]:
         return list(self._slots.values())

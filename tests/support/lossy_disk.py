@@ -101,6 +101,10 @@ class LossyDisk:
     def lose_power_at(self, pid: int, change: int | None) -> None:
         self._pid, self._last, self.changes = pid, change, 0
 
+    def keep_power(self) -> None:
+        """Only the process has died: all is as it was."""
+        self.is_off = False
+
     def lose_power(self, rng: Random) -> None:
         """What was not synced is kept by chance, or not."""
         self.close()

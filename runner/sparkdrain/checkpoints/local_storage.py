@@ -35,6 +35,10 @@ class LocalStorage:
     Files and folders are for those who may use the folder that they are in, see ``access``.
     """
 
+    def __init__(self) -> None:
+        # Folders whose names are on disk, whoever has made them.
+        self._settled: set[str] = set()
+
     def list(self, folder: str) -> dict[str, int]:
         """See ``Storage``."""
         try:
@@ -72,6 +76,7 @@ class LocalStorage:
                 _write(part, chunks)
             os.replace(part, path)
             _sync_folder(path)
+            self._settle(os.path.dirname(path))
         except OSError as error:
             message = f"{path} cannot be written: {error}"
             raise CheckpointFailed(message) from error
@@ -88,6 +93,7 @@ class LocalStorage:
             _sync_folder(f"{part}/{name}")
             _rename_folder(part, path, data)
             _sync_folder(folder)
+            self._settle(os.path.dirname(folder))
         except OSError as error:
             message = f"{path} cannot be written: {error}"
             raise CheckpointFailed(message) from error
@@ -104,6 +110,12 @@ class LocalStorage:
                 message = f"{path} cannot be deleted: {error}"
                 raise CheckpointFailed(message) from error
             _remove_folder(os.path.dirname(path))
+
+    def _settle(self, folder: str) -> None:
+        """Makes the name of a folder survive that another process may have made, and died."""
+        if folder not in self._settled:
+            _sync_folder(folder)
+            self._settled.add(folder)
 
 
 def _walk(folder: str, prefix: str) -> Iterator[tuple[str, int]]:

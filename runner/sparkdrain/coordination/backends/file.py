@@ -53,7 +53,10 @@ class FileStore:
         self._root = root
         self._lock_seconds = lock_seconds
         self._closed = False
+        # Namespaces whose folders are on disk, whoever has made them.
+        self._settled: set[str] = set()
         with self._alone():
+            access.settle(root)
             for unfinished in root.glob(f"*/*{_UNFINISHED}"):
                 unfinished.unlink()  # its writer has crashed, or it would have the lock
 
@@ -155,9 +158,10 @@ class FileStore:
                 path.unlink()
                 _sync_directory(directory)
             return
-        if not directory.exists():
+        if namespace not in self._settled:
             access.make_folder(directory)
             _sync_directory(self._root)
+            self._settled.add(namespace)
         unfinished = directory / f"{secrets.token_hex(8)}{_UNFINISHED}"
         try:
             with open(unfinished, "xb", opener=access.opener) as file:
