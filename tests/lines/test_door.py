@@ -27,11 +27,11 @@ class Visit:
             with Line(inside) as line:
                 self.answer.append(door.admits(line))
 
-        self.thread = threading.Thread(target=meet)
+        self.thread = threading.Thread(target=meet, daemon=True)
         self.thread.start()
 
     def is_let_in(self) -> bool:
-        self.thread.join(30)
+        self.thread.join(15)
         return self.answer[0]
 
     def shows(self, key) -> None:
@@ -64,6 +64,23 @@ def test_who_sends_a_byte_now_and_then_is_sent_away_at_the_same_time() -> None:
             visit.outside.sendall(b"\0")
             time.sleep(0.05)
     assert not visit.is_let_in()
+
+
+def watchers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "door"}
+
+
+def test_one_thread_sends_all_of_them_away() -> None:
+    of_other_doors = watchers()
+    door = Door(KEY, 1.0)
+    for _ in range(2):
+        first = Visit(door)
+        time.sleep(0.5)
+        others = [Visit(door) for _ in range(3)]
+        wait_until(lambda: watchers() - of_other_doors)
+        assert len(watchers() - of_other_doors) == 1
+        assert not any(visit.is_let_in() for visit in (first, *others))
+        wait_until(lambda: not watchers() - of_other_doors)
 
 
 def test_of_a_crowd_those_who_wait_longest_are_sent_away_and_who_knows_the_key_gets_in() -> None:

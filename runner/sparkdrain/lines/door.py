@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.lines.endpoint import ask_key
@@ -43,22 +44,21 @@ class Door:
         self._seconds = seconds
         self._most = most
         self._lock = threading.Lock()
-        self._strangers: dict[Line, threading.Timer] = {}
+        self._strangers: dict[Line, float] = {}
+        self._is_watched = False
 
     def admits(self, line: Line) -> bool:
         """Whether the other end knows the key; it is told that this one does.
 
         Blocks, for as long as somebody may take at most: call it in a thread of its own.
         """
-        timer = threading.Timer(self._seconds, self._send_away, (line,))
-        timer.daemon = True
         with self._lock:
             crowd = len(self._strangers) >= self._most
             if crowd:
                 self._shut(next(iter(self._strangers)))
-            self._strangers[line] = timer
-        timer.start()
+            self._strangers[line] = time.monotonic() + self._seconds
         try:
+            self._watch()
             if self._certificate is not None:
                 line.encrypt(self._certificate, server=True)
             ask_key(line, self._key)
@@ -67,13 +67,35 @@ class Door:
         finally:
             with self._lock:
                 was_there = self._strangers.pop(line, None) is not None
-            timer.cancel()
         return was_there
 
-    def _send_away(self, line: Line) -> None:
+    def _watch(self) -> None:
+        """Have one thread look after all deadlines. It ends when it finds nobody at the door.
+
+        A timer for each line would cost a thread for each line, and tasks come in crowds.
+        """
         with self._lock:
-            if line in self._strangers:
+            if not self._is_watched:
+                threading.Thread(target=self._send_away, name="door", daemon=True).start()
+                self._is_watched = True
+
+    def _send_away(self) -> None:
+        pause = self._seconds
+        while pause:
+            time.sleep(pause)
+            pause = self._until_next()
+
+    def _until_next(self) -> float:
+        """Send those away whose time is over; how long the next one has, 0 if there is none."""
+        with self._lock:
+            # Who came first has the first deadline.
+            for line, deadline in list(self._strangers.items()):
+                left = deadline - time.monotonic()
+                if left > 0:
+                    return left
                 self._shut(line)
+            self._is_watched = False
+            return 0.0
 
     def _shut(self, line: Line) -> None:
         # Under the lock: nobody has closed it yet, so its descriptor is no other file's.
