@@ -131,6 +131,7 @@ def test_claims_that_vanished_do_not_make_old_checkpoints_the_newest(storage, pa
     publish(lease, manifest(lease, 7))
     storage.delete([f"{paths.claims}/{name}" for name in storage.list(paths.claims)])
     again = claim(storage, paths, "d", "")
+    assert again.epoch > lease.epoch, "an epoch names files: it is nobody else's"
     publish(again, manifest(again, 1))
     assert newest(storage, paths) == manifest(again, 1)
 
@@ -172,6 +173,7 @@ class Alone(LocalStorage):
     """Looks of a machine that has not seen other claims yet."""
 
     def __init__(self, token):
+        super().__init__()
         self._token = token
 
     def list(self, folder):
