@@ -107,6 +107,7 @@ class Job:
         self.epoch = 0
         self.asked = None
         self.ends = False
+        self.failure = None
         self.rng = rng
         self.plan = exact_plan()
         self.effects: Counter = Counter()
@@ -153,7 +154,8 @@ class Job:
             case "made":
                 return Counter(value)
             case "failed":
-                assert self.disk.is_off, value
+                assert self.disk.is_off or self.disk.is_full, value
+                self.failure = value
 
         return None
 
@@ -169,9 +171,15 @@ class Job:
         try:
             work()
         except BaseException:  # noqa: BLE001 - told outside
-            tell("failed", traceback.format_exc()[-3000:])
+            self._tell_failure()
         finally:
             os._exit(0)
+
+    @staticmethod
+    def _tell_failure() -> None:
+        _, error, _ = sys.exc_info()
+        kinds = [kind.__name__ for kind in type(error).__mro__]
+        tell("failed", [kinds, str(error)[:3000], traceback.format_exc()[-3000:]])
 
     def _work(self) -> None:
         scratch = self.disk.path / "scratch"

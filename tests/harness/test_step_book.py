@@ -50,6 +50,16 @@ def of_map(function):
     return beam.Map(function).dofn
 
 
+def test_a_book_that_cannot_be_written_fails_no_step_and_is_written_later(tmp_path):
+    book = StepBook(tmp_path / "full" / "book")
+    book.dofn(Bad(), "Bad")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "book").write_text('["half of a li')
+    book.dofn(Bad(), "Bad")
+    written = (tmp_path / "full" / "book").read_text()
+    assert step_in(written, next(iter(Bad().process(1)))) == "Bad"
+
+
 def test_methods_also_decorated_ones_and_functions_are_of_their_step(tmp_path):
     told = lambda x: frames()
     book = book_of(tmp_path, (Bad(), "Bad"), (of_map(told), "Told"))

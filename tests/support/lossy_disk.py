@@ -83,7 +83,7 @@ class LossyDisk:
     """Mounted at ``path`` until ``close``.
 
     ``lose_power_at`` says which change ends the process ``pid``; ``lose_power`` then mounts anew
-    what is left.
+    what is left. ``fill_at`` says from which change on there is no room.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,6 +92,7 @@ class LossyDisk:
         self.is_off = False
         self._pid = 0
         self._last: int | None = None
+        self._room: int | None = None
         self._inos = _ROOT
         self._root = Node(_ROOT, stat.S_IFDIR | 0o700)
         self._pending: list[Change] = []
@@ -100,6 +101,14 @@ class LossyDisk:
 
     def lose_power_at(self, pid: int, change: int | None) -> None:
         self._pid, self._last, self.changes = pid, change, 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._room is not None and self.changes > self._room
+
+    def fill_at(self, change: int | None) -> None:
+        """From so many changes on, which are counted anew, the disk takes nothing more."""
+        self._room, self.changes = change, 0
 
     def keep_power(self) -> None:
         """Only the process has died: all is as it was."""
@@ -189,6 +198,8 @@ class LossyDisk:
             self.changes += 1
         if self.is_off:
             raise OSError(errno.EIO, "no power")
+        if name in _NEED_ROOM and self.is_full:
+            raise OSError(errno.ENOSPC, "full")
         operation: Any = getattr(self, f"_do_{name}")
         answer: bytes = operation(self._nodes.get(ino, self._root), body)
         return answer
@@ -368,3 +379,4 @@ _CHANGES = {
     *("setattr", "mknod", "mkdir", "unlink", "rmdir", "rename", "rename2"),
     *("link", "write", "fsync", "fsyncdir", "create"),
 }
+_NEED_ROOM = _CHANGES - {"setattr", "unlink", "rmdir", "fsync", "fsyncdir"}

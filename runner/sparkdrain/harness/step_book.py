@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,7 @@ class StepBook:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._known: set[str] = set()
+        self._begin = ""
 
     def chain(self, code: CodeType, steps: Iterable[tuple[int, str]]) -> None:
         """Lines of generated code, each with its step."""
@@ -47,9 +49,16 @@ class StepBook:
     def _add(self, entries: Iterable[tuple[str, int, int, str]]) -> None:
         lines = {json.dumps([_as_shown(name), *rest]) for name, *rest in entries} - self._known
         if lines:
-            self._known |= lines
-            with self._path.open("a") as book:
-                book.writelines(f"{line}\n" for line in sorted(lines))
+            try:
+                with self._path.open("a") as book:
+                    book.write(self._begin)
+                    book.writelines(f"{line}\n" for line in sorted(lines))
+            except OSError:
+                # The disk is full, perhaps. The step runs all the same, and is noted later.
+                self._begin = "\n"
+            else:
+                self._begin = ""
+                self._known |= lines
 
 
 def step_in(book: str, frames: Sequence[Frame]) -> str:
@@ -61,8 +70,9 @@ def step_in(book: str, frames: Sequence[Frame]) -> str:
     """
     by_file: dict[str, list[tuple[int, int, str]]] = {}
     for line in book.splitlines():
-        name, first, last, step = json.loads(line)
-        by_file.setdefault(name, []).append((first, last, step))
+        with suppress(ValueError):  # noted in part
+            name, first, last, step = json.loads(line)
+            by_file.setdefault(name, []).append((first, last, step))
     found: set[str] = set()
     for name, at, _ in frames:
         here = {

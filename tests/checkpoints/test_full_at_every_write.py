@@ -1,0 +1,65 @@
+"""A job on a disk that is full from any write on stops, names the disk, and goes on exactly.
+
+Checkpoints, the directories in which RocksDB works, and the metadata store are on that disk: it is
+full at each write of a commit, a checkpoint, a drain and a record in turn. Then there is room.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from random import Random
+
+import pytest
+from exact_job import check_exact
+from test_power_loss import Job, pytestmark  # noqa: F401 (skips where there is no such disk)
+
+from tests.support.lossy_disk import LossyDisk
+
+# A life makes about so many changes of the disk.
+CHANGES = 1400
+_FULL = os.strerror(28)
+
+
+def stopped_at(place, changes) -> Counter:
+    """How jobs have ended that had no room from these changes on."""
+    ends: Counter = Counter()
+    for change in changes:
+        disk = LossyDisk(place / str(change))
+        try:
+            rng = Random(change)
+            job = Job(disk, rng, drains=change % 2 == 0, kind=rng.choice(["file", "rocksdb"]))
+            disk.fill_at(change)
+            made = job.live(None)
+            disk.fill_at(None)
+            ends[job.failure[0][0] if job.failure else "none"] += 1
+            if made is None:
+                kinds, said, trace = job.failure
+                assert {"SparkDrainError", "StateError"} & {*kinds}, trace
+                assert _FULL in said, trace
+                assert str(disk.path) in said, trace
+                made = job.live(None)
+            check_exact(made, job.effects, whole=job.drain_after is None)
+        finally:
+            disk.close()
+    return ends
+
+
+def stopped(place, changes) -> Counter:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        return apart.submit(stopped_at, place, changes).result()
+
+
+def test_a_job_whose_disk_is_full_stops_and_goes_on_exactly(tmp_path):
+    ends = stopped(tmp_path, [200, 700])
+    assert not ends["none"], ends
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_a_job_whose_disk_is_full_at_any_write_stops_and_goes_on_exactly(tmp_path):
+    ends = stopped(tmp_path, range(CHANGES))
+    print(dict(ends))
+    assert ends["CheckpointFailed"]
