@@ -9,6 +9,7 @@ from metadata_backends import Backend
 from rocksdict import Options, Rdict
 
 from sparkdrain.coordination.address import parse
+from sparkdrain.coordination.backends.rocks import RocksDatabase
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.coordination.stores import Stores
 from sparkdrain.errors import BadSetup
@@ -126,3 +127,13 @@ def test_a_database_that_fails_is_told_as_down(tmp_path):
     store._database.db.close()
     with pytest.raises(StoreDown, match=f"{tmp_path}/store cannot be used now"):
         store.put("a", "k", b"")
+
+
+def test_a_store_that_cannot_be_begun_on_a_full_disk_says_so(tmp_path, monkeypatch):
+    def full(self):
+        message = "IO error: No space left on device: While appending to file"
+        raise Exception(message)
+
+    monkeypatch.setattr(RocksDatabase, "_check_format", full)
+    with pytest.raises(BadSetup, match=rf"{tmp_path}/store cannot be opened: .*No space left"):
+        RocksDatabase(tmp_path / "store")

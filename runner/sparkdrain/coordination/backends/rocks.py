@@ -44,13 +44,18 @@ class RocksDatabase:
         self.durable.sync = True
         try:
             self._check_format()
-        except BaseException:
-            self.db.close()
+        except BadSetup:
+            self.close()
             raise
+        except Exception as error:
+            self.close()
+            raise BadSetup(_refusal(directory, str(error))) from error
 
     def close(self) -> None:
         """Let other processes in; no handle may be used any more."""
-        self.db.close()
+        # All that was written is on disk, or its writer was told that it is not.
+        with contextlib.suppress(Exception):
+            self.db.close()
 
     def _check_format(self) -> None:
         found = self.db.get(_FORMAT_ROW)
