@@ -39,8 +39,17 @@ def unstable(element):
     return element[0], (element[1], SystemRandom().random())
 
 
-def exact_plan(events=EVENTS):
-    """Windows and timers behind a shuffle, and effects outside of what is not the same twice."""
+def as_record(element):
+    return element[0].encode(), json.dumps(element).encode()
+
+
+def exact_plan(events=EVENTS, sink=None):
+    """Windows and timers behind a shuffle, and effects outside of what is not the same twice.
+
+    Args:
+        events: of each key.
+        sink: takes pairs of bytes, of what is kept.
+    """
     script = test_stream.TestStream()
     for event in range(events):
         elements = [TimestampedValue((key, event), event * 5) for key in KEYS]
@@ -53,6 +62,8 @@ def exact_plan(events=EVENTS):
     made = read | "Unstable" >> beam.Map(unstable)
     _ = made | StableParDo(Effect())
     _ = made | "Kept" >> beam.Map(count)
+    if sink is not None:
+        _ = made | "Records" >> beam.Map(as_record) | sink
     return plan_of(pipeline)
 
 
