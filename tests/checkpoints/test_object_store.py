@@ -114,8 +114,8 @@ def test_a_call_that_beam_tries_again_for_long_is_given_up_and_says_why(store, m
     end = threading.Event()
     monkeypatch.setattr(retry.Clock, "sleep", lambda self, seconds: end.wait(60))
     store.ask = lambda what: Mood.REFUSES
-    storage = TimedStorage(storage_at(store.root), 2)
-    for said in "has not answered for 2 s", "does not answer":
+    storage = TimedStorage(storage_at(store.root), 4)
+    for said in "has not answered for 4 s", "does not answer":
         with pytest.raises(CheckpointFailed, match=rf"{said}: it was tried again, .*SlowDown"):
             storage.list(store.root)
     end.set()

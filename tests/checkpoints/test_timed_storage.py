@@ -40,7 +40,7 @@ def test_a_call_that_hangs_is_given_up_and_others_fail_at_once_until_it_ends():
             assert go_on.wait(60)
         return Fault.NONE
 
-    files = {}
+    files, before = {}, set(threading.enumerate())
     storage = TimedStorage(FaultyStorage(files, ask), 0.05)
     with pytest.raises(CheckpointFailed, match=r"the storage of a has not answered for 0.05 s"):
         storage.write("a", [b"1"])
@@ -48,7 +48,7 @@ def test_a_call_that_hangs_is_given_up_and_others_fail_at_once_until_it_ends():
     with pytest.raises(CheckpointFailed, match="the storage of b does not answer"):
         storage.list("b")
     go_on.set()
-    (thread,) = [thread for thread in threading.enumerate() if thread.name == "checkpoints"]
+    (thread,) = set(threading.enumerate()) - before
     thread.join(60)
     assert storage.list("b") == {}
     assert files == {"a": b"1"}  # later than its caller thinks
