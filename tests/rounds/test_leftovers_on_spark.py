@@ -179,6 +179,19 @@ def test_after_a_kill_of_a_stream_nothing_is_left(place, victim):
     assert any(manifests.glob("*/manifests/*")), "durable state stays"
 
 
+def test_the_program_removes_what_a_jvm_that_was_killed_has_left(place):
+    program = place.start("stream")
+    manifests = place.marks / "checkpoints"
+    wait_until(lambda: any(manifests.glob("*/manifests/*")), 120, 0.1)
+    own = place.own_of_jvm()
+    assert any(own[0].iterdir())
+    kill(place.named("java"))
+    assert program.wait(60) == 1
+    wait_until(lambda: not place.processes(), SECONDS, 0.1)
+    assert not own[0].exists()
+    assert list(place.local.iterdir()) == list(place.temporary.iterdir()) == []
+
+
 @pytest.mark.parametrize("victim", ["driver", "everything"])
 def test_after_a_kill_of_a_batch_nothing_is_left(place, victim):
     program = place.start("batch")
