@@ -48,6 +48,27 @@ time.sleep(0.5)
 end_orphans()
 print(children())
 """
+SPARER = """
+assert adopt_orphans()
+spared = orphan("cp $(command -v sleep) $0/spared; exec $0/spared 600")
+killed = orphan("exec sleep 600")
+while "spared" not in {child.name for child in children()}:
+    time.sleep(0.05)
+end_orphans(spared="spared")
+print([child.pid == spared for child in children()])
+end_orphans()
+"""
+NAMED = """
+from sparkdrain.hosts.orphans import WARDEN, be_called
+reading, writing = os.pipe()
+if os.fork() == 0:
+    be_called(WARDEN)
+    os.write(writing, b"1")
+    time.sleep(600)
+os.read(reading, 1)
+print([child.name == WARDEN for child in children()])
+end_orphans()
+"""
 INIT = """
 reap_as_init()
 own = [
@@ -77,6 +98,13 @@ def test_what_orphans_have_started_is_killed_too():
         adopted = int(process.stdout.readline())
         assert process.stdout.read() == "[]\n"
     wait_until(lambda: not psutil.pid_exists(adopted))
+
+
+def test_wardens_are_left_alone(tmp_path):
+    with run(SPARER.replace("$0", str(tmp_path))) as process:
+        assert process.stdout.read() == "[True]\n"
+    with run(NAMED) as process:
+        assert process.stdout.read() == "[True]\n"
 
 
 @as_init

@@ -96,6 +96,43 @@ with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
 """
 
 
+WARDENS = """
+import os, pathlib, signal, subprocess, sys, time
+import apache_beam as beam
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+
+folder = pathlib.Path(sys.argv[1])
+
+class Count(beam.DoFn):
+    COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
+
+    def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+        if not count.read():
+            command = f"setsid sleep 600 & echo $! > {folder}/daemon"
+            subprocess.run(command, shell=True, check=True)
+            (folder / "warden").write_text(str(os.getppid()))
+        count.write(1)
+
+pipeline = beam.Pipeline(options=PipelineOptions([
+    "--runner=SparkDrainRunner", "--spark_master_url=local[2]", "--progress=off", "--slots=1",
+    "--streaming",
+]))
+_ = pipeline | PeriodicImpulse(fire_interval=0.05) | beam.WithKeys(1) | beam.ParDo(Count())
+result = pipeline.run()
+while not (folder / "warden").exists():
+    time.sleep(0.1)
+time.sleep(1)
+os.kill(int((folder / "warden").read_text()), signal.SIGKILL)
+try:
+    result.wait_until_finish()
+except RuntimeError as error:
+    print(type(error).__name__)
+"""
+
+
 def run(tmp_path: Path, text: str, *before: str) -> subprocess.CompletedProcess[str]:
     program = tmp_path / "program.py"
     program.write_text(text)
@@ -114,9 +151,19 @@ def test_a_driver_that_is_the_first_process_has_no_zombies(tmp_path):
     assert done.stdout == "1 []\n", done.stderr
 
 
+def test_a_daemon_whose_warden_was_killed_ends_with_the_program(tmp_path):
+    done = run(tmp_path, WARDENS)
+    assert done.stdout in {"WorkerLost\n", "HostMissing\n"}, done.stderr
+    check_daemon(tmp_path)
+
+
 def test_a_daemon_that_a_batch_job_has_started_ends_with_the_program(tmp_path):
     done = run(tmp_path, BATCH)
     assert done.returncode == 0, done.stderr
+    check_daemon(tmp_path)
+
+
+def check_daemon(tmp_path: Path) -> None:
     daemon = int((tmp_path / "daemon").read_text())
     try:
         wait_until(lambda: not psutil.pid_exists(daemon), 15)

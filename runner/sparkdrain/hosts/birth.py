@@ -25,7 +25,7 @@ from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import WELCOME
 from sparkdrain.hosts.lookout import Lookout
 from sparkdrain.hosts.memory_limit import MemoryLimit
-from sparkdrain.hosts.orphans import adopt_orphans
+from sparkdrain.hosts.orphans import HOST, WARDEN, adopt_orphans, be_called
 from sparkdrain.hosts.process import has_rocksdb_threads, let_go
 from sparkdrain.hosts.warden import Warden
 from sparkdrain.lines.door import Door
@@ -121,6 +121,7 @@ class Birth:
     def _be_warden(self, listener: socket.socket, scratch: Path, keeper: int, done: int) -> None:
         let_go({listener.fileno(), done})
         adopt_orphans()
+        be_called(WARDEN)
         # Collecting garbage would copy what is shared with the worker.
         gc.disable()
         # Until it listens to the driver, nothing else would end it.
@@ -197,6 +198,7 @@ class Birth:
         status = 1
         try:
             os.setpgid(0, 0)
+            be_called(HOST)
             kept = {listener.fileno(), lifeline, *lookout.descriptors}
             if remote is not None:
                 kept.add(remote.fileno())

@@ -16,6 +16,11 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
+WARDEN: Final = "sparkdrain-ward"
+"""What the system calls a warden; it takes 15 characters."""
+HOST: Final = "sparkdrain-host"
+
+_SET_NAME: Final = 15
 _SET_CHILD_SUBREAPER: Final = 36
 _INIT: Final = 1
 _END_SECONDS: Final = 5.0
@@ -29,11 +34,13 @@ class Child(NamedTuple):
 
     Attributes:
         pid: its id.
+        name: of its program.
         state: a letter, as the system has it.
         session: id of its session.
     """
 
     pid: int
+    name: str
     state: str
     session: int
 
@@ -43,10 +50,19 @@ def adopt_orphans() -> bool:
 
     Children that are forked later do not inherit this.
     """
+    return _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def be_called(name: str) -> None:
+    """Have the system show this process by another name than Python's, where it can."""
+    _prctl(_SET_NAME, ctypes.c_char_p(name.encode()))
+
+
+def _prctl(option: int, value: int | ctypes.c_char_p) -> bool:
     if sys.platform != "linux":
         return False
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
-    return prctl is not None and prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    return prctl is not None and prctl(option, value, 0, 0, 0) == 0
 
 
 def children() -> list[Child]:
@@ -55,20 +71,25 @@ def children() -> list[Child]:
     for file in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # The name of the program, in parentheses, can have any content.
-            state, parent, _, session, *_ = file.read_text().rpartition(")")[2].split()
+            start, _, rest = file.read_text().rpartition(")")
+            state, parent, _, session, *_ = rest.split()
             if int(parent) == own:
-                found.append(Child(int(file.parent.name), state, int(session)))
+                name = start.partition("(")[2]
+                found.append(Child(int(file.parent.name), name, state, int(session)))
     return found
 
 
-def end_orphans(seconds: float = _END_SECONDS) -> None:
+def end_orphans(spared: str = "", seconds: float = _END_SECONDS) -> None:
     """Kill all children, and their children, which are orphans then; for a process that is to end.
 
     Args:
+        spared: children of this name are left alone.
         seconds: how long this may take at most.
     """
     deadline = time.monotonic() + seconds
-    while (found := children()) and time.monotonic() < deadline:
+    while found := [child for child in children() if child.name != spared]:
+        if time.monotonic() > deadline:
+            return
         for child in found:
             with contextlib.suppress(OSError):
                 os.kill(child.pid, signal.SIGKILL)

@@ -17,7 +17,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from sparkdrain.hosts.orphans import adopt_orphans, end_orphans
+from sparkdrain.hosts.orphans import WARDEN, adopt_orphans, end_orphans
 from sparkdrain.stages.handover import STREAMS, Identity, read, send
 from sparkdrain.stages.worker_spark import check_worker
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 NURSERY_VARIABLE: Final = "SPARKDRAIN_NURSERY"
 """Where the nursery listens, if there is one."""
-
-STREAMING_VARIABLE: Final = "SPARKDRAIN_STREAMING"
-"""Set for workers of streaming jobs."""
 
 REFUSED: Final = 0
 """What the nursery answers in the place of a process id."""
@@ -65,10 +62,8 @@ def serve() -> None:
     try:
         python_daemon.run(_without_complaints)
     finally:
-        # Only workers of streaming jobs have wardens. These end by themselves, when their hosts
-        # have torn down.
-        if not os.environ.get(STREAMING_VARIABLE):
-            end_orphans()
+        # Wardens end by themselves, when their hosts have torn down.
+        end_orphans(spared=WARDEN)
 
 
 def _print_whole_lines() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.stages.cluster import is_local, is_ours
 from sparkdrain.stages.code_archive import code_archive
-from sparkdrain.stages.daemon import NURSERY_VARIABLE, STREAMING_VARIABLE
+from sparkdrain.stages.daemon import NURSERY_VARIABLE
 from sparkdrain.stages.dependencies import dependencies_of
 from sparkdrain.stages.head_start import importable, nursery_address
 from sparkdrain.stages.packages import ARCHIVE_VARIABLE
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _SESSION_VARIABLE: Final = "SPARKDRAIN_SESSION"
 _CLASSES_VARIABLE: Final = "SPARKDRAIN_CLASSES"
+_STREAMING_VARIABLE: Final = "SPARKDRAIN_STREAMING"
 
 
 class JobContext:
@@ -72,7 +73,7 @@ def job_context(
     files = _sent_to(context)
     environment = dict(context.environment)
     if streaming:
-        environment[STREAMING_VARIABLE] = "1"
+        environment[_STREAMING_VARIABLE] = "1"
     dependencies = dependencies_of(artifacts, files.directory)
     packages = session = classes = rows = ""
     if dependencies.packages is not None:
