@@ -94,8 +94,9 @@ PROOFS: Final = (
     Proof(
         "size",
         "A gigabyte of state is restored as fast as it is copied; a driver is killed forty times "
-        "while it writes checkpoints, and its rivals take over in many orders; a million timers "
-        "and keys; elements that are too large",
+        "while it writes checkpoints, and its rivals take over in many orders; a job loses its "
+        "power a thousand times, has no room at any write, and an object store that fails; a "
+        "million timers and keys; elements that are too large",
         ("tests/checkpoints", "tests/shuffle", "tests/timers_state"),
     ),
     Proof(
