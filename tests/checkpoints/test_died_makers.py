@@ -106,3 +106,26 @@ def survives(place, name) -> int:
 def test_what_is_written_survives_whoever_made_its_folder_and_died(tmp_path, name):
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
         assert apart.submit(survives, tmp_path, name).result() > 5
+
+
+def in_a_namespace_of_another(place) -> None:
+    disk = LossyDisk(place)
+    try:
+        root = disk.path / "here"
+
+        def write() -> None:
+            root.mkdir()
+            store = FileStore(root / "runs")
+            (root / "runs/space").mkdir()  # by another process, which dies then
+            store.put("space", "a", b"1")
+
+        assert child(disk, write) == 0
+        disk.lose_power(Nothing())
+        assert child(disk, lambda: ARecord.check(root)) == 0
+    finally:
+        disk.close()
+
+
+def test_a_record_survives_in_a_namespace_that_another_process_has_made_since(tmp_path):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        apart.submit(in_a_namespace_of_another, tmp_path / "disk").result()
