@@ -71,6 +71,9 @@ class Supervised:
         if pid not in self._pids():
             return False
         os.kill(pid, signal.SIGKILL)
+        if pid == self.driver:
+            # It looks dead before its last thread has ended, and is not reaped until then.
+            self._driver.wait()
         while pid in self._pids():
             time.sleep(0.02)
         return True
