@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
@@ -34,9 +36,32 @@ class PortableRunnerSuiteNotCompiled(PortableRunnerSuite):
     compiled = "off"
 
 
+def drained(test):
+    """``test`` by Beam's client, which raises for every end of a job but DONE."""
+
+    @functools.wraps(test)
+    def run(self):
+        with pytest.raises(RuntimeError, match="failed in state DRAINED"):
+            test(self)
+
+    return run
+
+
 @pytest.mark.slow
 class BeamsClientSuite(PortableRunnerSuite):
-    """Submitted by Beam's own client, which knows no more of us than where a job service is."""
+    """Submitted by Beam's own client, which knows no more of us than where a job service is.
+
+    A job that finds other elements than its test expects ends as FAILED, drained or not.
+    """
+
+    test_draining_sdf_with_sdf_initiated_checkpointing = drained(
+        _Beams.test_draining_sdf_with_sdf_initiated_checkpointing
+    )
+    test_sdf_default_truncate_when_bounded = drained(_Beams.test_sdf_default_truncate_when_bounded)
+    test_sdf_default_truncate_when_unbounded = drained(
+        _Beams.test_sdf_default_truncate_when_unbounded
+    )
+    test_sdf_with_truncate = drained(_Beams.test_sdf_with_truncate)
 
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
         options = self.create_options()

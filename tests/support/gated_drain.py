@@ -44,17 +44,13 @@ class Places:
         self.gates = Gates(str(self.root / "gates"))
 
     def make(self) -> None:
-        for name in ("gates", "hosts", "admitted", "out", "told"):
+        for name in ("gates", "admitted", "out", "told"):
             (self.root / name).mkdir()
 
     def driver_state(self) -> DriverState | None:
         """What the newest manifest says of the driver."""
         found = newest(LocalStorage(), Paths(str(self.root / "checkpoints"), JOB))
         return None if found is None else DriverState.of(found)
-
-    def hosts(self) -> list[int]:
-        """Processes that have held a slot's state."""
-        return [int(path.name) for path in (self.root / "hosts").iterdir()]
 
     def admitted(self) -> list[str]:
         """What sources have given, in all lives."""
@@ -84,19 +80,11 @@ class Places:
         assert self.told() == {"-".join(place) for place in out}
 
 
-def note_host(folder: str) -> None:
-    """This process has a slot's state."""
-    (Places(folder).root / "hosts" / str(os.getpid())).touch()
-
-
 class Numbers(beam.DoFn, Endless):
     """0, 1, 2, ... for ever, each written down when it is admitted."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-
-    def setup(self):
-        note_host(self._folder)
 
     def truncate(self, element, restriction):
         Places(self._folder).gates.pass_by("truncation")
@@ -138,9 +126,6 @@ class Write(beam.DoFn):
     def __init__(self, folder: str, kind: str) -> None:
         self._folder = folder
         self._kind = kind
-
-    def setup(self):
-        note_host(self._folder)
 
     def acknowledgement(self, data: str) -> Told:
         return Told(self._folder, data)

@@ -87,6 +87,15 @@ class Supervised:
             return set()
         return {process.pid for process in self.processes(life=self.starts)}
 
+    def hosts(self) -> set[int]:
+        """Those of the present life that lead a group in a session whose first process is gone."""
+        found = set()
+        for pid in self.living():
+            with suppress(ProcessLookupError):
+                if os.getpgid(pid) == pid and not psutil.pid_exists(os.getsid(pid)):
+                    found.add(pid)
+        return found
+
     @property
     def driver(self) -> int:
         """The process of the program itself."""
