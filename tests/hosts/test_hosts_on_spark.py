@@ -14,7 +14,11 @@ PROGRAM = Path(__file__).with_name("rounds_on_spark.py")
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("reuse", "daemon"), [("true", "sparkdrain.stages.daemon"), ("false", "pyspark.daemon")]
+    ("reuse", "daemon"),
+    [
+        ("true", "sparkdrain.stages.daemon"),
+        pytest.param("false", "pyspark.daemon", marks=pytest.mark.slow),
+    ],
 )
 def test_a_slot_finds_its_state_again_in_every_spark_job(python, tmp_path, reuse, daemon) -> None:
     check(python(str(PROGRAM), "local[2]", reuse, daemon, str(tmp_path)), reuse)

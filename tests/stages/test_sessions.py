@@ -146,6 +146,7 @@ def test_another_master_than_that_of_the_active_session_is_warned_of(run, tmp_pa
     assert "--spark_master_url=local[7] has no effect" in printed
 
 
+@pytest.mark.slow
 def test_spark_submit_says_where_and_how_a_pipeline_runs(run, tmp_path):
     facts, _ = run(
         f"""
