@@ -18,9 +18,8 @@ READY := $(VENV)/ready
 ARGS ?=
 PROOFS ?=
 TESTS ?= tests integration
-# Processes for `make test`, each with a Spark of its own. One more than cores: many tests wait.
-WORKERS ?= $(shell "$(PYTHON)" -c 'import os; print(min(4, 1 + len(os.sched_getaffinity(0))) \
-	if hasattr(os, "sched_getaffinity") else 2)')
+# Processes for `make test`, each with a Spark of its own: a number, or auto for one per core.
+WORKERS ?= auto
 # A process in which no Python runs any more says where it stands, and ends: no timeout of pytest's
 # own, which comes sooner, could end it.
 LAST_RESORT := -o faulthandler_timeout=660 -o faulthandler_exit_on_timeout=true
@@ -46,7 +45,7 @@ live: java $(READY) ## Set up, then replay New York's flights of January 2013 as
 
 .PHONY: test
 test: java $(READY) ## Set up, then run the tests
-	@$(RUN) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(LAST_RESORT) $(ARGS)
+	@$(RUN) -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(LAST_RESORT) $(ARGS)
 
 .PHONY: test-slow
 test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, killed executors

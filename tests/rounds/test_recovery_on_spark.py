@@ -126,6 +126,7 @@ def test_a_job_that_was_stopped_goes_on_if_it_is_asked_to_and_is_the_same(tmp_pa
     assert_counted_once(result, impulses)
 
 
+@pytest.mark.slow
 def test_a_job_goes_on_on_other_machines_with_any_number_of_slots(tmp_path):
     impulses, begin = 300, time.time()
     lives = [("local[2]", "127.0.0.1"), ("local[3]", "127.0.0.2"), ("local[1]", "127.0.0.3")]
