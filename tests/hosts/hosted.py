@@ -72,6 +72,15 @@ class Recorder:
         self.mark("asleep")
         time.sleep(600)
 
+    def _finalize(self, _argument, _records, _push) -> None:
+        class Slow:
+            def __del__(late) -> None:
+                self.mark("finalizing")
+                time.sleep(600)
+
+        late = Slow()
+        del late
+
     def _resist(self, _argument, _records, _push) -> None:
         self.mark("resisting")
         while True:

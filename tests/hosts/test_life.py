@@ -160,6 +160,16 @@ def test_a_host_that_is_told_to_end_tears_down(bench, number) -> None:
     gone(bench)
 
 
+def test_a_host_that_is_told_to_end_in_a_finalizer_ends_and_prints_nothing(bench) -> None:
+    task = bench.start("finalize")
+    bench.wait_for("finalizing")
+    os.kill(bench.leash.hosts()[0].pid, signal.SIGTERM)
+    bench.wait_for("closed")
+    bench.outcome(task)
+    gone(bench)
+    assert "Stopped" not in (bench.directory / "stderr").read_text()
+
+
 def warden_of(bench) -> psutil.Process:
     return psutil.Process(bench.leash.hosts()[0].pid).parent()
 

@@ -111,7 +111,7 @@ class KilledDrain:
                 self.kill(kind, gate)
                 gates.open(gate)
             program.until(program.has_ended_well)
-            assert program.log().rstrip().endswith("DRAINED")
+            assert program.log().rstrip().endswith("DRAINED"), program.log()[-3000:]
             assert self.run().state == "DRAINED"
             assert self.asked() == []
             assert psutil.wait_procs(program.processes(), 30)[1] == []

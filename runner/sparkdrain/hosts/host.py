@@ -8,6 +8,7 @@ import queue
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 import traceback
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 _GRACE_SECONDS: Final = 20.0
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _print_all_but_stopped(unraisable: sys.UnraisableHookArgs) -> None:
+    """Say nothing of a finalizer that a signal ended: the signal comes again."""
+    if not isinstance(unraisable.exc_value, Stopped):
+        sys.__unraisablehook__(unraisable)
 
 
 class Host:
@@ -79,6 +86,7 @@ class Host:
         try:
             for number in _ENDING:
                 signal.signal(number, self._stop)
+            sys.unraisablehook = _print_all_but_stopped
             threading.Thread(target=self._follow, name="host-lifeline", daemon=True).start()
             self._lookout.answer(self._look)
             while not self._stopping:

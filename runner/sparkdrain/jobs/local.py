@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 _CANCEL_SECONDS: Final = 30.0
-_FORK_SUPPORT: Final = "GRPC_ENABLE_FORK_SUPPORT"
+_GRPC: Final = {"GRPC_ENABLE_FORK_SUPPORT": "false", "GRPC_VERBOSITY": "ERROR"}
 
 
 def local_server() -> JobServer:
@@ -32,7 +32,7 @@ def local_server() -> JobServer:
 def _server_of(process: int) -> JobServer:
     # By process: a forked child inherits the cache, but not the server's threads.
     del process
-    with _without_fork_support(os.environ):
+    with _settings_of_grpc(os.environ):
         server = JobServer(SparkEngine())
         server.start()
     atexit.register(server.stop)
@@ -42,20 +42,23 @@ def _server_of(process: int) -> JobServer:
 
 
 @contextlib.contextmanager
-def _without_fork_support(environ: MutableMapping[str, str]) -> Iterator[None]:
-    """Have gRPC ignore forks; it asks for that when the first server or channel is made.
+def _settings_of_grpc(environ: MutableMapping[str, str]) -> Iterator[None]:
+    """Set what gRPC reads when a process makes its first server or channel; the user's own stays.
 
-    Starting Java forks. gRPC would prepare for that, cannot while calls are under way, and prints
-    so; the child never uses gRPC. Programs that this one starts must not inherit the setting: a
-    forked child of theirs could not use gRPC.
+    gRPC ignores forks. Starting Java forks. gRPC would prepare for that, cannot while calls are
+    under way, and prints so; the child never uses gRPC. gRPC also prints errors only, and not that
+    a server has ended, which is what it does with its program.
+
+    Programs that this one starts must not inherit these settings: a forked child of theirs could
+    not use gRPC.
     """
-    given = _FORK_SUPPORT in environ
-    environ.setdefault(_FORK_SUPPORT, "false")
+    set_here = _GRPC.keys() - environ.keys()
+    environ.update({name: _GRPC[name] for name in set_here})
     try:
         yield
     finally:
-        if not given:
-            del environ[_FORK_SUPPORT]
+        for name in set_here:
+            del environ[name]
 
 
 def _see_jobs_through(server: JobServer) -> None:
