@@ -93,11 +93,22 @@ PROOFS: Final = (
     ),
     Proof(
         "size",
-        "A gigabyte of state is restored as fast as it is copied; a driver is killed forty times "
-        "while it writes checkpoints, and its rivals take over in many orders; a job loses its "
-        "power a thousand times, has no room at any write, and an object store that fails; a "
-        "million timers and keys; elements that are too large",
-        ("tests/checkpoints", "tests/shuffle", "tests/timers_state"),
+        "A gigabyte of state is restored as fast as it is copied; a million timers and keys; "
+        "elements that are too large",
+        ("tests/checkpoints/test_restore.py", "tests/shuffle", "tests/timers_state"),
+    ),
+    Proof(
+        "faults",
+        "A job loses its power a thousand times; its disk is full at any write; its object store "
+        "is slow, hangs and refuses; its driver is killed forty times while it writes "
+        "checkpoints, and rivals take over in many orders",
+        (
+            "tests/checkpoints/test_power_loss.py",
+            "tests/checkpoints/test_full_at_every_write.py",
+            "tests/checkpoints/test_object_store.py",
+            "tests/checkpoints/test_kills.py",
+            "tests/checkpoints/test_rivals.py",
+        ),
     ),
     Proof(
         "wheel",
