@@ -54,18 +54,27 @@ def settle(folder: Path) -> None:
     """
     for each in (folder, *folder.parents):
         try:
-            descriptor = os.open(each, os.O_RDONLY | os.O_DIRECTORY)
+            sync_folder(each)
         except PermissionError:
             return  # those above are older than this user's part of the disk
-        try:
-            os.fsync(descriptor)
         except OSError as error:
             if error.errno not in _NO_SYNC:
                 raise
-        finally:
-            os.close(descriptor)
         if each.is_mount():
             return
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a loss of power; those of its files, not their bytes.
+
+    Raises:
+        OSError: the disk does not do it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def make_folder(folder: Path) -> None:

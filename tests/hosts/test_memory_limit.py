@@ -16,6 +16,7 @@ from tests.support.waiting import wait_until
 MIB = 1 << 20
 
 
+@pytest.mark.timeout(60)  # without a limit the host would run for ten minutes
 def test_the_error_names_slot_limit_use_and_remedy(bench) -> None:
     used = r"slot 3 used \d{3} MiB, and --slot_memory_limit_mb allows 400 MiB"
     with pytest.raises(WorkerLost, match=rf"it exceeded its memory limit: {used}") as lost:
@@ -52,5 +53,6 @@ def test_memory_is_that_of_the_process_and_a_process_that_has_ended_has_none() -
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
+    assert MemoryLimit(0).exceeded_by(os.getpid()) == ""
     assert memory_of(child) == 0
     assert MemoryLimit(0, 1).exceeded_by(child) == ""

@@ -75,7 +75,7 @@ class LocalStorage:
             if not (isinstance(chunks, LocalFile) and _shared(chunks, part)):
                 _write(part, chunks)
             os.replace(part, path)
-            _sync_folder(path)
+            access.sync_folder(Path(path).parent)
             self._settle(os.path.dirname(path))
         except OSError as error:
             message = f"{path} cannot be written: {error}"
@@ -90,9 +90,9 @@ class LocalStorage:
         try:
             _in_folder(part, lambda: access.make_folder(Path(part)))
             _write(f"{part}/{name}", [data])
-            _sync_folder(f"{part}/{name}")
+            access.sync_folder(Path(part))
             _rename_folder(part, path, data)
-            _sync_folder(folder)
+            access.sync_folder(Path(folder).parent)
             self._settle(os.path.dirname(folder))
         except OSError as error:
             message = f"{path} cannot be written: {error}"
@@ -114,7 +114,7 @@ class LocalStorage:
     def _settle(self, folder: str) -> None:
         """Makes the name of a folder survive that another process may have made, and died."""
         if folder not in self._settled:
-            _sync_folder(folder)
+            access.sync_folder(Path(folder).parent)
             self._settled.add(folder)
 
 
@@ -147,7 +147,7 @@ def _make_folder(folder: Path) -> None:
         return
     _make_folder(folder.parent)
     access.make_folder(folder)
-    _sync_folder(str(folder))  # else what is in it may be lost with its name
+    access.sync_folder(folder.parent)  # else what is in it may be lost with its name
 
 
 def _write(path: str, chunks: Iterable[bytes]) -> None:
@@ -214,14 +214,6 @@ def _rename_folder(part: str, path: str, data: bytes) -> None:
         message = f"{folder} is there already, with {', '.join(there)}: another driver wrote it"
         raise AlreadyThere(message) from error
     os.stat(path)  # some file systems move a folder into one that is there
-
-
-def _sync_folder(path: str) -> None:
-    folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _remove(path: str) -> None:

@@ -32,6 +32,8 @@ class MemoryLimit:
 
     def exceeded_by(self, host: int) -> str:
         """Why the process ``host`` is to end, in words; nothing if it keeps to the limit."""
+        if not self.mib:
+            return ""
         used = memory_of(host) // _MIB
         if used <= self.mib:
             return ""

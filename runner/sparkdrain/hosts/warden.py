@@ -90,7 +90,7 @@ class Warden:
         while (status := _end_of(child)) is None:
             if not self._keeper_is_watched and not is_alive(self._keeper):
                 self._end("the executor is gone")
-            if self._limit.mib and (excess := self._limit.exceeded_by(child)):
+            if excess := self._limit.exceeded_by(child):
                 # At once: a host that tears down may need more memory still.
                 self._excess = excess
                 os.kill(child, signal.SIGKILL)

@@ -156,11 +156,11 @@ class FileStore:
         if value is None:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
-                _sync_directory(directory)
+                access.sync_folder(directory)
             return
         if namespace not in self._settled:
             access.make_folder(directory)
-            _sync_directory(self._root)
+            access.sync_folder(self._root)
             self._settled.add(namespace)
         unfinished = directory / f"{secrets.token_hex(8)}{_UNFINISHED}"
         try:
@@ -172,7 +172,7 @@ class FileStore:
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-        _sync_directory(directory)
+        access.sync_folder(directory)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -243,12 +243,3 @@ def _command(process: str) -> str:
 
 def _may_share(folder: Path) -> bool:
     return folder.parent.is_dir() and access.is_shared(folder.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    # Else the file's name may be lost with the machine, though its bytes are not.
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
