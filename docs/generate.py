@@ -9,6 +9,11 @@ import sys
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from enum import Enum
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "docs"), str(ROOT / "runner"), str(ROOT)]
@@ -21,7 +26,9 @@ from capabilities import (  # noqa: E402 - needs the path
     unsupported,
 )
 
+from sparkdrain.drain import phases  # noqa: E402
 from sparkdrain.options import OPTIONS, Option  # noqa: E402
+from sparkdrain.rounds.driver import checkpoint_flight  # noqa: E402
 from tests.mutants.ledger import list_runs  # noqa: E402
 from tests.mutants.listed import mutants, open_points  # noqa: E402
 from tests.mutants.table import list_table, mutant_table  # noqa: E402
@@ -114,10 +121,13 @@ A pipeline that contains one of these stops at `run()`. The words are the runner
 def generated() -> dict[Path, str]:
     """Every generated file and what must stand in it."""
     in_readme = {"options": _options_table(), "capabilities": _capabilities_table()}
-    contract = ROOT / "docs/drain_contract.md"
+    contract, drain = ROOT / "docs/drain_contract.md", ROOT / "docs/drain.md"
+    checkpoints = ROOT / "docs/checkpoints.md"
     mutation, proofs = ROOT / "docs/mutants.md", ROOT / "docs/proofs.md"
     return {
         contract: _with_tables(contract, {"mutants": _mutants_table()}),
+        drain: _with_tables(drain, {"phases": _machine(phases.STEPS)}),
+        checkpoints: _with_tables(checkpoints, {"flight": _machine(checkpoint_flight.STEPS)}),
         ROOT / "docs/options.md": _options_page(),
         ROOT / "docs/capability.md": _capability_page(),
         mutation: _with_tables(mutation, {"lists": _lists_table(), "ends": _ends_table()}),
@@ -136,6 +146,20 @@ def _with_tables(path: Path, tables: dict[str, str]) -> str:
         assert end, f"{path.name} lacks the place for {name}"
         page = before + start + table + "\n" + end + after
     return page
+
+
+def _machine(steps: Mapping[tuple[Enum, Enum], Enum]) -> str:
+    """The diagram of a state machine, and what its states mean."""
+    states = list(type(next(iter(steps.values()))))
+    ends = [state for state in states if not any(before is state for before, _ in steps)]
+    lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {states[0].name}"]
+    lines += [
+        f"    {before.name} --> {after.name}: {event.value}"
+        for (before, event), after in steps.items()
+    ]
+    lines += [f"    {state.name} --> [*]" for state in ends]
+    lines += ["```", "", "| state | meaning |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{state.name}` | {state.value} |" for state in states)])
 
 
 def _mutants_table() -> str:

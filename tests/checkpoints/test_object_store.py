@@ -25,9 +25,9 @@ from sparkdrain.checkpoints.manifest import decode
 from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, read
 from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import CheckpointFailed, Fenced
-from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
@@ -187,7 +187,9 @@ class Job:
         self._drain_in_time(rounds)
         try:
             rounds.run_to_end(seconds=600)
-            assert self.newest_phase() is Phase.OVER, "it is over before its manifest is there"
+            assert self.newest_phase() is DrainPhase.DRAINED, (
+                "it is over before its manifest is there"
+            )
             return results(rounds.schedule.reports())
         except (CheckpointFailed, Fenced, Crash) as error:
             return self._ended(error)
@@ -207,7 +209,7 @@ class Job:
 
         rounds.loop.tell = drain
 
-    def newest_phase(self) -> Phase:
+    def newest_phase(self) -> DrainPhase:
         """As the store itself says, whatever is on its way."""
         prefix = self.root.removeprefix(f"s3://{self.store.bucket}/")
         newest = [name for name in self.store.manifests() if name.startswith(f"{prefix}/")][-1]

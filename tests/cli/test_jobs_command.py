@@ -9,6 +9,7 @@ from rich.console import Console
 from sparkdrain.cli import jobs
 from sparkdrain.cli.main import main
 from sparkdrain.drain import runs
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.runs import Run
 
 
@@ -23,11 +24,14 @@ def cli(*arguments: str) -> tuple[int, str]:
 def test_runs_of_a_store_are_listed_the_newest_first_with_who_was_asked_to_drain(
     store, address, tmp_path
 ):
-    hour = 3600 * 10**6
+    hour, day = 3600 * 10**6, "1970-01-01"
     old = Run("old", "old", "wc", "", "RUNNING", drain=True, began=hour)
     runs.begin(store, old)
     runs.tell(store, old, "DRAINED")
     runs.begin(store, Run("new", "new", "wc", "", "RUNNING", drain=True, began=2 * hour))
+    drained = Run("drained", "drained", "y", "", "RUNNING", drain=True, began=1)
+    runs.begin(store, drained)
+    runs.tell(store, drained, "DRAINING", DrainPhase.FLUSHING)
     runs.begin(store, Run("deaf", "deaf", "x", "", "RUNNING", drain=False, began=0))
     runs.request(store, "new", 3 * hour)
     for where in (("--metadata_store", address), ("--checkpoint_dir", str(tmp_path))):
@@ -35,9 +39,10 @@ def test_runs_of_a_store_are_listed_the_newest_first_with_who_was_asked_to_drain
         assert code == 0
         rows = [line.split("│")[1:-1] for line in said.splitlines() if line.startswith("│")]
         assert [[cell.strip() for cell in row] for row in rows] == [
-            ["new", "wc", "RUNNING", "1970-01-01 02:00:00 UTC", "1970-01-01 03:00:00 UTC", "yes"],
-            ["old", "wc", "DRAINED", "1970-01-01 01:00:00 UTC", "", "yes"],
-            ["deaf", "x", "RUNNING", "1970-01-01 00:00:00 UTC", "", "no"],
+            ["new", "wc", "RUNNING", f"{day} 02:00:00 UTC", f"{day} 03:00:00 UTC", "", "yes"],
+            ["old", "wc", "DRAINED", f"{day} 01:00:00 UTC", "", "", "yes"],
+            ["drained", "y", "DRAINING", f"{day} 00:00:00 UTC", "", "FLUSHING", "yes"],
+            ["deaf", "x", "RUNNING", f"{day} 00:00:00 UTC", "", "", "no"],
         ]
 
 

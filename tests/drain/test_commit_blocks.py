@@ -19,8 +19,8 @@ from sparkdrain.checkpoints.publish import newest
 from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointFailed, NotAcknowledged
-from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
@@ -71,7 +71,7 @@ class Gated:
         return getattr(self._storage, name)
 
 
-def phase_of(data, path) -> Phase | None:
+def phase_of(data, path) -> DrainPhase | None:
     # Claims are published too; they are no manifests.
     return DriverState.of(decode(data, path)).phase if path.endswith(".manifest") else None
 
@@ -117,7 +117,7 @@ class Drained:
     def requests(self) -> list[str]:
         return [each.run_id for each in records.read(self.store, pytest.fail)]
 
-    def newest_phase(self) -> Phase | None:
+    def newest_phase(self) -> DrainPhase | None:
         found = newest(self.durable.storage, self.durable.paths)
         return None if found is None else DriverState.of(found).phase
 
@@ -127,14 +127,14 @@ class Drained:
         while time.monotonic() < end:
             assert self.result.state == "DRAINING"
             assert self.requests() == ["mine"]
-            assert self.newest_phase() is not Phase.OVER
+            assert self.newest_phase() is not DrainPhase.DRAINED
             time.sleep(0.01)
 
 
 LAST = [
     pytest.param("state", id="the state of a slot"),
-    pytest.param(Phase.PUBLISHING, id="the last manifest but one"),
-    pytest.param(Phase.OVER, id="the last manifest"),
+    pytest.param(DrainPhase.PUBLISHING, id="the last manifest but one"),
+    pytest.param(DrainPhase.DRAINED, id="the last manifest"),
 ]
 
 
@@ -148,7 +148,7 @@ def test_while_an_upload_hangs_the_job_drains_and_its_request_stays(
     finally:
         job.gate.open.set()
     assert job.result.wait_until_finish() == "DRAINED"
-    assert job.newest_phase() is Phase.OVER
+    assert job.newest_phase() is DrainPhase.DRAINED
     assert job.requests() == []
 
 
@@ -162,5 +162,5 @@ def test_if_an_upload_fails_again_and_again_the_job_fails_and_its_request_stays(
     with pytest.raises((CheckpointFailed, NotAcknowledged), match=FAIL):
         job.result.wait_until_finish()
     assert job.result.state == "FAILED"
-    assert job.newest_phase() is not Phase.OVER
+    assert job.newest_phase() is not DrainPhase.DRAINED
     assert job.requests() == ["mine"]

@@ -21,9 +21,9 @@ from sparkdrain.checkpoints.catalogue import find
 from sparkdrain.checkpoints.contents import contents
 from sparkdrain.drain import caused_by_drain
 from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import CheckpointRefused
-from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of
 from sparkdrain.rounds.slots import open_slot
@@ -184,9 +184,15 @@ class Job:
 
     @staticmethod
     def name_of(cut) -> str:
-        if cut.phase is Phase.GOING_ON and cut.drain is not None:
-            return "the cut is durable"
-        return {"publishing": "the last checkpoint", "over": "it is over"}.get(cut.phase.value, "")
+        match cut.phase:
+            case DrainPhase.READING:
+                return ""
+            case DrainPhase.PUBLISHING:
+                return "the last checkpoint"
+            case DrainPhase.DRAINED:
+                return "it is over"
+            case _:
+                return "the cut is durable"
 
 
 def read_in(made) -> list:
@@ -244,7 +250,7 @@ def test_a_job_that_dies_at_this_step_drains_on_and_everything_comes_out_once(st
         made, is_drained = job.live()
         assert is_drained
         check(job, made)
-    assert [cut.phase for cut in job.published][-2:] == [Phase.PUBLISHING, Phase.OVER]
+    assert [cut.phase for cut in job.published][-2:] == [DrainPhase.PUBLISHING, DrainPhase.DRAINED]
     # A new run of the same name: nothing of the old one is there for it.
     new = job.durable()
     new.run_id = "another"
@@ -265,11 +271,11 @@ def test_what_checkpoints_of_a_drain_hold(tmp_path):
     )
     storage = storage_at(job.folder)
     kept = {DriverState.of(found.manifest).phase: found for found in find(storage, job.folder)}
-    over = kept[Phase.OVER].manifest
+    over = kept[DrainPhase.DRAINED].manifest
     assert drain_of(over) == DrainNotification.decode(job.published[-1].drain)
-    assert over.entries().keys() == kept[Phase.PUBLISHING].manifest.entries().keys()
+    assert over.entries().keys() == kept[DrainPhase.PUBLISHING].manifest.entries().keys()
     for shard in over.shards:
-        left = contents(storage, kept[Phase.OVER].paths, shard)
+        left = contents(storage, kept[DrainPhase.DRAINED].paths, shard)
         # Where time stood on inputs when the drain began, and numbers of restrictions.
         assert {tag for _, _, tag in left} <= {b"n", b"m", b"h", b"t", b"r", b"counts"}
 

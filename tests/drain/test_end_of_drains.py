@@ -18,8 +18,8 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.windowed_value import PaneInfoTiming, WindowedValue
 
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.io.stable import StableParDo
-from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce
@@ -182,6 +182,9 @@ class Sink(beam.DoFn):
         note("hook's element at the sink" if element[0] == "from the hook" else "sink")
 
 
+LAST = (DrainPhase.PUBLISHING, DrainPhase.DRAINED)
+
+
 def test_the_end_comes_in_this_order(tmp_path, monkeypatch):
     """Hooks, sinks, state and place of sources, those outside, the end."""
     monkeypatch.setattr(open_slot, "Uploader", AtOnce)
@@ -196,8 +199,8 @@ def test_the_end_comes_in_this_order(tmp_path, monkeypatch):
 
         def is_published(self) -> bool:
             published = super().is_published()
-            if published and self.last is not None and self.last.phase is not Phase.GOING_ON:
-                note(self.last.phase.value)
+            if published and self.last is not None and self.last.phase in LAST:
+                note(self.last.phase.name)
                 self.last = None
             return published
 
@@ -217,10 +220,10 @@ def test_the_end_comes_in_this_order(tmp_path, monkeypatch):
     assert [what for what in first if what not in ("sink", "acknowledged")] == [
         "hook",
         "hook's element at the sink",
-        "publishing",
-        "over",
+        "PUBLISHING",
+        "DRAINED",
     ]
-    assert end[-1] == "over"
+    assert end[-1] == "DRAINED"
     assert STEPS_OF_END.count("sink") == STEPS_OF_END.count("process")
     assert STEPS_OF_END.count("acknowledged") == STEPS_OF_END.count("process")
 

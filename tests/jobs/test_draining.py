@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from dataclasses import replace
 
 import grpc
 import pytest
@@ -18,6 +19,7 @@ from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.progress import Left, advanced, began
 from sparkdrain.errors import (
     Cancelled,
@@ -27,6 +29,7 @@ from sparkdrain.errors import (
     UserCodeError,
 )
 from sparkdrain.invocation import Outcome
+from sparkdrain.jobs import drain_progress
 from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY
 from sparkdrain.jobs.messages import failure_kind
 from sparkdrain.jobs.states import name
@@ -762,6 +765,36 @@ def test_a_limit_of_the_drain_does_not_touch_a_job_that_is_not_drained(client):
 
 
 # --- what can be seen -----------------------------------------------------------------------------
+
+
+def test_the_phase_of_a_drain_is_in_the_store_and_with_the_service(client, store, address):
+    told, goes_on = threading.Event(), threading.Event()
+
+    def behave(call) -> Outcome:
+        until_drained(call)
+        progress = began("mine", 0)
+        for phase in (DrainPhase.CUT, DrainPhase.TRUNCATED):
+            progress = replace(progress, phase=phase)
+            call.observer.draining(progress)
+        told.set()
+        assert goes_on.wait(60)
+        call.observer.draining(replace(progress, phase=DrainPhase.DRAINED))
+        return Outcome(drained=True)
+
+    jobs = client(FakeEngine(behave))
+    job = jobs.start(metadata_store=address, run_id="mine")
+    jobs.drain(job)
+    assert told.wait(60)
+    (run,) = runs.known(store)
+    assert (run.state, run.phase) == ("DRAINING", "TRUNCATED")
+    metrics = jobs.stub.GetJobMetrics(api.GetJobMetricsRequest(job_id=job)).metrics
+    assert drain_progress.phase_in(metrics.attempted) is DrainPhase.TRUNCATED
+    goes_on.set()
+    jobs.path(job)
+    (run,) = runs.known(store)
+    assert (run.state, run.phase) == ("DRAINED", "DRAINED")
+    drains = [m.message_text for m in jobs.messages(job) if m.message_text.startswith("Drain: ")]
+    assert drains == ["Drain: CUT.", "Drain: TRUNCATED.", "Drain: DRAINED."]
 
 
 def test_how_far_a_drain_has_come_is_told_once_per_change_and_is_in_the_metrics(client, capsys):

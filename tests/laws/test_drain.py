@@ -78,7 +78,7 @@ class Drained:
     @property
     def was_in_time(self):
         """Whether it was drained before it was over."""
-        return self.rounds.schedule.is_draining()
+        return self.rounds.schedule.knows_of_drain()
 
 
 def inside(slot):

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointFailed, NotAcknowledged
-from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints, Phase
+from sparkdrain.rounds.driver.checkpointing import Checkpointing
+from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.watermarks.frontier import BEGIN
 
@@ -99,7 +101,7 @@ def test_the_first_checkpoint_comes_an_interval_after_the_job_began_and_covers_w
     running.now += SECOND
     running.round(uploaded=all_uploaded(1))
     (cut,) = published
-    assert (cut.number, cut.round, cut.phase) == (1, 2, Phase.GOING_ON)
+    assert (cut.number, cut.round, cut.phase) == (1, 2, DrainPhase.READING)
     assert {report.number for report in cut.reports.values()} == {2}
     assert set(cut.files) == set(SLOTS)
 
@@ -211,7 +213,7 @@ def ending(publish=None):
     if publish is not None:
         running.checkpoints._publication = publish
     running.round()
-    running.checkpoints.finish()
+    running.checkpoints.enter(DrainPhase.ENDING)
     assert running.round(changed=False).checkpoint == 1
     assert not running.round(changed=False, uploaded=all_uploaded(1)).last
     return running, published
@@ -219,13 +221,13 @@ def ending(publish=None):
 
 def test_the_end_has_two_checkpoints_and_between_them_everybody_is_told_and_waited_for():
     running, published = ending()
-    assert [cut.phase for cut in published] == [Phase.PUBLISHING]
+    assert [cut.phase for cut in published] == [DrainPhase.ENDING]
     assert running.checkpoints.wake() == BEGIN
     orders = running.round()  # what slots have told the outside, they write down: no news
     assert (orders.last, orders.published, orders.levels) == (True, 1, {0, 1})
     assert [(cut.number, cut.phase) for cut in published] == [
-        (1, Phase.PUBLISHING),
-        (2, Phase.OVER),
+        (1, DrainPhase.ENDING),
+        (2, DrainPhase.DONE),
     ]
     assert published[1].files == published[0].files
     assert running.checkpoints.wake() is None
@@ -238,7 +240,7 @@ def test_who_could_not_be_told_is_told_again_before_the_job_is_over():
     assert running.checkpoints.wake() == running.now + SECOND
     running.now += SECOND
     assert running.round().last
-    assert published[1].phase is Phase.OVER
+    assert published[1].phase is DrainPhase.DONE
 
 
 def test_if_somebody_cannot_be_told_the_job_fails_and_can_be_taken_up_where_that_is_left():
@@ -247,13 +249,13 @@ def test_if_somebody_cannot_be_told_the_job_fails_and_can_be_taken_up_where_that
         running.round(complaints=("t[0]: nobody there",))
     with pytest.raises(NotAcknowledged, match=r"could not be: t\[0\]: nobody there"):
         running.round(complaints=("t[0]: nobody there",))
-    assert [cut.phase for cut in published] == [Phase.PUBLISHING]
+    assert [cut.phase for cut in published] == [DrainPhase.ENDING]
 
 
 def test_the_checkpoint_that_says_that_it_is_over_may_fail_too_often_as_any_other():
     class Full(Published):
         def is_published(self):
-            if self[-1].phase is Phase.OVER:
+            if self[-1].phase is DrainPhase.DONE:
                 message = "no space left"
                 raise CheckpointFailed(message)
             return True
@@ -273,7 +275,7 @@ def test_without_checkpoints_the_outside_is_waited_for_if_it_has_not_answered():
     running = Job(NoCheckpoints())
     running.round(unsettled=1)
     assert running.checkpoints.wake() is None
-    running.checkpoints.finish()
+    running.checkpoints.enter(DrainPhase.ENDING)
     assert running.checkpoints.wake() == BEGIN
     orders = running.round(unsettled=1, complaints=("t[0]: nobody there",))
     assert (orders.last, orders.levels) == (True, {SLOTS[1][0]})
@@ -285,27 +287,27 @@ def test_without_checkpoints_the_outside_is_waited_for_if_it_has_not_answered():
 def test_without_checkpoints_a_job_of_which_nobody_is_told_just_ends():
     running = Job(NoCheckpoints())
     running.round()
-    running.checkpoints.finish()
+    running.checkpoints.enter(DrainPhase.ENDING)
     assert running.checkpoints.wake() is None
 
 
 def test_a_job_that_was_cut_in_another_life_is_not_cut_again():
-    checkpoints = Checkpointing(10 * SECOND, Published(), number=4, is_cut=True)
-    checkpoints.cut(b"again")
-    assert checkpoints.is_cut
+    checkpoints = Checkpointing(10 * SECOND, Published(), number=4, phase=DrainPhase.CUT)
+    checkpoints.enter(DrainPhase.TRUNCATED, b"again")
+    assert checkpoints.has_cut
     assert checkpoints.wake() is None
 
 
 def test_a_cut_whose_checkpoint_failed_is_made_again_at_once():
     running, published = job()
     running.round()
-    running.checkpoints.cut(b"the request")
+    running.checkpoints.enter(DrainPhase.CUT, b"the request")
     assert running.round().checkpoint == 1
     running.round(uploaded={SLOTS[0]: Uploaded(1, error="no space left")})
-    assert not running.checkpoints.is_cut
+    assert not running.checkpoints.has_cut
     assert running.round().checkpoint == 2
     running.round(uploaded=all_uploaded(2))
-    assert running.checkpoints.is_cut
+    assert running.checkpoints.has_cut
     assert [(cut.number, cut.drain) for cut in published] == [(2, b"the request")]
 
 

@@ -32,10 +32,10 @@ def schedule():
 
 
 def test_every_level_runs_when_the_job_is_drained_and_then_only_if_it_has_something_to_do(schedule):
-    assert not schedule.is_draining()
+    assert not schedule.knows_of_drain()
     assert all(schedule.is_due(level, 0, {}, {}, DRAIN) for level in range(3))
     schedule.commit([r for level in range(3) for r in reports(level, [False, False])])
-    assert schedule.is_draining()
+    assert schedule.knows_of_drain()
     assert not any(schedule.is_due(level, 0, {}, {}, DRAIN) for level in range(3))
 
 
@@ -53,14 +53,26 @@ def test_after_a_resume_every_level_runs_again_so_that_all_producers_tell_their_
     restored = Schedule(chain(), SLOTS)
     restored.restore(7, {(r.level, r.slot): Inheritance(r, (), SLOTS) for r in all_})
     assert restored.is_drained(), "a job that was drained before it was resumed is over"
-    assert not restored.is_draining()
+    assert not restored.knows_of_drain()
     assert all(restored.is_due(level, 0, {}, {}, DRAIN) for level in range(3))
     restored.commit([r for r in all_ if r.level < 2])
     assert not restored.is_due(0, 0, {}, {}, DRAIN)
     assert restored.is_due(2, 0, {}, {}, DRAIN)
-    assert not restored.is_draining()
+    assert not restored.knows_of_drain()
     restored.commit([r for r in all_ if r.level == 2])
-    assert restored.is_draining()
+    assert restored.knows_of_drain()
+
+
+def test_a_job_is_truncated_when_all_slots_have_heard_and_none_has_restrictions_left_to_truncate(
+    schedule,
+):
+    schedule.commit(reports(0, [False, False]))
+    assert not schedule.is_truncated()
+    schedule.commit([replace(r, untruncated=True) for r in reports(1, [False, False])])
+    schedule.commit(reports(2, [False, False]))
+    assert not schedule.is_truncated()
+    schedule.commit(reports(1, [False, False]))
+    assert schedule.is_truncated()
 
 
 def missing(level):

@@ -11,6 +11,7 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
@@ -104,6 +105,27 @@ def test_truncation_goes_on_in_the_next_round_when_the_budget_is_spent():
     # Those that had not begun stand at a full hundred: nothing of them is left.
     assert sorted(before + rest) == sorted(expected)
     assert sorted(element for element, _ in TRUNCATED) == elements
+
+
+def test_slots_tell_that_restrictions_wait_for_truncation():
+    elements = [(n * 1000, 10**9) for n in range(1, 8)]
+    read = numbers_of(*elements, provider=UpToNext(), seconds=50)
+    told = []
+
+    def begin(rounds):
+        tell = rounds.loop.tell
+
+        def look(schedule, reports):
+            tell(schedule, reports)
+            told.append((rounds.loop.phases.state, any(r.untruncated for r in reports)))
+
+        rounds.loop.tell = look
+
+    emitted_when_drained(read, 2, clock=LeapingClock(), elements=2, slots=1, begin=begin)
+    assert (DrainPhase.TRUNCATED, True) in told
+    flushing = [waits for phase, waits in told if phase is DrainPhase.FLUSHING]
+    assert flushing
+    assert not any(flushing)
 
 
 class Length:

@@ -31,7 +31,10 @@ class Surveys:
             stages[left.stage] = stages[left.stage].plus(left) if left.stage in stages else left
         self._counted.append(stages)
 
-    def over(self, now):
+    def entered(self, phase, now):
+        pass
+
+    def over(self, phase, now):
         pass
 
 

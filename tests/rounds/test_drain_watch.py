@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 
 from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.progress import Left
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.rounds.driver.attention import Attention
@@ -69,6 +70,21 @@ class TestWatch:
         assert told[-1].hold.reason == "windows"
         assert told[-1].hold.since == 0
 
+    def test_each_phase_of_a_drain_is_told_at_once(self):
+        drain, told, watch = watched()
+        watch.entered(DrainPhase.ENDING, 0)
+        assert told == []
+        drain.request(DrainNotification.create("mine", 1))
+        watch.entered(DrainPhase.CUT, 1)
+        watch.entered(DrainPhase.TRUNCATED, 2)
+        assert [(each.phase, each.now) for each in told] == [
+            (DrainPhase.CUT, 1),
+            (DrainPhase.TRUNCATED, 2),
+        ]
+        assert watch.wants(3)
+        watch.committed(full(1), 3)
+        assert told[-1].phase is DrainPhase.TRUNCATED
+
     def test_a_drain_of_very_much_is_surveyed_more_seldom(self):
         drain, _, watch = watched()
         drain.request(DrainNotification.create("mine", 1))
@@ -108,14 +124,15 @@ class TestWatch:
         drain.request(DrainNotification.create("mine", 1))
         watch.wants(0)
         watch.committed(full(3), 1)
-        watch.over(2)
+        watch.over(DrainPhase.DRAINED, 2)
         assert told[-1].stages_drained == len(told[-1].stages) == 2
         assert told[-1].things == 0
+        assert told[-1].phase is DrainPhase.DRAINED
         assert "over" in drain.inquiry.ask(30)
 
     def test_a_job_that_was_not_drained_tells_nothing_at_its_end(self):
         _, told, watch = watched()
-        watch.over(2)
+        watch.over(DrainPhase.DRAINED, 2)
         assert told == []
 
 

@@ -14,9 +14,9 @@ from sparkdrain.checkpoints.paths import Stamp, file_name
 from sparkdrain.checkpoints.publish import publish
 from sparkdrain.checkpoints.storage import FileMissing
 from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused, Fenced
 from sparkdrain.graph.identity import identity
-from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.stages.failure import Failure
@@ -64,14 +64,34 @@ def of_driver(state):
     return Manifest("job", "run", 1, 4, 20, 0, {}, 2, (), state)
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", DrainPhase)
 @pytest.mark.parametrize("drain", [None, DrainNotification.create("run", 0)])
 def test_what_a_driver_wrote_is_read(phase, drain):
     state = DriverState(3, phase, drain)
     assert DriverState.of(of_driver(state.encode())) == state
 
 
-WRITTEN = json.loads(DriverState(3, Phase.GOING_ON, None).encode())
+WRITTEN = json.loads(DriverState(3, DrainPhase.READING, None).encode())
+ASKED = DrainNotification.create("run", 0)
+
+
+@pytest.mark.parametrize(
+    ("word", "drain", "phase"),
+    [
+        ("going on", None, DrainPhase.READING),
+        ("going on", ASKED, DrainPhase.CUT),
+        ("publishing", None, DrainPhase.ENDING),
+        ("publishing", ASKED, DrainPhase.PUBLISHING),
+        ("over", None, DrainPhase.DONE),
+        ("over", ASKED, DrainPhase.DRAINED),
+    ],
+)
+def test_what_an_older_release_wrote_is_read(word, drain, phase):
+    text = None if drain is None else drain.encode().decode()
+    written = json.dumps({"play": 3, "phase": word, "drain": text, "later": 1}).encode()
+    assert DriverState.of(of_driver(written)) == DriverState(3, phase, drain)
+
+
 OTHERS = {
     "that it is over, in another way": {"play": 3, "drain": None, "over": True},
     "a phase that is not known": {**WRITTEN, "phase": "of another release"},
@@ -134,7 +154,7 @@ def published(folder):
     return first
 
 
-WRITTEN_STATE = DriverState(3, Phase.GOING_ON, None).encode()
+WRITTEN_STATE = DriverState(3, DrainPhase.READING, None).encode()
 
 
 @pytest.mark.parametrize("resume", [True, "required"])

@@ -6,7 +6,7 @@ from test_schedule import SLOTS, chain, report
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import Cancelled, TruncatedInput
-from sparkdrain.rounds.driver.checkpointing import NoCheckpoints
+from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.loop import NoPlay, RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.schedule import Schedule
@@ -179,11 +179,11 @@ def test_nothing_is_played_while_the_cut_is_made_durable():
     class SlowCut(NoCheckpoints):
         """The cut is durable when the seventh round begins."""
 
-        is_cut = False
+        has_cut = False
 
         def committed(self, reports, now) -> None:
             super().committed(reports, now)
-            self.is_cut = reports[0].number >= 6
+            self.has_cut = reports[0].number >= 6
 
     playing = loop(Busy(), cancel=cancel)
     playing.play, playing.checkpoints = Script(), SlowCut()

@@ -24,7 +24,7 @@ from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest
 from sparkdrain.drain import caused_by_drain
-from sparkdrain.rounds.driver.checkpointing import Phase
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from tests.support import gated_file_system  # noqa: F401 - Beam knows it from now on
 from tests.support.endless import Endless
@@ -112,7 +112,7 @@ class Told:
 
     def __call__(self) -> None:
         state = self._places.driver_state()
-        if state is not None and state.phase is Phase.PUBLISHING:
+        if state is not None and state.phase is DrainPhase.PUBLISHING:
             self._places.gates.pass_by("telling")
         (self._places.root / "told" / self.data).touch()
 

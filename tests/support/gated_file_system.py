@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 
 from sparkdrain.checkpoints.manifest import decode
-from sparkdrain.rounds.driver.checkpointing import Phase
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from tests.support.gates import Gates
 from tests.support.needy_file_system import NeedyFileSystem
@@ -54,11 +54,11 @@ class _Manifest(io.BytesIO):
 
 def _name(state: DriverState) -> str:
     match state.phase:
-        case Phase.GOING_ON if state.drain is None:
+        case DrainPhase.READING:
             return "any"
-        case Phase.GOING_ON:
-            return "cut"
-        case Phase.PUBLISHING:
+        case DrainPhase.PUBLISHING | DrainPhase.ENDING:
             return "publishing"
-        case Phase.OVER:
+        case DrainPhase.DRAINED | DrainPhase.DONE:
             return "over"
+        case _:
+            return "cut"

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms import environments
 
+from sparkdrain.drain.phases import RESUMED, DrainPhase, drain_walk
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.graph.translate import translate
 from sparkdrain.rounds.clock import WallClock
-from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints
-from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over
+from sparkdrain.rounds.driver.checkpointing import Checkpointing
+from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
+from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, phase_of
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.schedule import Schedule
@@ -105,17 +107,14 @@ class InMemoryRounds:
         script, script_clock = play_for(plan, clock or WallClock())
         checkpoints: Any = NoCheckpoints()
         self._taken: Manifest | None = None
+        self._phase = DrainPhase.READING
         if durable is not None:
             taken = self._taken = durable.take(resume=True)
             if taken is not None:
                 go_on(taken, self.schedule, play or script)
+                self._phase = phase_of(taken)
             self._place = CheckpointPlace(durable.paths, durable.epoch)
-            checkpoints = Checkpointing(
-                interval,
-                durable,
-                number=durable.number,
-                is_cut=taken is not None and drain_of(taken) is not None,
-            )
+            checkpoints = Checkpointing(interval, durable, number=durable.number, phase=self._phase)
         else:
             self._slots = {
                 (level, slot): RoundSlot(
@@ -138,6 +137,7 @@ class InMemoryRounds:
             lambda schedule, reports: self.rounds.append(reports),
             checkpoints,
             stopwatch=stopwatch,
+            phases=drain_walk(RESUMED.get(self._phase, self._phase)),
         )
 
     def _home(self, slot: int) -> Path:
@@ -168,7 +168,7 @@ class InMemoryRounds:
 
     def is_over(self) -> bool:
         """Whether the job had come to its end before."""
-        return self._taken is not None and is_over(self._taken)
+        return self._phase.is_over
 
     def slots(self) -> list[RoundSlot]:
         return list(self._slots.values())

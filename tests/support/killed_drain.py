@@ -17,7 +17,7 @@ import psutil
 from sparkdrain.coordination.address import parse
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
-from sparkdrain.rounds.driver.checkpointing import Phase
+from sparkdrain.drain.phases import DrainPhase
 from tests.support import gated_drain, gated_file_system
 from tests.support.gated_drain import JOB, Places
 from tests.support.supervised import Supervised
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 # Gates in the order in which a drain comes to them, and what the newest manifest says there.
 PHASES = {
-    "behind cut": Phase.GOING_ON,
-    "truncation": Phase.GOING_ON,
-    "windows": Phase.GOING_ON,
-    "timers": Phase.GOING_ON,
-    "before publishing": Phase.GOING_ON,
-    "telling": Phase.PUBLISHING,
-    "before over": Phase.PUBLISHING,
-    "behind over": Phase.OVER,
+    "behind cut": DrainPhase.CUT,
+    "truncation": DrainPhase.CUT,
+    "windows": DrainPhase.CUT,
+    "timers": DrainPhase.CUT,
+    "before publishing": DrainPhase.CUT,
+    "telling": DrainPhase.PUBLISHING,
+    "before over": DrainPhase.PUBLISHING,
+    "behind over": DrainPhase.DRAINED,
 }
 VICTIMS = ("driver", "JVM", "host")
 # How many numbers are read before the drain.

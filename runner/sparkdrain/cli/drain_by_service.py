@@ -73,6 +73,16 @@ def request(service: JobServiceStub, job_id: str) -> str:
     return name(answer.state)
 
 
+def phase(service: JobServiceStub, info: beam_job_api_pb2.JobInfo) -> str:
+    """The phase of the drain of a job that is DRAINING; empty for other jobs."""
+    if info.state != beam_job_api_pb2.JobState.DRAINING:
+        return ""
+    asked = beam_job_api_pb2.GetJobMetricsRequest(job_id=info.job_id)
+    metrics = service.GetJobMetrics(asked, timeout=_ANSWER_SECONDS).metrics
+    found = drain_progress.phase_in(metrics.attempted)
+    return "" if found is None else found.name
+
+
 def dry_run(service: JobServiceStub, job_id: str) -> str:
     """What a drain would find, as text; nothing is drained."""
     asked = beam_job_api_pb2.GetJobMetricsRequest(job_id=job_id)

@@ -36,9 +36,11 @@ def jobs(arguments: argparse.Namespace, console: Console | None = None) -> int:
         if arguments.job_endpoint:
             with drain_by_service.connected(arguments.job_endpoint) as service:
                 infos = service.GetJobs(beam_job_api_pb2.GetJobsRequest()).job_info
-            table = Table("job", "name", "state")
-            for info in reversed(infos):
-                table.add_row(escape(info.job_id), escape(info.job_name), name(info.state))
+                table = Table("job", "name", "state", "phase of the drain")
+                for info in reversed(infos):
+                    phase = drain_by_service.phase(service, info)
+                    row = info.job_id, info.job_name, name(info.state), phase
+                    table.add_row(*map(escape, row))
         else:
             table = _of_store(arguments)
     except SparkDrainError as error:
@@ -53,7 +55,9 @@ def jobs(arguments: argparse.Namespace, console: Console | None = None) -> int:
 
 def _of_store(arguments: argparse.Namespace) -> Table:
     address = drain_by_store.address_of(arguments.metadata_store, arguments.checkpoint_dir)
-    table = Table("run", "name", "state", "began", "asked to drain", "can be drained")
+    table = Table(
+        "run", "name", "state", "began", "asked to drain", "phase of the drain", "can be drained"
+    )
     with drain_by_store.opened(address, new=False) as store:
         asked = records.read(store, lambda error: None)
         for run in runs.known(store):
@@ -69,5 +73,6 @@ def _row(run: Run, asked: DrainNotification | None) -> list[str]:
         run.state,
         f"{began:%Y-%m-%d %H:%M:%S} UTC",
         "" if asked is None else f"{asked.time:%Y-%m-%d %H:%M:%S} UTC",
+        escape(run.phase),
         "yes" if run.drain else "no",
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.drain.phases import DrainPhase
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -90,6 +92,7 @@ class DrainProgress:
         hold: the oldest one; None if nothing is held back.
         peak: the most things that were inside at once since the drain began.
         peak_time: when that was, the last time.
+        phase: how far the job is.
     """
 
     run_id: str
@@ -99,6 +102,7 @@ class DrainProgress:
     hold: Hold | None = None
     peak: int = 0
     peak_time: int = 0
+    phase: DrainPhase = DrainPhase.READING
 
     @property
     def things(self) -> int:

@@ -15,6 +15,7 @@ from sparkdrain.errors import BadOption, Fenced, SparkDrainError
 
 if TYPE_CHECKING:
     from sparkdrain.coordination.metadata import MetadataStore
+    from sparkdrain.drain.phases import DrainPhase
 
 NAMESPACE: Final = "sparkdrain-runs-v1"
 VERSION: Final = 1
@@ -54,6 +55,7 @@ class Run:
         began: microseconds since 1970.
         checkpoints: the directory of the job's checkpoints; empty if it makes none.
         epoch: of the lease on these checkpoints under which the run began; 0 if it makes none.
+        phase: the name of the last ``DrainPhase`` that was told; empty without a drain.
     """
 
     run_id: str
@@ -65,6 +67,7 @@ class Run:
     began: int
     checkpoints: str = ""
     epoch: int = 0
+    phase: str = ""
 
     @property
     def is_over(self) -> bool:
@@ -86,7 +89,8 @@ class Run:
         if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
             message = f"It is no record of a run in version {VERSION}."
             raise ValueError(message)
-        fields = {"epoch": 0, **fields}  # records from before leases were told
+        # Older releases told neither leases nor phases; newer ones may tell more.
+        fields = {name: value for name, value in {**_NEW, **fields}.items() if name in _TYPES}
         if {name: type(value).__name__ for name, value in fields.items()} != _TYPES:
             message = f"A record of a run has the fields {_TYPES}."
             raise ValueError(message)
@@ -106,7 +110,9 @@ _TYPES: Final = {
     "began": "int",
     "checkpoints": "str",
     "epoch": "int",
+    "phase": "str",
 }
+_NEW: Final = {"epoch": 0, "phase": ""}
 
 
 def resumed(store: MetadataStore, run: Run) -> Run:
@@ -179,14 +185,22 @@ def begin(store: MetadataStore, run: Run) -> None:
     store.flush()
 
 
-def tell(store: MetadataStore, run: Run, state: RunState) -> None:
-    """Tell the state of a run that has begun, unless the run belongs to another job by now."""
+def tell(store: MetadataStore, run: Run, state: RunState, phase: DrainPhase | None = None) -> None:
+    """Tell the state of a run that has begun, unless the run belongs to another job by now.
+
+    Args:
+        store: that the run watches.
+        run: the run.
+        state: of the run.
+        phase: of its drain; None: the phase that was told before.
+    """
     while True:
         data = store.get(NAMESPACE, run.run_id)
         before = _read(data)
         if before is None or not _is_told_by(before, run):
             return
-        after = dataclasses.replace(before, state=state).encode()
+        told = before.phase if phase is None else phase.name
+        after = dataclasses.replace(before, state=state, phase=told).encode()
         if store.compare_and_set(NAMESPACE, run.run_id, data, after):
             break
     store.flush()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from apache_beam.metrics import monitoring_infos
 
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.progress import METRICS
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _NAMES: Final = {
     "parked_left": "parked elements",
     "residuals_left": "restrictions",
 }
+_PHASE: Final = "phase"
 _EVERY_MICROSECONDS: Final = 10_000_000
 
 
@@ -34,8 +36,11 @@ def told(before: DrainProgress | None, now: DrainProgress) -> str | None:
 
 
 def line(progress: DrainProgress) -> str:
-    """One line: how many stages are drained, what is left, what is waited for, when it ends."""
-    parts = [f"{progress.stages_drained} of {len(progress.stages)} stages are drained"]
+    """One line: the phase, how many stages are drained, what is left and waited for, the end."""
+    parts = [] if progress.phase is DrainPhase.READING else [progress.phase.name]
+    if not progress.stages:
+        return f"Drain: {'; '.join(parts)}."
+    parts.append(f"{progress.stages_drained} of {len(progress.stages)} stages are drained")
     inside = _inside(progress.stages)
     parts.append(f"{inside} left" if inside else "nothing left inside")
     if progress.expected_end == progress.now:
@@ -99,6 +104,8 @@ def infos(progress: DrainProgress | None, unreadable: int) -> list[metrics_pb2.M
     counters = []
     if unreadable:
         counters.append(_counter("unreadable_notifications", unreadable, ""))
+    if progress is not None and progress.phase is not DrainPhase.READING:
+        counters.append(_counter(_PHASE, list(DrainPhase).index(progress.phase), ""))
     for left in () if progress is None else progress.stages:
         values = {
             "inputs": left.inputs,
@@ -112,13 +119,22 @@ def infos(progress: DrainProgress | None, unreadable: int) -> list[metrics_pb2.M
     return counters
 
 
+def phase_in(infos: Iterable[metrics_pb2.MonitoringInfo]) -> DrainPhase | None:
+    """The phase that ``infos`` of a job tell, if its drain has begun."""
+    for info in infos:
+        if monitoring_infos.parse_namespace_and_name(info) == (METRICS, _PHASE):
+            return list(DrainPhase)[monitoring_infos.extract_counter_value(info)]
+    return None
+
+
 def _counter(name: str, value: int, stage: str) -> metrics_pb2.MonitoringInfo:
     return monitoring_infos.int64_user_counter(METRICS, name, value, ptransform=stage)
 
 
 def _is_news(before: DrainProgress, now: DrainProgress) -> bool:
     return (
-        before.stages_drained != now.stages_drained
+        before.phase is not now.phase
+        or before.stages_drained != now.stages_drained
         or len(before.stages) != len(now.stages)
         or before.now // _EVERY_MICROSECONDS != now.now // _EVERY_MICROSECONDS
     )

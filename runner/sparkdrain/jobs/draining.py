@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.coordination.address import Address
     from sparkdrain.coordination.metadata import MetadataStore
+    from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.drain.runs import RunState
     from sparkdrain.options import Settings
 
@@ -211,6 +212,13 @@ class JobDrain:
             notification = DrainNotification.create(self.run_id, self._now())
             records.write(self._open.store, notification)
         self.signal.request(notification)
+
+    def tell_phase(self, phase: DrainPhase) -> None:
+        """Tell the store how far the drain has come."""
+        with self._lock, self._warning(f"told it that the drain is in the phase {phase.name}"):
+            self._run = dataclasses.replace(self._run, phase=phase.name)
+            if self._open is not None:
+                runs.tell(self._open.store, self._run, "DRAINING", phase)
 
     def close(self, state: RunState) -> None:
         """The job has ended so; nobody is listened to any more.

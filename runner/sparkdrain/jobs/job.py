@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.drain.limits import Verdict
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.runs import Run
 from sparkdrain.errors import Cancelled, DrainLimitExceeded
 from sparkdrain.invocation import Invocation
@@ -261,6 +262,9 @@ class Job:
     def draining(self, progress: DrainProgress) -> None:
         """See ``Observer``."""
         before, self._progress = self._progress, progress
+        known = DrainPhase.READING if before is None else before.phase
+        if progress.phase is not known:
+            self._drain.tell_phase(progress.phase)
         if (text := drain_progress.told(before, progress)) is not None:
             self.messages.message(_M.JOB_MESSAGE_BASIC, text)
             if self.submission.settings.progress != "off":

@@ -149,6 +149,7 @@ class RoundReport(ControlMessage):
         waits: something waits for a checkpoint that is still to be begun.
         uploaded: how the last upload of the slot's state has ended, if it has.
         drained: of each stage, by number, whether it is drained; empty in a job that is not.
+        untruncated: while the job is drained: whether restrictions still wait for truncation.
         left: what was left inside of each stage when the round began, if that was asked for.
         refused: timers that a drain has refused in the round: (transform, family, how many).
         missing: while the job is drained: the drain messages that stages still wait for.
@@ -184,6 +185,7 @@ class RoundReport(ControlMessage):
     unsettled: int = 0
     complaints: tuple[str, ...] = ()
     passed: dict[int, int] = field(default_factory=dict)
+    untruncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from sparkdrain.rounds.messages import DrainOrder
 
 if TYPE_CHECKING:
     from sparkdrain.drain.notification import DrainNotification
+    from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.rounds.driver.drain_watch import DrainWatch
     from sparkdrain.rounds.driver.schedule import Schedule
@@ -53,7 +54,12 @@ class DrainTerms:
         if self.watch is not None:
             self.watch.committed(schedule, now)
 
-    def over(self, now: int) -> None:
-        """The job has ended."""
+    def entered(self, phase: DrainPhase, now: int) -> None:
+        """The job has come to a phase."""
         if self.watch is not None:
-            self.watch.over(now)
+            self.watch.entered(phase, now)
+
+    def over(self, phase: DrainPhase, now: int) -> None:
+        """The job has ended, in a phase."""
+        if self.watch is not None:
+            self.watch.over(phase, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.drain.progress import DrainProgress, advanced, began
@@ -9,6 +10,7 @@ from sparkdrain.drain.progress import DrainProgress, advanced, began
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.rounds.driver.schedule import Schedule
 
@@ -46,13 +48,23 @@ class DrainWatch:
             now: processing time, microseconds since 1970.
         """
         self._question = self._drain.inquiry.wanted()
-        requested = self._drain.requested()
-        if requested is not None and self._progress is None:
-            self._progress = began(requested.run_id, now)
+        self._begin(now)
         if self._progress is not None:
             pause = max(_EVERY, self._progress.things * _EVERY_FOR_EACH)
             self._survey = self._last is None or now - self._last >= pause
         return self._survey or self._question > 0
+
+    def _begin(self, now: int) -> None:
+        requested = self._drain.requested()
+        if requested is not None and self._progress is None:
+            self._progress = began(requested.run_id, now)
+
+    def entered(self, phase: DrainPhase, now: int) -> None:
+        """The job has come to a phase: tell it, if a drain is requested."""
+        self._begin(now)
+        if self._progress is not None:
+            self._progress = replace(self._progress, phase=phase, now=now)
+            self._tell(self._progress)
 
     def committed(self, schedule: Schedule, now: int) -> None:
         """The round was committed."""
@@ -68,9 +80,10 @@ class DrainWatch:
             self._progress = advanced(self._progress, now, left, schedule.holds())
             self._tell(self._progress)
 
-    def over(self, now: int) -> None:
+    def over(self, phase: DrainPhase, now: int) -> None:
         """The job is over, so nothing is left."""
         self._drain.inquiry.decline("The job is over: there is nothing inside.")
         if self._progress is not None:
             left = [left.emptied() for left in self._progress.stages]
-            self._tell(advanced(self._progress, now, left, []))
+            before = replace(self._progress, phase=phase)
+            self._tell(advanced(before, now, left, []))

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.drain.notification import DrainNotification, UnreadableNotification
+from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointRefused
-from sparkdrain.rounds.driver.checkpointing import Phase
 
 if TYPE_CHECKING:
     from sparkdrain.checkpoints.manifest import Manifest
+
+# Older releases wrote one of three words. The second phase is that of a job whose sources are cut.
+_OLD: Final = {
+    "going on": (DrainPhase.READING, DrainPhase.CUT),
+    "publishing": (DrainPhase.ENDING, DrainPhase.PUBLISHING),
+    "over": (DrainPhase.DONE, DrainPhase.DRAINED),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +32,13 @@ class DriverState:
     """
 
     play: int
-    phase: Phase
+    phase: DrainPhase
     drain: DrainNotification | None
 
     def encode(self) -> bytes:
         """As JSON, which people can read in a manifest."""
         drain = None if self.drain is None else self.drain.encode().decode()
-        fields = {"play": self.play, "phase": self.phase.value, "drain": drain}
+        fields = {"play": self.play, "phase": self.phase.name, "drain": drain}
         return json.dumps(fields).encode()
 
     @classmethod
@@ -43,16 +50,21 @@ class DriverState:
         """
         try:
             fields = json.loads(manifest.driver)
-            drain = fields["drain"]
-            return cls(
-                int(fields["play"]),
-                Phase(fields["phase"]),
-                None if drain is None else DrainNotification.decode(drain.encode()),
-            )
+            text, phase = fields["drain"], fields["phase"]
+            drain = None if text is None else DrainNotification.decode(text.encode())
+            found = _OLD[phase][drain is not None] if phase in _OLD else _phase(phase)
+            return cls(int(fields["play"]), found, drain)
         except KeyError as error:
             raise _unreadable(manifest, f"{error} is missing") from error
         except (ValueError, TypeError, AttributeError, UnreadableNotification) as error:
             raise _unreadable(manifest, str(error)) from error
+
+
+def _phase(name: str) -> DrainPhase:
+    if name not in DrainPhase.__members__:
+        message = f"the phase {name!r} is unknown"
+        raise ValueError(message)
+    return DrainPhase[name]
 
 
 def _unreadable(manifest: Manifest, what: str) -> CheckpointRefused:

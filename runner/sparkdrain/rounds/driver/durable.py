@@ -20,7 +20,6 @@ from sparkdrain.checkpoints.publisher import Publisher
 from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused
-from sparkdrain.rounds.driver.checkpointing import Phase
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.inheritances import inheritances
 from sparkdrain.rounds.driver.lease_watch import LeaseWatch
@@ -32,8 +31,9 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from sparkdrain.checkpoints.storage import Storage
+    from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.options import Resume
-    from sparkdrain.rounds.driver.checkpointing import Cut
+    from sparkdrain.rounds.driver.checkpoint_flight import Cut
     from sparkdrain.rounds.driver.loop import Play
     from sparkdrain.rounds.driver.schedule import Schedule
     from sparkdrain.types import CancelToken
@@ -290,4 +290,9 @@ def drain_of(manifest: Manifest) -> DrainNotification | None:
 
 def is_over(manifest: Manifest) -> bool:
     """Whether the job had nothing left to do, and everybody knew."""
-    return DriverState.of(manifest).phase is Phase.OVER
+    return phase_of(manifest).is_over
+
+
+def phase_of(manifest: Manifest) -> DrainPhase:
+    """How far the job was when its driver began a checkpoint."""
+    return DriverState.of(manifest).phase

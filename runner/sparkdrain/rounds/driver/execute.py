@@ -12,6 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 
 from sparkdrain.drain.limits import Limits
+from sparkdrain.drain.phases import RESUMED, DrainPhase, drain_walk
 from sparkdrain.errors import (
     HostMissing,
     RoundLimitExceeded,
@@ -26,11 +27,12 @@ from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
 from sparkdrain.rounds.clock import WallClock
-from sparkdrain.rounds.driver.checkpointing import Checkpointing, NoCheckpoints
+from sparkdrain.rounds.driver.checkpointing import Checkpointing
+from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.counted import counted
 from sparkdrain.rounds.driver.drain_terms import DrainTerms
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
-from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over
+from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, phase_of
 from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.newcomers import Newcomers
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Plan
     from sparkdrain.hosts.executor import Executor
     from sparkdrain.invocation import Invocation
-    from sparkdrain.rounds.driver.checkpointing import Checkpoints
+    from sparkdrain.rounds.driver.checkpoints import Checkpoints
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.types import CancelToken
 
@@ -221,9 +223,11 @@ class _StreamingJob:
         play, clock = play_for(self.plan, WallClock())
         if taken is not None:
             go_on(taken, schedule, play)
-        if taken is not None and is_over(taken):
-            return self._counted(schedule)
+        phase = DrainPhase.READING if taken is None else phase_of(taken)
+        if phase.is_over:
+            return self._counted(schedule, phase)
         levels = self._levels(schedule.number + 1, cancel)
+        walk = drain_walk(RESUMED[phase])
         try:
             RoundLoop(
                 schedule,
@@ -234,15 +238,16 @@ class _StreamingJob:
                 cancel,
                 settings.round_attempts,
                 self._teller(schedule).tell,
-                self._checkpoints(is_cut=taken is not None and drain_of(taken) is not None),
+                self._checkpoints(phase),
                 self._terms(),
                 before_round=before_round,
+                phases=walk,
             ).run()
         finally:
             levels.close()
         for line in refused_timers(schedule):
             observer.message(_WARNING, line)
-        return self._counted(schedule)
+        return self._counted(schedule, walk.state)
 
     def _teller(self, schedule: Schedule) -> Teller:
         observer = self.invocation.observer
@@ -251,7 +256,7 @@ class _StreamingJob:
         )
 
         def publish() -> None:
-            observer.counted(self._counted(schedule))
+            observer.counted(self._counted(schedule, DrainPhase.READING))
             newcomers.look()
 
         return Teller(self.invocation.settings.progress, publish, self.placement.told)
@@ -302,13 +307,13 @@ class _StreamingJob:
             DrainWatch(drain, self.invocation.observer.draining),
         )
 
-    def _checkpoints(self, *, is_cut: bool) -> Checkpoints:
+    def _checkpoints(self, phase: DrainPhase) -> Checkpoints:
         if self.durable is None:
             return NoCheckpoints()
         interval = 1000 * self.invocation.settings.checkpoint_ms
-        return Checkpointing(interval, self.durable, number=self.durable.number, is_cut=is_cut)
+        return Checkpointing(interval, self.durable, number=self.durable.number, phase=phase)
 
-    def _counted(self, schedule: Schedule) -> Outcome:
+    def _counted(self, schedule: Schedule, phase: DrainPhase) -> Outcome:
         """What counts so far; of rounds that were undone nothing is left."""
         infos = counted(schedule) + self.placement.metrics()
-        return Outcome(infos, infos, drained=schedule.is_drained())
+        return Outcome(infos, infos, drained=phase is DrainPhase.DRAINED)

@@ -7,9 +7,10 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from sparkdrain.drain.phases import INSTRUCTIONS, DrainEvent, DrainPhase, drain_walk
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
 from sparkdrain.rounds.driver.attention import Attention
-from sparkdrain.rounds.driver.checkpointing import NoCheckpoints
+from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.drain_terms import DrainTerms
 from sparkdrain.rounds.driver.tell import shown
 from sparkdrain.shuffle.complete import agree
@@ -17,8 +18,10 @@ from sparkdrain.shuffle.complete import agree
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sparkdrain.drain.phases import Instruction
+    from sparkdrain.machine import Walk
     from sparkdrain.rounds.clock import Clock
-    from sparkdrain.rounds.driver.checkpointing import Checkpoints
+    from sparkdrain.rounds.driver.checkpoints import Checkpoints
     from sparkdrain.rounds.driver.pace import Pace
     from sparkdrain.rounds.driver.schedule import Schedule
     from sparkdrain.rounds.messages import (
@@ -122,6 +125,7 @@ class RoundLoop:
         drain: how the job can be drained.
         stopwatch: seconds that pass, as rounds take them.
         before_round: called before each attempt of a round; what it raises ends the loop.
+        phases: how far the job is; what rounds do follows from it.
     """
 
     schedule: Schedule
@@ -136,8 +140,7 @@ class RoundLoop:
     drain: DrainTerms = field(default_factory=DrainTerms)
     stopwatch: Callable[[], float] = time.monotonic
     before_round: Callable[[], None] = lambda: None
-    _order: DrainOrder | None = field(default=None, init=False)
-    _is_cutting: bool = field(default=False, init=False)
+    phases: Walk[DrainPhase, DrainEvent] = field(default_factory=drain_walk)
     _is_waiting: bool = field(default=False, init=False)
     _strangers: int = field(default=0, init=False)
 
@@ -151,47 +154,77 @@ class RoundLoop:
             DrainStuck: something is left that a drain cannot get out.
         """
         attention = Attention(self.cancel, self.drain.signal)
-        self._listen()
-        while not self._is_over():
-            self._listen()
+        self._enter(DrainPhase.READING)
+        self._follow()
+        while not self._instruction.ends:
             wake = self.schedule.wake()
             quiet = wake is None or wake > self.clock.now()
-            feeds = {} if self._is_cutting else self.play.next(quiet=quiet)
+            feeds = {} if self._instruction.holds else self.play.next(quiet=quiet)
             if quiet and not feeds and not self._is_new_order() and not self.drain.is_asked():
                 waits = self.schedule.waits()
                 if wake is None and waits:
                     self.checkpoints.hurry()
-                elif wake is None and self._order is not None:
+                elif wake is None and self._instruction.drains:
                     self._await_messages()
                 wait = _earliest(wake, self.checkpoints.wake())
                 self.clock.wait_until(wait, attention)
                 attention.clear()
-                self._listen()
+                self._follow()
             self._round(feeds)
-        self.checkpoints.finish()
+            self._follow()
         while (wake := self.checkpoints.wake()) is not None:
             self.clock.wait_until(wake, self.cancel)
             self._round({})
-        self.drain.over(self.clock.now())
+        self.phases.take(DrainEvent.OUTSIDE_KNOWS)
+        self.drain.over(self.phases.state, self.clock.now())
 
-    def _is_over(self) -> bool:
-        if not (self.schedule.is_over() and self.play.is_over):
-            return False
-        return self._order is None or self.schedule.is_drained()
+    @property
+    def _instruction(self) -> Instruction:
+        return INSTRUCTIONS[self.phases.state]
 
-    def _listen(self) -> None:
-        """Find out whether the job is to be drained."""
-        notification = self.drain.requested()
-        if self._order is not None or notification is None:
+    def _follow(self) -> None:
+        """Find out what has happened, and enter the phases that follow from it."""
+        before = self.phases.state
+        if self.phases.follow(self._has_happened) is not before:
+            self._enter(before)
+
+    def _enter(self, before: DrainPhase) -> None:
+        """Do what the way from a phase to the present one demands."""
+        phase = self.phases.state
+        if phase is before:
             return
-        if not self._is_cutting:
-            # Before anybody hears of the drain, it is to be durable where sources were cut: whoever
-            # takes the job up again must not read on from there.
-            self.checkpoints.cut(notification.encode())
-        self._is_cutting = self.schedule.number > 0 and not self.checkpoints.is_cut
-        if not self._is_cutting:
-            self._order = self.drain.order(notification.run_id)
+        request = self.drain.requested()
+        self.checkpoints.enter(phase, None if request is None else request.encode())
+        if self._instruction.drains and not INSTRUCTIONS[before].drains:
             self.play.cut()
+        self.drain.entered(phase, self.clock.now())
+
+    def _has_happened(self, event: DrainEvent) -> bool:
+        match event:
+            case DrainEvent.REQUESTED:
+                return self.drain.requested() is not None
+            case DrainEvent.CUT_IS_DURABLE:
+                # Before any slot hears of the drain, it is to be durable where sources were cut:
+                # a driver that takes the job up again must not read on from there.
+                return not self.schedule.number or self.checkpoints.has_cut
+            case DrainEvent.RESTRICTIONS_ARE_TRUNCATED:
+                return self.schedule.is_truncated()
+            case DrainEvent.STAGES_ARE_DRAINED:
+                return self._is_idle() and self.schedule.is_drained()
+            case DrainEvent.INPUT_HAS_ENDED:
+                return self._is_idle()
+            case DrainEvent.OUTSIDE_KNOWS:
+                return False  # the end of the loop says so
+
+    def _is_idle(self) -> bool:
+        return self.schedule.is_over() and self.play.is_over
+
+    def _order(self) -> DrainOrder | None:
+        """What slots are told of the drain, if they are told in this phase."""
+        request = self.drain.requested()
+        if request is None or not self._instruction.drains:
+            return None
+        return self.drain.order(request.run_id)
 
     def _await_messages(self) -> None:
         """Nothing is due, and the job is not drained: drain messages are missing, or it is stuck.
@@ -207,12 +240,13 @@ class RoundLoop:
         self._is_waiting = True
 
     def _is_new_order(self) -> bool:
-        return self._order is not None and not self.schedule.is_draining()
+        return self._instruction.drains and not self.schedule.knows_of_drain()
 
     def _round(self, feeds: Mapping[str, Feed]) -> None:
         orders = self.checkpoints.orders(self.schedule, self.play.place, self.clock.now())
         survey = self.drain.wants_survey(self.clock.now())
-        orders = replace(orders, held=self._is_cutting, drain=self._order, survey=survey)
+        order = self._order()
+        orders = replace(orders, held=self._instruction.holds, drain=order, survey=survey)
         for attempt in range(1, self.attempts + 1):
             if self.cancel.is_cancelled():
                 message = "the job was cancelled"
@@ -228,19 +262,19 @@ class RoundLoop:
             finally:
                 self.levels.end_round()
             self.schedule.commit(reports)
-            self._tell_strangers()
+            self._tell_strangers(order)
             self.play.committed()
             self.checkpoints.committed(reports, self.clock.now())
             wake = self.schedule.wake()
             behind = wake is not None and wake <= self.clock.now()
             if reports:
-                seconds, draining = self.stopwatch() - started, self._order is not None
+                seconds, draining = self.stopwatch() - started, order is not None
                 self.pace.took(seconds, reports, behind=behind, draining=draining)
             self.tell(self.schedule, reports)
             self.drain.committed(self.schedule, self.clock.now())
             return
 
-    def _tell_strangers(self) -> None:
+    def _tell_strangers(self, order: DrainOrder | None) -> None:
         new = self.schedule.strangers - self._strangers
         self._strangers = self.schedule.strangers
         if new:
@@ -249,7 +283,7 @@ class RoundLoop:
                 "the drain goes on waiting for those of its own run.",
                 self.schedule.number,
                 new,
-                None if self._order is None else self._order.run_id,
+                None if order is None else order.run_id,
             )
 
     def _try(self, feeds: Mapping[str, Feed], orders: Orders) -> list[RoundReport]:

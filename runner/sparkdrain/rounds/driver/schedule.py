@@ -109,11 +109,16 @@ class Schedule:
             if (report := reports.get((level, slot))) and report.drained and report.drained[number]
         )
 
-    def is_draining(self) -> bool:
-        """Whether all slots know, in this life of the job, that it is drained."""
+    def knows_of_drain(self) -> bool:
+        """Whether all slots have heard of the drain in this life of the job."""
         slots = len(self.plan.levels) * self.slots
         knowing = all(report.drained for report in self._last.values())
         return knowing and len(self._last) == slots and not self._inherited
+
+    def is_truncated(self) -> bool:
+        """Whether all slots have heard of the drain, and no restriction waits for truncation."""
+        waiting = any(report.untruncated for report in self._last.values())
+        return not waiting and self.knows_of_drain()
 
     def missing(self) -> list[Missing]:
         """The drain messages for which stages wait that nothing else keeps from being drained.

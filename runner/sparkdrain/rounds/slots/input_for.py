@@ -83,6 +83,11 @@ def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Inp
             raise NotImplementedError(edge.kind)
 
 
+def has_untruncated(slot: RoundSlot) -> bool:
+    """Whether restrictions of a slot wait for truncation."""
+    return any(input_.untruncated for input_ in _restrictions(slot))
+
+
 def _restrictions(slot: RoundSlot) -> list[RestrictionInput]:
     """All sources of a slot, in the order in which they have their turns."""
     inputs = (input_.inner if isinstance(input_, Gate) else input_ for input_ in slot.inputs())

@@ -32,7 +32,7 @@ from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.shard import RoundShard
 from sparkdrain.rounds.sides.sides import Sides
 from sparkdrain.rounds.slots.draining import Draining, edges_of
-from sparkdrain.rounds.slots.input_for import input_for, source_input_for
+from sparkdrain.rounds.slots.input_for import has_untruncated, input_for, source_input_for
 from sparkdrain.rounds.slots.late import take_dropped
 from sparkdrain.rounds.stable import Coverage, StableInput
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
@@ -425,6 +425,7 @@ class RoundSlot:
             missing=() if self._draining is None else self._draining.missing(self._shards),
             strangers=0 if self._draining is None else self._draining.states.strangers,
             passed=self._passed,
+            untruncated=self._draining is not None and has_untruncated(self),
         )
 
     def _inside(self) -> list[Inside]:

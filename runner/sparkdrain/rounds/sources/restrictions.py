@@ -178,6 +178,11 @@ class RestrictionInput(Plain):
                 break
         return not len(self._store)
 
+    @property
+    def untruncated(self) -> int:
+        """How many restrictions wait that no drain has truncated."""
+        return len(self._store)
+
     def inside(self, count: Count) -> Inside:
         """See ``Input``."""
         del count

@@ -1,0 +1,88 @@
+"""What the driver's loop asks about checkpoints, and a job that makes none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from sparkdrain.drain.phases import INSTRUCTIONS
+from sparkdrain.rounds.driver.last_rounds import LastRounds
+from sparkdrain.rounds.messages import Orders
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sparkdrain.drain.phases import DrainPhase
+    from sparkdrain.rounds.driver.schedule import Schedule, Shard
+    from sparkdrain.rounds.messages import RoundReport
+
+
+class Checkpoints(Protocol):
+    """Makes the state of a job durable, and says what that needs of the next round."""
+
+    def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:
+        """Take that the job has come to a phase.
+
+        Args:
+            phase: if its sources are cut, or the job ends, a checkpoint is made at once that says
+                so.
+            request: the request to drain the job, encoded, if there is one.
+        """
+
+    def wake(self) -> int | None:
+        """The processing time at which a round is wanted, even if the job has nothing to do."""
+
+    def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
+        """What the next round is to do; the same for all of its attempts."""
+
+    def committed(self, reports: Sequence[RoundReport], now: int) -> None:
+        """The round that had the last orders was committed."""
+
+    def hurry(self) -> None:
+        """The job waits for the next checkpoint."""
+
+    @property
+    def has_cut(self) -> bool:
+        """Whether the newest checkpoint says that sources are cut, or none has to."""
+
+
+class NoCheckpoints:
+    """A job whose state is not made durable."""
+
+    has_cut = True
+
+    def __init__(self) -> None:
+        self._unsettled: set[Shard] = set()
+        self._last: LastRounds | None = None
+
+    def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:
+        """See ``Checkpoints``."""
+        del request
+        if phase in INSTRUCTIONS and INSTRUCTIONS[phase].ends:
+            self._last = LastRounds()
+
+    def wake(self) -> int | None:
+        """See ``Checkpoints``."""
+        return None if self._last is None or not self._unsettled else self._last.wake
+
+    def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
+        """See ``Checkpoints``."""
+        del schedule, play, now
+        if self._last is None:
+            return Orders()
+        return Orders(levels=frozenset(level for level, _ in self._unsettled), last=True)
+
+    def committed(self, reports: Sequence[RoundReport], now: int) -> None:
+        """See ``Checkpoints``.
+
+        Raises:
+            NotAcknowledged: at the end, the outside could not be told.
+        """
+        for report in reports:
+            self._unsettled.discard((report.level, report.slot))
+            if report.unsettled:
+                self._unsettled.add((report.level, report.slot))
+        if self._last is not None:
+            self._last.committed(reports, now)
+
+    def hurry(self) -> None:
+        """See ``Checkpoints``."""
