@@ -278,7 +278,7 @@ OPTIONS: tuple[Option, ...] = (
             "str",
             "metadata_store",
             "auto",
-            "auto, memory:, memory:NAME, file:/path or rocksdb:/path; "
+            "auto, or a kind and a place, such as file:/path (docs/drain.md has all kinds); "
             "auto = file: in --checkpoint_dir if that is a path of this machine, else memory:",
             "Where runs are listed and requests to drain are written and looked for",
             "file: lets any process drain the job, and keeps a request if the driver is lost.",

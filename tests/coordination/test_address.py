@@ -43,8 +43,8 @@ def test_a_job_that_names_none_has_a_store_beside_its_checkpoints(checkpoints, a
         ("rocks:/var", "Did you mean rocksdb:/var?"),
         ("kafka:localhost:9092", "it takes memory:"),
         ("file:", "the path must be absolute"),
-        ("file:here", "For instance file:/"),
-        ("rocksdb:./here", "For instance rocksdb:/"),
+        ("file:here", "For instance /"),
+        ("rocksdb:./here", "For instance /"),
     ],
 )
 def test_anything_else_is_refused_with_what_is_meant(text, told):

@@ -9,7 +9,7 @@ from metadata_backends import Backend
 from rocksdict import Options, Rdict
 
 from sparkdrain.coordination.address import parse
-from sparkdrain.coordination.backends.rocks import RocksDatabase
+from sparkdrain.coordination.backends.rocksdb import RocksDatabase
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.coordination.stores import Stores
 from sparkdrain.errors import BadSetup

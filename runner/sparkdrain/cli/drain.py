@@ -56,7 +56,7 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--metadata_store",
         metavar="STORE",
-        help="the job's own --metadata_store, as file:/path or rocksdb:/path",
+        help="the job's own --metadata_store",
     )
     where.add_argument(
         "--checkpoint_dir",

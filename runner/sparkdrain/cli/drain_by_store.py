@@ -34,7 +34,7 @@ def address_of(metadata_store: str | None, checkpoint_dir: str | None) -> Addres
         address, given = parse(metadata_store), f"--metadata_store={metadata_store}"
     else:
         address, given = beside(checkpoint_dir or ""), f"--checkpoint_dir={checkpoint_dir}"
-    if address.kind == "memory":
+    if not STORES.is_shared(address):
         message = f"What {given} names is inside of the process that runs the job: ask there."
         raise BadOption(message)
     return address
@@ -52,7 +52,7 @@ def opened(address: Address, *, new: bool) -> Iterator[MetadataStore]:
         BadOption: there is no such store.
         BadSetup: it cannot be opened.
     """
-    if not new and not address.path.is_dir():
+    if not new and not STORES.exists(address):
         message = f"There is no metadata store in {address.place}."
         raise BadOption(message)
     with contextlib.closing(STORES.open(address)) as store:

@@ -1,4 +1,4 @@
-"""How a metadata store is named: ``memory:NAME``, ``file:/path``, ``rocksdb:/path``."""
+"""How a metadata store is named: its kind and its place, as in ``file:/path``."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, cast, get_args
+from typing import Final
 from urllib.parse import unquote
 
+from sparkdrain.coordination.backend import load
+from sparkdrain.coordination.backends import BACKENDS
 from sparkdrain.errors import BadOption
 
-Kind = Literal["memory", "file", "rocksdb"]
-
-KINDS: Final = get_args(Kind)
 AUTO: Final = "auto"
 """The store that fits the job's checkpoints, see ``beside``."""
-FORMS: Final = "memory:, memory:NAME, file:/absolute/path or rocksdb:/absolute/path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +22,12 @@ class Address:
     """Which store.
 
     Attributes:
-        kind: of backend.
-        place: an absolute path, or the name of a store in memory.
+        kind: of backend; see ``BACKENDS``.
+        place: what only the backend can read.
     """
 
-    kind: Kind
+    kind: str
     place: str
-
-    @property
-    def path(self) -> Path:
-        """Where a store on disk is."""
-        return Path(self.place)
 
 
 def beside(checkpoints: str) -> Address:
@@ -78,18 +71,16 @@ def parse(text: str) -> Address:
         BadOption: says what an address looks like.
     """
     kind, colon, place = text.partition(":")
-    if not colon or kind not in KINDS:
-        close = difflib.get_close_matches(kind, KINDS, n=1)
+    if not colon or kind not in BACKENDS:
+        close = difflib.get_close_matches(kind, BACKENDS, n=1)
         hint = f" Did you mean {close[0]}:{place}?" if close else ""
-        message = f"--metadata_store cannot be {text!r}: it takes {FORMS}.{hint}"
+        *forms, last = BACKENDS.values()
+        message = (
+            f"--metadata_store cannot be {text!r}: it takes {', '.join(forms)} or {last}.{hint}"
+        )
         raise BadOption(message)
-    if kind != "memory":
-        place = place.removeprefix("//")
-        if not Path(place).is_absolute():
-            message = (
-                f"--metadata_store cannot be {text!r}: the path must be absolute, because other "
-                f"processes are to find the store too. For instance {kind}:{Path.cwd() / place}"
-            )
-            raise BadOption(message)
-        place = str(Path(place))
-    return Address(cast("Kind", kind), place)
+    try:
+        return Address(kind, load(kind).place(place))
+    except ValueError as error:
+        message = f"--metadata_store cannot be {text!r}: {error}"
+        raise BadOption(message) from error

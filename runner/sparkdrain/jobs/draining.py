@@ -6,12 +6,11 @@ import contextlib
 import dataclasses
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from apache_beam.portability.api import beam_job_api_pb2
 
-from sparkdrain import access, nfs
+from sparkdrain.coordination.address import beside
 from sparkdrain.coordination.metadata import MetadataError
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
@@ -123,12 +122,12 @@ class JobDrain:
             DrainDisabled: the run was told to drain, and must not.
             MetadataError: the store cannot be used.
         """
-        if self._address.kind != "memory":
-            # If the folder cannot be made, the store says why.
-            with contextlib.suppress(OSError):
-                group = self._settings.checkpoint_access == "group"
-                access.prepare(self._address.path, group=group)
-        self._warn_of_strangers()
+        group = self._settings.checkpoint_access == "group"
+        complaints = STORES.prepare(self._address, group=group)
+        # A store beside checkpoints is told of with these.
+        if self._address != beside(self._settings.checkpoint_dir):
+            for complaint in complaints:
+                self._job.message(_M.JOB_MESSAGE_WARNING, complaint)
         store = self._open_store(self._address)
         try:
             run = self._in(store)
@@ -139,20 +138,6 @@ class JobDrain:
             raise
         with self._lock:
             self._open = _Open(store)
-
-    def _warn_of_strangers(self) -> None:
-        """Tell of a store that others may change, or that is seen late.
-
-        A store beside checkpoints is told of with these.
-        """
-        path, root = self._address.path, self._settings.checkpoint_dir
-        if self._address.kind == "memory" or (root and path.parent == Path(root)):
-            return
-        with contextlib.suppress(OSError):
-            for complaint in access.complaints(path, harm=access.HEEDED):
-                self._job.message(_M.JOB_MESSAGE_WARNING, complaint)
-            if told := nfs.warning("--metadata_store", path):
-                self._job.message(_M.JOB_MESSAGE_WARNING, told)
 
     def begin(self, epoch: int) -> None:
         """Tell the store of the run, and listen; the engine has read nothing.

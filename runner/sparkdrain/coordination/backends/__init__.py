@@ -2,4 +2,17 @@
 
 Never: does more than `coordination/metadata.py` promises.
 Start at `memory.py`, which is the contract in its simplest form.
+
+A new store is a module with a class ``Backend`` (see `coordination/backend.py`), and a line here.
 """
+
+from __future__ import annotations
+
+from typing import Final
+
+BACKENDS: Final = {
+    "memory": "memory:, memory:NAME",
+    "file": "file:/absolute/path",
+    "rocksdb": "rocksdb:/absolute/path",
+}
+"""What the addresses of each kind of store look like; a kind is the name of its module."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain import access
+from sparkdrain.coordination import on_disk
 from sparkdrain.coordination.backends.record_file import (
     ENDING,
     DamagedFile,
@@ -19,9 +20,14 @@ from sparkdrain.coordination.backends.record_file import (
     file_name,
 )
 from sparkdrain.coordination.metadata import CorruptRecord, StoreDown, checked
+from sparkdrain.coordination.timed_store import ANSWER_SECONDS, TimedStore
+from sparkdrain.errors import BadSetup
+from sparkdrain.in_time import InTime, NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+
+    from sparkdrain.coordination.metadata import MetadataStore
 
 _LOCK: Final = "lock"
 _UNFINISHED: Final = ".unfinished"
@@ -29,6 +35,24 @@ _LOCK_SECONDS: Final = 10.0
 """How long a writer waits for its turn; a turn takes milliseconds."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 _LOCKS_OF_THIS_MACHINE: Final = Path("/proc/locks")
+
+
+class Backend:
+    """See ``coordination.backend.Backend``. A place is a directory."""
+
+    is_shared = True
+    place = staticmethod(on_disk.place)
+    exists = staticmethod(on_disk.exists)
+    prepare = staticmethod(on_disk.prepare)
+
+    def open(self, place: str) -> MetadataStore:
+        """See ``Backend``."""
+        opening = InTime(ANSWER_SECONDS, "metadata-store")
+        try:
+            store = opening.call(f"The metadata store in {place}", lambda: FileStore(Path(place)))
+            return TimedStore(store, place)
+        except (StoreDown, NoAnswer) as error:
+            raise BadSetup(str(error)) from error
 
 
 class FileStore:

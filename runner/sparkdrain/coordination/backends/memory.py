@@ -22,6 +22,35 @@ class Records:
     spaces: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
 
+class Backend:
+    """See ``coordination.backend.Backend``. A place is any name."""
+
+    is_shared = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._records: dict[str, Records] = {}
+
+    def place(self, text: str) -> str:
+        """See ``Backend``."""
+        return text
+
+    def exists(self, place: str) -> bool:
+        """See ``Backend``."""
+        del place
+        return True
+
+    def prepare(self, place: str, *, group: bool) -> list[str]:
+        """See ``Backend``."""
+        del place, group
+        return []
+
+    def open(self, place: str) -> MemoryStore:
+        """See ``Backend``."""
+        with self._lock:
+            return MemoryStore(self._records.setdefault(place, Records()))
+
+
 class MemoryStore:
     """See ``MetadataStore``. Nothing survives the process, whatever ``flush`` is asked for."""
 

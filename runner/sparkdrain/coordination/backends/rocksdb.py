@@ -4,23 +4,53 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rocksdict import Options, Rdict, WriteOptions
 
 from sparkdrain import access
+from sparkdrain.coordination import on_disk
 from sparkdrain.coordination.metadata import CorruptRecord, StoreDown, checked
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
 
 # Namespaces hold no such byte, so this row sorts before all records and belongs to none.
 _FORMAT_ROW: Final = b"\x00format"
 _FORMAT: Final = b"sparkdrain-metadata 1"
 _LOCKED: Final = ("lock hold by current process", "While lock file")
 _DAMAGED: Final = "Corruption"
+
+
+class Backend:
+    """See ``coordination.backend.Backend``. A place is a directory."""
+
+    is_shared = True
+    place = staticmethod(on_disk.place)
+    exists = staticmethod(on_disk.exists)
+    prepare = staticmethod(on_disk.prepare)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[RocksDatabase, int]] = {}
+
+    def open(self, place: str) -> RocksStore:
+        """See ``Backend``."""
+        directory = str(Path(place).resolve())
+        with self._lock:
+            database, handles = self._open.get(directory) or (RocksDatabase(Path(place)), 0)
+            self._open[directory] = (database, handles + 1)
+        return RocksStore(database, lambda: self._release(directory))
+
+    def _release(self, directory: str) -> None:
+        with self._lock:
+            database, handles = self._open.pop(directory)
+            if handles > 1:
+                self._open[directory] = (database, handles - 1)
+            else:
+                database.close()
 
 
 class RocksDatabase:

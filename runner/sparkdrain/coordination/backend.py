@@ -1,0 +1,68 @@
+"""The contract of a kind of metadata store, and where its stores are."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Protocol, cast
+
+from sparkdrain.coordination import backends
+from sparkdrain.errors import BadSetup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sparkdrain.coordination.metadata import MetadataStore
+
+
+class Backend(Protocol):
+    """One kind of metadata store, as one process uses it. Thread-safe.
+
+    A place is the text behind the kind in an address, in its one written form. All handles that
+    one ``Backend`` opens on one place share their records.
+    """
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes can open its stores, too."""
+
+    def place(self, text: str) -> str:
+        """Read what stands behind the kind in an address; nothing is opened.
+
+        Raises:
+            ValueError: the text names no place; says what it has to be.
+        """
+
+    def exists(self, place: str) -> bool:
+        """Whether a store is there. Answer True if only ``open`` can tell."""
+
+    def prepare(self, place: str, *, group: bool) -> Sequence[str]:
+        """Make what a job's store needs before it is opened.
+
+        Args:
+            place: of the store.
+            group: whether the user's group may use the store.
+
+        Returns:
+            What is wrong with the place, for people; a text each.
+        """
+
+    def open(self, place: str) -> MetadataStore:
+        """A handle on the store there; close it.
+
+        Raises:
+            BadSetup: there can be no store there, or another process has it; says which.
+        """
+
+
+def load(kind: str) -> Backend:
+    """The backend of a kind that ``BACKENDS`` has.
+
+    Raises:
+        BadSetup: a package that the kind needs is not installed; names it.
+    """
+    try:
+        module = importlib.import_module(f"{backends.__name__}.{kind}")
+    except ImportError as error:
+        message = f"--metadata_store={kind}: needs the package {error.name!r}, which is missing."
+        raise BadSetup(message) from error
+    return cast("Backend", module.Backend())
