@@ -60,6 +60,14 @@ def test_slots_hear_of_a_drain_only_behind_a_durable_cut():
     assert into == {(DrainPhase.CUT, DrainEvent.CUT_IS_DURABLE)}
 
 
+def test_a_job_is_over_only_when_the_outside_knows():
+    into = {(before, event) for (before, event), after in STEPS.items() if after.is_over}
+    assert into == {
+        (DrainPhase.PUBLISHING, DrainEvent.OUTSIDE_KNOWS),
+        (DrainPhase.ENDING, DrainEvent.OUTSIDE_KNOWS),
+    }
+
+
 def test_a_step_that_the_table_lacks_is_refused_with_the_way_to_the_present_phase():
     walk = drain_walk()
     walk.take(DrainEvent.REQUESTED)
@@ -94,6 +102,13 @@ class Lives(RuleBasedStateMachine):
         if event is DrainEvent.STAGES_ARE_DRAINED and not self.was_told:
             return  # no slot is drained that has not heard of a drain
         self.happened.add(event)
+
+    @rule(event=st.sampled_from([DrainEvent.REQUESTED, DrainEvent.STAGES_ARE_DRAINED]))
+    def happens_and_is_followed(self, event):
+        self.happens(event)
+        self.follows()
+        self.publishes()
+        self.follows()
 
     @rule()
     def follows(self):
