@@ -274,6 +274,9 @@ class Overlay(Prefetch):
         finally:
             self._spilling = False
         self._residents = Residents() if self.store.sequence == 0 else None
+        if self.store.sequence == 0:
+            for records in rounds.records.values():
+                records.have_all_keys()
 
     def snapshot(self, directory: Path) -> None:
         """Makes a store in ``directory``, absent or empty, that holds all that was committed.

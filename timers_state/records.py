@@ -315,6 +315,11 @@ class Records:
             self._emptied.append(record)
         self._end_round()
 
+    def have_all_keys(self) -> None:
+        """No key of this state is anywhere else: there are no scopes and no rows."""
+        self.is_complete = True
+        self.is_closed = False
+
     def unwritten(self) -> list[Record]:
         """Records that may differ from the store; each one that does is among them."""
         return [record for record in self.all() if _may_differ(record)]

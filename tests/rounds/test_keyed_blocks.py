@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.rounds.keyed.blocks import KeyedBlocks
+from sparkdrain.keyed.blocks import KeyedBlocks
 from sparkdrain.shuffle.grouped_blocks import encode_groups
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from timers_state import Domain, Layout, MemoryStore, Overlay, open_store, undo
+from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store, undo
 from timers_state.cells import Bag, Set, Value
 from timers_state.record_items import NO_BAG, NO_SET, with_more
 
@@ -420,3 +420,16 @@ def test_going_back_that_was_interrupted_is_begun_anew(on_disk, tmp_path, monkey
             with pytest.raises(Interrupted):
                 undo.go_back(copy)
         assert left_by(copy) == b"1"
+
+
+def test_once_a_round_is_undone_that_left_nothing_all_keys_may_be_records_again(tmp_path):
+    with Overlay(RoundStore(tmp_path / "store"), 1 << 20, rounds=True) as overlay:
+        records, made = record(overlay)
+        records.put_value(made, 0, b"1")
+        overlay.flush()
+        scope(overlay, b"other").value(b"v").set(b"1")
+        overlay.scope(RECORDS, b"other").value(b"v").set(b"1")
+        assert not records.is_complete
+        overlay.rollback()
+        assert records.is_complete
+        assert record(overlay)[1].content() == LAYOUT.empty

@@ -173,19 +173,6 @@ class StageBundle(BundleProcessor):
         context = self.states.get(name.transform_id)
         return name.step_name, None if context is None else context.key_at_work()
 
-    def begin_key(self, encoded: bytes) -> None:
-        """The elements that follow are of one key, with this encoding; for bounded stages."""
-        for context in self.states.values():
-            context.begin_key(encoded)
-
-    def end_key(self, key: Any) -> None:
-        """The input of the present key has ended: fire its timers, forget its state."""
-        for transform_id, context in self.states.items():
-            operation = self.ops[transform_id]
-            for family, timer in context.timers.due(key):
-                operation.process_timer(family, timer)
-            context.forget_key()
-
     def take_residuals(self) -> list[tuple[Any, Any]]:
         """Restrictions that were deferred since the last call, each with its operation."""
         residuals = self._context.delayed_applications

@@ -40,10 +40,7 @@ if TYPE_CHECKING:
 
 Consumers = dict[str, list[Any]]
 MakeState = Callable[[str, Any], Any]
-"""Makes a stateful DoFn's ``UserStateContext``, of its transform id and its window coder.
-
-Such a context also has ``begin_key`` and ``close``.
-"""
+"""Makes a stateful DoFn's ``RoundKeyedState``, of its transform id and its window coder."""
 
 
 class StageFactory(BeamTransformFactory):

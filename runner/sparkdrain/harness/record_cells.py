@@ -9,8 +9,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
-from sparkdrain.harness.cells import micros
-from sparkdrain.harness.round_cells import UNREAD, CombiningCell, CombiningKind, Kind
+from sparkdrain.harness.round_cells import UNREAD, CombiningCell, CombiningKind, Kind, micros
 from sparkdrain.harness.round_state import bounded, payload_of
 from timers_state import Domain
 from timers_state.record import MOST_ITEM_BYTES

@@ -15,7 +15,7 @@ from apache_beam.transforms import userstate
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.errors import UnreadableState
-from sparkdrain.harness.cells import Again, micros
+from sparkdrain.harness.again import Again
 from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
@@ -405,6 +405,11 @@ def _few(items: Iterator[T], size_of: Callable[[T], int]) -> list[T] | None:
         if size > _AT_ONCE:
             return None
     return found
+
+
+def micros(timestamp: Any) -> int:
+    """A timestamp of a user, in any of Beam's forms, as microseconds."""
+    return Timestamp.of(timestamp).micros
 
 
 def _second_length(item: tuple[int, bytes]) -> int:

@@ -16,9 +16,8 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.errors import Unsupported
-from sparkdrain.harness.cells import micros
 from sparkdrain.harness.drain_timers import TimerBound, marked
-from sparkdrain.harness.round_cells import ROUND_CELLS, Kind
+from sparkdrain.harness.round_cells import ROUND_CELLS, Kind, micros
 from timers_state import Domain
 from timers_state.keys import I64_MAX, I64_MIN
 from timers_state.timers import Timer

@@ -14,19 +14,20 @@ from sparkdrain.panes.grouping import grouping_for
 from sparkdrain.panes.grouping import groups_by_window as fires_at_window_ends
 from sparkdrain.shuffle.elements import read_runs
 from sparkdrain.shuffle.group_by_key import WindowGroups
-from sparkdrain.shuffle.keys import key_codec
 from sparkdrain.shuffle.merging import GroupMerger
+from sparkdrain.stages.keyed_reader import KeyedReader
 from sparkdrain.stages.restrictions import RestrictionReader
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Overlay, RoundStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.codings import Codings
     from sparkdrain.stages.shard import Source
+    from sparkdrain.stages.state import SlotState
 
 
 def groups_by_window(windowing: Any) -> bool:
@@ -48,6 +49,7 @@ def reader_for(
     codings: Codings,
     memory_bytes: int,
     scratch: Callable[[], Path],
+    state: SlotState,
     *,
     restrictions: bool,
 ) -> Any:
@@ -57,14 +59,14 @@ def reader_for(
             return RestrictionReader(codings.elements(edge))
         case EdgeKind.FORWARD | EdgeKind.SPREAD:
             return ElementReader(codings.elements(edge))
+        case EdgeKind.KEYED:
+            return KeyedReader(edge, codings, state, memory_bytes, scratch)
         case _:
             coder = codings.coder(edge)
             key, value = coder.key_coder(), coder.value_coder()
-            merger = GroupMerger(memory_bytes, scratch)
-            if edge.kind is EdgeKind.KEYED:
-                return KeyedReader(edge, codings.elements(edge, value), key, merger)
             windowing = codings.windowing(edge)
             if groups_by_window(windowing):
+                merger = GroupMerger(memory_bytes, scratch)
                 return GroupReader(
                     merger, WindowGroups(key, value, codings.window_coder(edge), merger)
                 )
@@ -167,38 +169,3 @@ class TriggeredReader:
     def close(self) -> None:
         """Give disk space back."""
         self._overlay.close()
-
-
-class KeyedReader(_Collecting):
-    """Feeds stateful DoFns: all elements of a key, then its timers, then the next key."""
-
-    def __init__(self, edge: Edge, coding: ElementCoding, key: Any, merger: GroupMerger) -> None:
-        super().__init__(merger)
-        self._edge = edge
-        self._coding = coding
-        _, self._decode_key = key_codec(key)
-
-    def drain(self, sources: Sequence[Source]) -> None:
-        """Feed all keys."""
-        decode_key = self._decode_key
-        for _, encoded, chunks in self._merger.groups():
-            key = decode_key(encoded)
-            for source in sources:
-                source.shard.open().begin_key(encoded)
-            for elements in self._elements(chunks):
-                for element in elements:
-                    element.value = (key, element.value)
-                for source in sources:
-                    source.feed_windowed(elements)
-            for source in sources:
-                source.shard.open().end_key(key)
-
-    def _elements(self, chunks: list[Any]) -> Iterator[list[Any]]:
-        decode = self._coding.windowed_values.decode
-        batches = (decode(c if isinstance(c, bytes) else c.load()) for c in chunks)
-        if not self._edge.time_sorted:
-            yield from batches
-            return
-        elements = [element for batch in batches for element in batch]
-        elements.sort(key=lambda element: element.timestamp_micros)
-        yield elements

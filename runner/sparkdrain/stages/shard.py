@@ -111,6 +111,10 @@ class Source:
             operation.feed_windowed(elements[start : start + _FEED])
             self.shard.resume_due()
 
+    def bundle(self) -> StageBundle:
+        """The stage's bundle, started."""
+        return self.shard.open()
+
     def operation(self) -> SourceOperation:
         """The operation that takes in the elements, started."""
         return self.shard.open().source(self.transform)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -11,7 +10,6 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.graph.plan import EdgeId, EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
-from sparkdrain.harness.user_state import KeyedStateContext
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_report
 from sparkdrain.shuffle.complete import Completeness, Producer
 from sparkdrain.side_inputs.state import SideInputState
@@ -21,10 +19,10 @@ from sparkdrain.stages.readers import reader_for
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.restrictions import RestrictionReader, restriction_edges
 from sparkdrain.stages.shard import Shard, Source
+from sparkdrain.stages.state import SlotState
 from sparkdrain.stages.teardown import tear_down
 from sparkdrain.stages.writers import writer_for
 from sparkdrain.step_notes import read_by
-from timers_state import Overlay, ScratchStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,8 +57,7 @@ class Slot:
         self._outbox = outbox
         self._options = options
         self._open_side_input = open_side_input
-        self._scratch = scratch
-        self._states: list[Overlay] = []
+        self._state = SlotState(plan, level, options.memory_bytes, scratch)
         self._balancer = balancer
         self._warned = warned
         self._gifts = 0
@@ -80,6 +77,7 @@ class Slot:
                 codings,
                 options.memory_bytes,
                 scratch,
+                self._state,
                 restrictions=edge.id in restrictions,
             )
             for edge in plan.edges_into(level)
@@ -172,19 +170,9 @@ class Slot:
             self._components,
             self._writers,
             SideInputState(edges, self._open_side_input),
-            self._make_state,
+            self._state.make,
             compiled=self._options.compiled,
         )
-
-    def _make_state(self, transform_id: str, window_coder: Any) -> KeyedStateContext:
-        """State for one stateful DoFn: in memory up to the slot's budget, then on its disk.
-
-        Writing state out takes about three times the memory that it holds.
-        """
-        directory = self._scratch() / f"state-{uuid.uuid4().hex}"
-        overlay = Overlay(ScratchStore(directory), self._options.memory_bytes // 3)
-        self._states.append(overlay)
-        return KeyedStateContext(transform_id, window_coder, overlay)
 
     def _impulses(self) -> None:
         beginnings = [
@@ -249,8 +237,7 @@ class Slot:
         error = tear_down(shard.teardown for shard in self._shards)
         for reader in self._readers.values():
             reader.close()
-        for state in self._states:
-            state.close()
+        self._state.close()
         if error is not None and not failed:
             raise error
 

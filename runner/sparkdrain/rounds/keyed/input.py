@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.transforms.window import WindowedValue
 
+from sparkdrain.keyed.due import Due
+from sparkdrain.keyed.feeding import feeder_for
+from sparkdrain.keyed.up_to import UpTo
 from sparkdrain.rounds.inside import Inside
 from sparkdrain.rounds.keyed.ahead import groups_in_memory
-from sparkdrain.rounds.keyed.due import Due, Stateful
-from sparkdrain.rounds.keyed.turns import BeamFeeder, CallingFeeder
-from sparkdrain.shuffle.keyed_chunks import KeyedChunks
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from sparkdrain.harness.bundle import StageBundle
-    from sparkdrain.harness.stateful import StatefulCalls
+    from sparkdrain.keyed.blocks import KeyedBlocks
+    from sparkdrain.keyed.feeding import Batches, Feeder
+    from sparkdrain.keyed.stateful import Stateful
     from sparkdrain.rounds.inputs import Turn
     from sparkdrain.rounds.inside import Count
-    from sparkdrain.rounds.keyed.blocks import KeyedBlocks
     from sparkdrain.rounds.keyed.time_sorted import SortedWait
-    from sparkdrain.rounds.keyed.turns import Batches, Feeder
     from sparkdrain.shuffle.coding import ElementCoding
     from sparkdrain.stages.shard import Source
     from timers_state import Overlay
@@ -149,17 +148,13 @@ class KeyedInput:
         return self._expiry_of(window) <= frontier
 
     def _feeder(self, late: int) -> Feeder:
-        bundle = self._source.shard.open()
-        contexts = [bundle.states[one.transform] for one in self._stateful]
-        if len(contexts) == 1:
-            calls = self._calls(bundle, self._stateful[0])
-            if calls is not None:
-                chunks = KeyedChunks(self._coding, partial(self._is_late, late))
-                return CallingFeeder(calls, contexts[0], self._decode_key, chunks)
-        return BeamFeeder(self._source.operation().feed_windowed, contexts, self._decode_key)
-
-    def _calls(self, bundle: StageBundle, one: Stateful) -> StatefulCalls | None:
-        return bundle.stateful_calls(self._source.transform, one.transform)
+        return feeder_for(
+            self._source,
+            self._stateful,
+            self._coding,
+            self._decode_key,
+            partial(self._is_late, late),
+        )
 
     # --- timers -------------------------------------------------------------------------------
 
@@ -175,7 +170,10 @@ class KeyedInput:
 
     def _fire(self, one: Stateful, turn: Turn) -> bool:
         """Fire what is due for one DoFn; whether the budget was enough."""
-        return Due(one, turn, self._source, self._overlay, self._decode_key, self._expiry_of).fire()
+        processing = END if turn.after == END else turn.now
+        up_to = UpTo(turn.after, processing, turn.budget, turn.repeats)
+        source, overlay = self._source, self._overlay
+        return Due(one, up_to, source, overlay, self._decode_key, self._expiry_of).fire()
 
     def _forget_beyond(self) -> None:
         """Nothing that was set for a time beyond the end of time will ever fire."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.window import GlobalWindows
 
-from sparkdrain.graph import urns
 from sparkdrain.graph.plan import EdgeKind, TransformId
-from sparkdrain.graph.state_ids import edge_state_id, transform_state_id
+from sparkdrain.graph.state_ids import edge_state_id
 from sparkdrain.harness.round_state import RoundKeyedState
-from sparkdrain.rounds.keyed.blocks import KeyedBlocks
-from sparkdrain.rounds.keyed.due import Stateful
+from sparkdrain.keyed.blocks import KeyedBlocks
+from sparkdrain.keyed.stateful import stateful_behind
 from sparkdrain.rounds.keyed.input import KeyedInput
 from sparkdrain.rounds.keyed.time_sorted import SortedWait
 from sparkdrain.shuffle.keys import key_codec
@@ -66,22 +64,6 @@ def state_maker(plan: Plan, stage: Stage, codings: Codings, overlay: Overlay) ->
         return RoundKeyedState(transform_id, state_id, window_coder, overlay, expiry_of)
 
     return make
-
-
-def stateful_behind(plan: Plan, stage: Stage, edge: Edge) -> list[Stateful]:
-    """The DoFns with state or timers that read ``edge`` in ``stage``."""
-    (source,) = (transform for transform, id_ in stage.sources if id_ == edge.id)
-    protos = {
-        id_: beam_runner_api_pb2.PTransform.FromString(data) for id_, data in stage.transforms
-    }
-    fed = set(protos[source].outputs.values())
-    found = []
-    for id_, proto in protos.items():
-        if proto.spec.urn == urns.PAR_DO and fed.intersection(proto.inputs.values()):
-            payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
-            if payload.state_specs or payload.timer_family_specs:
-                found.append(Stateful(id_, transform_state_id(plan, id_)))
-    return found
 
 
 def expiry_for(windowing: Any) -> Callable[[Any], int] | None:

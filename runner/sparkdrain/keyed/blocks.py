@@ -42,6 +42,11 @@ class KeyedBlocks:
         else:
             self._merge().add(bytes(payload))
 
+    @property
+    def spilled_bytes(self) -> int:
+        """How much went to disk; nothing when this is empty."""
+        return 0 if self._merger is None else self._merger.spilled_bytes
+
     def are_any(self) -> bool:
         """Whether there is anything."""
         return bool(self._payloads) or self._merger is not None
@@ -74,7 +79,10 @@ class KeyedBlocks:
 
     def _merged(self, merger: GroupMerger) -> Iterator[tuple[bytes, Any]]:
         for _, key, chunks in merger.groups():
-            yield key, (chunk if type(chunk) is bytes else chunk.load() for chunk in chunks)
+            if any(type(chunk) is not bytes for chunk in chunks):
+                yield key, (chunk if type(chunk) is bytes else chunk.load() for chunk in chunks)
+            else:
+                yield key, chunks if len(chunks) > 1 else chunks[0]
 
     def clear(self) -> None:
         """Let go of everything."""

@@ -1,164 +1,25 @@
-"""The turns of keys: their elements are fed, and their timers fired, by Beam or in its place."""
+"""Fires the timers of keys that have scopes, by Beam or in its place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apache_beam.transforms import userstate
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.rounds.keyed.errors import tell_key
+from sparkdrain.keyed.errors import tell_key
 from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from sparkdrain.harness.round_state import RoundKeyedState
     from sparkdrain.harness.stateful import StatefulCalls
-    from sparkdrain.rounds.inputs import Turn
-    from sparkdrain.shuffle.keyed_chunks import KeyedChunks
+    from sparkdrain.keyed.up_to import UpTo
     from timers_state.ahead import DueKey, StoredTimer
     from timers_state.timers import Timer
-
-
-Batches = Callable[[Any], "Iterator[list[Any]]"]
-"""The elements of what one key has in a round."""
-
-
-class Feeder(Protocol):
-    """Feeds elements of one key after the other.
-
-    Attributes:
-        takes_pieces: whether a key may as well come several times, since a turn costs little.
-    """
-
-    @property
-    def takes_pieces(self) -> bool:
-        """See above."""
-
-    def feed(self, keys: Iterable[tuple[bytes, Any]], batches: Batches) -> None:
-        """Feed what encoded keys have; all of each before the next key is asked for."""
-
-
-class BeamFeeder:
-    """Feeds a source of Beam's operations, behind which there may be several stateful DoFns."""
-
-    takes_pieces = False
-
-    def __init__(
-        self,
-        feed: Callable[[list[Any]], None],
-        contexts: list[RoundKeyedState],
-        decode_key: Callable[[bytes], Any],
-    ) -> None:
-        self._feed = feed
-        self._contexts = contexts
-        self._decode_key = decode_key
-
-    def feed(self, keys: Iterable[tuple[bytes, Any]], batches: Batches) -> None:
-        """See ``Feeder``."""
-        for encoded, chunks in keys:
-            self._feed_key(encoded, batches(chunks))
-
-    def _feed_key(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
-        key = self._decode_key(encoded)
-        contexts = self._contexts
-        for context in contexts:
-            context.begin_key(encoded)
-        try:
-            for elements in batches:
-                for element in elements:
-                    element.value = (key, element.value)
-                self._feed(elements)
-            for context in contexts:
-                context.end_key()
-        except BaseException as error:
-            tell_key(error, key, contexts[0].window if contexts else None)
-            raise
-
-
-class CallingFeeder:
-    """Calls the only DoFn behind a source."""
-
-    def __init__(
-        self,
-        calls: StatefulCalls,
-        context: RoundKeyedState,
-        decode_key: Callable[[bytes], Any],
-        chunks: KeyedChunks,
-    ) -> None:
-        self._calls = calls
-        self._context = context
-        self._decode_key = decode_key
-        self._chunks = chunks
-        self._count = 0
-        self._last: tuple[Any, Any] = (None, None)
-
-    @property
-    def takes_pieces(self) -> bool:
-        """See ``Feeder``: all keys are records in memory, or new."""
-        records = self._calls.records
-        return records is not None and records.place.records.is_complete
-
-    def feed(self, keys: Iterable[tuple[bytes, Any]], batches: Batches) -> None:
-        """See ``Feeder``."""
-        calls, records = self._calls, self._calls.records
-        self._count = 0
-
-        def feed_key(encoded: bytes, chunks: Any) -> None:
-            self._feed_key(encoded, batches(chunks))
-
-        with calls.processing():
-            if records is None:
-                for encoded, chunks in keys:
-                    feed_key(encoded, chunks)
-            else:
-                count, key, element = records.loop(
-                    keys, self._decode_key, self._chunks, feed_key, tell_key
-                )
-                if count:
-                    self._count += count
-                    self._last = key, element
-            calls.flush()
-        if self._count:
-            calls.fed(self._count, *self._last)
-
-    def _feed_key(self, encoded: bytes, batches: Iterable[list[Any]]) -> None:
-        """Feed all elements of a key."""
-        calls, records = self._calls, self._calls.records
-        key = self._decode_key(encoded)
-        if records is not None and records.place.begin(encoded):
-            place: Any = records.place
-            call = records.feed
-        else:
-            place = self._begin(encoded)
-            call = calls.feed
-        element = None
-        try:
-            for elements in batches:
-                self._count += len(elements)
-                try:
-                    call(key, elements)
-                except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
-                    calls.reraise(error)
-                if elements:
-                    element = elements[-1]
-                if place.is_outgrown:
-                    place.end()
-                    place, call = self._begin(encoded), calls.feed
-            place.end()
-        except BaseException as error:
-            tell_key(error, key, place.window)
-            raise
-        if element is not None:
-            self._last = key, element
-
-    def _begin(self, encoded: bytes) -> RoundKeyedState:
-        self._context.begin_key(encoded)
-        return self._context
 
 
 class Callback(Protocol):
@@ -230,23 +91,22 @@ class CallingTimers:
 
 
 class Firing:
-    """Fires the timers of one DoFn, key after key, in one turn."""
+    """Fires the timers of one DoFn, key after key."""
 
     def __init__(
         self,
         context: RoundKeyedState,
         call: Callback,
-        turn: Turn,
-        processing: int,
+        up_to: UpTo,
         decode_key: Callable[[bytes], Any],
         expiry_of: Callable[[Any], int] | None,
     ) -> None:
-        context.bound.repeats = turn.repeats
+        context.bound.repeats = up_to.repeats
         self.at_work = call.at_work
         self._context = context
         self._call = call
-        self._turn = turn
-        self._processing = None if call.event_only else processing
+        self._up_to = up_to
+        self._processing = None if call.event_only else up_to.processing
         self._decode_key = decode_key
         self._expiry_of = expiry_of
         self._over: set[Any] = set()
@@ -254,7 +114,7 @@ class Firing:
     def fire(self, encoded: bytes) -> None:
         """Fire timers of a key until none is due, or the budget is spent."""
         with self.at_work():
-            self._turn_of(encoded, (), self._turn.after, self._processing)
+            self._turn_of(encoded, (), self._up_to.event, self._processing)
 
     def fire_read(self, due: DueKey) -> None:
         """Fire event timers of a key that were read from the store, and what they set before that.
@@ -305,11 +165,11 @@ class Firing:
         except BaseException as error:
             tell_key(error, key, window, timer.family, timer.tag)
             raise
-        after, expiry_of = self._turn.after, self._expiry_of
+        after, expiry_of = self._up_to.event, self._expiry_of
         # At the end of time all windows go at once.
         if after < END and expiry_of is not None and expiry_of(window) <= after:
             self._over.add(window)
-        budget = self._turn.budget
+        budget = self._up_to.budget
         budget.spend(1)
         return not budget.is_spent()
 
@@ -317,6 +177,6 @@ class Firing:
         """Forget the windows of a key that are over."""
         context = self._context
         context.begin_key(encoded)
-        context.expire(self._turn.after)
+        context.expire(self._up_to.event)
         context.end_key()
-        self._turn.budget.spend(1)
+        self._up_to.budget.spend(1)

@@ -1,36 +1,27 @@
-"""All that is due for one stateful DoFn in one turn, whichever way its keys are kept."""
+"""All timers of one stateful DoFn that are due, whichever way its keys are kept."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sparkdrain.rounds.keyed.record_firing import RecordFiring
-from sparkdrain.rounds.keyed.turns import BeamTimers, CallingTimers, Firing
+from sparkdrain.keyed.firing import BeamTimers, CallingTimers, Firing
+from sparkdrain.keyed.record_firing import RecordFiring
 from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.bundle import StageBundle
     from sparkdrain.harness.stateful import StatefulCalls
-    from sparkdrain.rounds.inputs import Turn
-    from sparkdrain.stages.shard import Source
+    from sparkdrain.keyed.inlet import Inlet
+    from sparkdrain.keyed.stateful import Stateful
+    from sparkdrain.keyed.up_to import UpTo
     from timers_state import Overlay
     from timers_state.ahead import DueKey
 
 # Timers are read so many at a time. What the budget has no room for is read again.
 _READ_AHEAD: Final = 250
-
-
-@dataclass(frozen=True, slots=True)
-class Stateful:
-    """A DoFn with state or timers, and the number of what it keeps."""
-
-    transform: TransformId
-    state_id: int
 
 
 class Due:
@@ -41,8 +32,8 @@ class Due:
 
     Args:
         one: the DoFn.
-        turn: what is due.
-        source: where its elements enter the stage.
+        up_to: what is due.
+        inlet: where its elements enter the stage.
         overlay: the slot's state.
         decode_key: of its input.
         expiry_of: the time at which a window is over for good; None if windows last for ever.
@@ -51,19 +42,18 @@ class Due:
     def __init__(
         self,
         one: Stateful,
-        turn: Turn,
-        source: Source,
+        up_to: UpTo,
+        inlet: Inlet,
         overlay: Overlay,
         decode_key: Callable[[bytes], Any],
         expiry_of: Callable[[Any], int] | None,
     ) -> None:
         self._one = one
-        self._turn = turn
-        self._source = source
+        self._up_to = up_to
+        self._inlet = inlet
         self._overlay = overlay
         self._decode_key = decode_key
         self._expiry_of = expiry_of
-        self._processing = END if turn.after == END else turn.now
         self._of_records: RecordFiring | None = None
         self._of_scopes: Firing | None = None
         self._began = False
@@ -73,18 +63,18 @@ class Due:
         records = self._of_records = self._record_firing()
         if records is not None and not records.fire_all():
             return False
-        turn = self._turn
+        up_to = self._up_to
         return (
             self._fire_held()
             and self._fire_stored()
-            and self._fire_keys(Domain.EVENT, turn.after)
-            and self._fire_keys(Domain.PROCESSING, self._processing)
-            and (self._forget_all() if turn.after == END else self._expire(turn.after))
+            and self._fire_keys(Domain.EVENT, up_to.event)
+            and self._fire_keys(Domain.PROCESSING, up_to.processing)
+            and (self._forget_all() if up_to.event == END else self._expire(up_to.event))
         )
 
     def _fire_held(self) -> bool:
         """Event timers that are in memory, of keys that have no records."""
-        overlay, state_id, after = self._overlay, self._one.state_id, self._turn.after
+        overlay, state_id, after = self._overlay, self._one.state_id, self._up_to.event
         at_end = after == END
 
         def read() -> list[DueKey]:
@@ -97,7 +87,7 @@ class Due:
 
     def _fire_stored(self) -> bool:
         """Event timers that the store has, of keys that have no records."""
-        overlay, state_id, after = self._overlay, self._one.state_id, self._turn.after
+        overlay, state_id, after = self._overlay, self._one.state_id, self._up_to.event
         if overlay.next_due(state_id, Domain.EVENT, after) is None:
             return True
         while due := overlay.read_due(state_id, Domain.EVENT, after, _READ_AHEAD):
@@ -115,7 +105,7 @@ class Due:
                     return False
                 firing.fire_read(key)
                 self._began = True
-        return not self._turn.budget.is_spent()
+        return not self._up_to.budget.is_spent()
 
     def _fire_keys(self, domain: Domain, up_to: int) -> bool:
         while (key := self._overlay.next_due(self._one.state_id, domain, up_to)) is not None:
@@ -141,7 +131,7 @@ class Due:
         return True
 
     def _is_over(self) -> bool:
-        return self._began and self._turn.budget.is_spent()
+        return self._began and self._up_to.budget.is_spent()
 
     # --- who fires ----------------------------------------------------------------------------
 
@@ -151,24 +141,23 @@ class Due:
         return self._firing()
 
     def _bundle(self) -> StageBundle:
-        return self._source.shard.open()
+        return self._inlet.bundle()
 
     def _calls(self) -> StatefulCalls | None:
-        return self._bundle().stateful_calls(self._source.transform, self._one.transform)
+        return self._bundle().stateful_calls(self._inlet.transform, self._one.transform)
 
     def _record_firing(self) -> RecordFiring | None:
         """Fires timers of keys that are records, if any timer is due."""
-        turn = self._turn
+        up_to, state_id = self._up_to, self._one.state_id
         domains = (Domain.EVENT, Domain.EXPIRY)
-        state_id = self._one.state_id
-        firsts = [self._overlay.first_time(state_id, domain, turn.after) for domain in domains]
-        if all(first is None or first > turn.after for first in firsts):
+        firsts = [self._overlay.first_time(state_id, domain, up_to.event) for domain in domains]
+        if all(first is None or first > up_to.event for first in firsts):
             return None
         calls = self._calls()
         if calls is None or calls.records is None:
             return None
         context = self._bundle().states[self._one.transform]
-        return RecordFiring(calls, calls.records, context, turn, self._decode_key, self._expiry_of)
+        return RecordFiring(calls, calls.records, context, up_to, self._decode_key, self._expiry_of)
 
     def _firing(self) -> Firing:
         """Fires timers of keys that are not."""
@@ -181,8 +170,7 @@ class Due:
                 BeamTimers(bundle.ops[transform].process_timer)
                 if calls is None
                 else CallingTimers(calls),
-                self._turn,
-                self._processing,
+                self._up_to,
                 self._decode_key,
                 self._expiry_of,
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.harness.record_state import pane_of
-from sparkdrain.rounds.keyed.errors import tell_key
+from sparkdrain.keyed.errors import tell_key
 from sparkdrain.watermarks.frontier import END
 
 if TYPE_CHECKING:
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.round_state import RoundKeyedState
     from sparkdrain.harness.stateful import RecordCalls, StatefulCalls
-    from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.keyed.up_to import UpTo
     from timers_state.record import Record
 
 
 class RecordFiring:
-    """Fires timers of one DoFn's records in one turn; the order within a key is that of ``Firing``.
+    """Fires timers of one DoFn's records; the order within a key is that of ``Firing``.
 
     Args:
         calls: of the DoFn.
         records: the same for its records.
         context: of the DoFn.
-        turn: what is due.
+        up_to: what is due.
         decode_key: of the input.
         expiry_of: the time at which a window is over for good; None if windows last for ever.
     """
@@ -36,11 +36,11 @@ class RecordFiring:
         calls: StatefulCalls,
         records: RecordCalls,
         context: RoundKeyedState,
-        turn: Turn,
+        up_to: UpTo,
         decode_key: Callable[[bytes], Any],
         expiry_of: Callable[[Any], int] | None,
     ) -> None:
-        context.bound.repeats = turn.repeats
+        context.bound.repeats = up_to.repeats
         self._calls = calls
         self._fire = records.fire
         self._place = records.place
@@ -48,8 +48,8 @@ class RecordFiring:
         self._families = self._records.layout.families
         self._decode_window = context.decode_window
         self._bound = context.bound
-        self._after = turn.after
-        self._budget = turn.budget
+        self._after = up_to.event
+        self._budget = up_to.budget
         self._decode_key = decode_key
         self._expiry_of = expiry_of
         self._time: int | None = None
