@@ -120,7 +120,6 @@ A pipeline that contains one of these stops at `run()`. The words are the runner
 
 def generated() -> dict[Path, str]:
     """Every generated file and what must stand in it."""
-    in_readme = {"options": _options_table(), "capabilities": _capabilities_table()}
     contract, drain = ROOT / "docs/drain_contract.md", ROOT / "docs/drain.md"
     checkpoints = ROOT / "docs/checkpoints.md"
     mutation, proofs = ROOT / "docs/mutants.md", ROOT / "docs/proofs.md"
@@ -132,7 +131,6 @@ def generated() -> dict[Path, str]:
         ROOT / "docs/capability.md": _capability_page(),
         mutation: _with_tables(mutation, {"lists": _lists_table(), "ends": _ends_table()}),
         proofs: _with_tables(proofs, {"proofs": _proofs_table()}),
-        ROOT / "README.md": _with_tables(ROOT / "README.md", in_readme),
     }
 
 
@@ -190,7 +188,7 @@ def _options_table() -> str:
 
 
 def _options_page() -> str:
-    parts = [_OPTIONS_HEAD]
+    parts = [_OPTIONS_HEAD, "\n## In short\n\n", _options_table(), "\n"]
     for group, options in groupby(sorted(OPTIONS, key=_group), key=_group):
         parts += [f"\n## {group.capitalize()}\n", *map(_option, options)]
     parts.append(_OPTIONS_TAIL)
@@ -236,7 +234,7 @@ def _list(names: list[str]) -> str:
 
 def _capability_page() -> str:
     failing = unsupported()
-    parts = [_CAPABILITY_HEAD]
+    parts = [_CAPABILITY_HEAD, "\n## In short\n\n", _capabilities_table(), "\n"]
     for group in GROUPS:
         parts.append(f"\n## {group.name}\n\n| what | supported | tests |\n|---|---|---|\n")
         for row in group.rows:
