@@ -90,6 +90,10 @@ format: $(READY) ## Format the code
 docs: $(READY) ## Write again what is generated in docs/ and README.md
 	@$(RUN) docs/generate.py
 
+.PHONY: proto
+proto: $(READY) ## Compile proto/ into runner/sparkdrain/v1
+	@$(RUN) -m grpc_tools.protoc -I proto --python_out=runner --pyi_out=runner proto/sparkdrain/v1/*.proto
+
 .PHONY: lock
 lock: $(UV) ## Choose the newest versions that fit and write requirements.lock
 	@"$(UV)" pip compile pyproject.toml --all-extras --group dev --quiet --upgrade \

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from typing_extensions import Self
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -35,23 +32,6 @@ class Artifact:
     path: Path
     role_urn: str
     type_urn: str
-
-
-class ControlMessage:
-    """What our own processes tell each other: never elements, never anything of a user's."""
-
-    __slots__ = ()
-
-    def encode(self) -> bytes:
-        """For the wire."""
-        return pickle.dumps(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Self:
-        """The inverse of ``encode``."""
-        message = pickle.loads(data)  # noqa: S301 - from our own processes
-        assert isinstance(message, cls)
-        return message
 
 
 class CancelToken:

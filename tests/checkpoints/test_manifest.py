@@ -111,6 +111,19 @@ def test_a_field_that_is_not_what_it_should_be_is_named_with_a_remedy(more, name
     assert "resume from the checkpoint before" in str(refused.value)
 
 
+def test_a_manifest_of_a_newer_release_with_fields_more_is_read():
+    shard = ShardState(0, 0, (FileEntry("a", 1, "b", "c"),), b"r")
+    written = dataclasses.replace(ONE, shards=(shard,))
+    title, _, body = encode(written).splitlines()
+    found = json.loads(body)
+    found["later"] = 1
+    found["shards"][0]["files"][0]["later"] = 1
+    found["shards"][0]["later"] = 1
+    fields = json.dumps(found).encode()
+    data = b"\n".join((title, hashlib.sha256(fields).hexdigest().encode(), fields, b""))
+    assert decode(data, "the/path") == written
+
+
 @pytest.mark.parametrize("digits", [10, 5000])
 def test_a_format_that_is_no_number_of_ours_is_newer_and_is_shown_shortened(digits):
     with pytest.raises(CheckpointTooNew, match=r"the/path has format 9{9}\.\.\.; this release"):

@@ -79,10 +79,13 @@ def test_a_record_that_lacks_a_field_is_refused(field):
         DrainNotification.decode(json.dumps(record).encode())
 
 
-def test_a_record_with_a_field_more_or_one_twice_is_refused():
+def test_a_record_of_a_newer_release_with_a_field_more_is_read():
     record = json.loads(NOTIFICATION.encode())
-    with pytest.raises(UnreadableNotification, match="colour"):
-        DrainNotification.decode(json.dumps(record | {"colour": "red"}).encode())
+    newer = json.dumps(record | {"colour": "red"}).encode()
+    assert DrainNotification.decode(newer) == NOTIFICATION
+
+
+def test_a_record_with_a_field_twice_is_refused():
     twice = NOTIFICATION.encode().replace(b"{", b'{"mode": "DEFAULT", ', 1)
     with pytest.raises(UnreadableNotification, match="twice"):
         DrainNotification.decode(twice)

@@ -157,13 +157,14 @@ def _manifest(found: dict[str, Any]) -> Manifest:
         ShardState(
             shard["level"],
             shard["slot"],
-            tuple(_checked(FileEntry(**file)) for file in shard["files"]),
+            tuple(_checked(FileEntry(**_known(FileEntry, file))) for file in shard["files"]),
             base64.b64decode(shard["report"]),
         )
         for shard in found["shards"]
     )
     driver = base64.b64decode(found["driver"])
-    manifest = _checked(Manifest(**{**found, "shards": shards, "driver": driver}))
+    parts = {**_known(Manifest, found), "shards": shards, "driver": driver}
+    manifest = _checked(Manifest(**parts))
     for shard in manifest.shards:
         _checked(shard)
     for name, what in found["fingerprint"].items():
@@ -171,6 +172,12 @@ def _manifest(found: dict[str, Any]) -> Manifest:
             message = f"fingerprint of {name!r} is {what!r}"
             raise TypeError(message)
     return manifest
+
+
+def _known(cls: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """The fields of ``cls``; a newer release may have written others, too."""
+    names = {field.name for field in fields(cls)}
+    return {name: value for name, value in found.items() if name in names}
 
 
 def _checked(made: _T) -> _T:

@@ -12,7 +12,7 @@ from sparkdrain.drain.mode import DrainMode
 from sparkdrain.errors import BadOption, SparkDrainError
 
 VERSION: Final = 1
-"""Of the written form; raised whenever a field is added, removed or means something else."""
+"""Of the written form; raised whenever a field is removed or means something else."""
 
 _FIELDS: Final = ("version", "uuid", "run_id", "mode", "time")
 _LONGEST_SHOWN: Final = 200
@@ -75,7 +75,7 @@ class DrainNotification:
 
     @classmethod
     def decode(cls, data: bytes) -> DrainNotification:
-        """The inverse of ``encode``; takes nothing else.
+        """The inverse of ``encode``; ignores fields that this release does not know.
 
         Raises:
             UnreadableNotification: says what is wrong with ``data``.
@@ -101,8 +101,8 @@ def _read(data: bytes) -> DrainNotification:
             f"Its version is {fields.get('version')!r}, and this release knows {VERSION} only."
         )
         raise ValueError(message)
-    if wrong := sorted(set(_FIELDS) ^ set(fields)):
-        message = f"Missing or unknown: {', '.join(wrong)}."
+    if missing := sorted(set(_FIELDS) - set(fields)):
+        message = f"Missing: {', '.join(missing)}."
         raise ValueError(message)
     for name in _FIELDS[1:]:
         if not isinstance(fields[name], str):

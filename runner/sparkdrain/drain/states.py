@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sparkdrain.errors import SparkDrainError
+from sparkdrain.v1 import drain_pb2
+from sparkdrain.wire import ControlMessage, sent_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+@sent_as(drain_pb2.DrainMessage)
 @dataclass(frozen=True, slots=True)
-class DrainMessage:
+class DrainMessage(ControlMessage):
     """A producer is drained on some edges; travels in its end messages.
 
     Attributes:

@@ -5,19 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sparkdrain.checkpoints.manifest import FileEntry, ShardState
+from sparkdrain.checkpoints.upload import Uploaded
 from sparkdrain.drain.limits import Limits
-from sparkdrain.types import ControlMessage
+from sparkdrain.drain.progress import Left
+from sparkdrain.v1 import checkpoint_pb2, drain_pb2, rounds_pb2
 from sparkdrain.watermarks.frontier import BEGIN
+from sparkdrain.wire import ControlMessage, sent_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sparkdrain.checkpoints.manifest import FileEntry, ShardState
-    from sparkdrain.checkpoints.upload import Uploaded
-    from sparkdrain.drain.progress import Left
     from sparkdrain.shuffle.complete import Producer
 
+sent_as(checkpoint_pb2.FileEntry)(FileEntry)
+sent_as(checkpoint_pb2.ShardState)(ShardState)
+sent_as(checkpoint_pb2.Uploaded)(Uploaded)
+sent_as(drain_pb2.Left)(Left)
+sent_as(drain_pb2.Limits)(Limits)
 
+
+@sent_as(rounds_pb2.Feed)
 @dataclass(frozen=True, slots=True)
 class Feed:
     """What the driver gives to a source that it plays itself, see ``TestStream``.
@@ -33,6 +41,7 @@ class Feed:
     before: int = BEGIN
 
 
+@sent_as(drain_pb2.DrainOrder)
 @dataclass(frozen=True, slots=True)
 class DrainOrder:
     """The job is drained.
@@ -49,6 +58,7 @@ class DrainOrder:
     limits: Limits = field(default_factory=Limits)
 
 
+@sent_as(rounds_pb2.Orders)
 @dataclass(frozen=True, slots=True)
 class Orders:
     """What all slots are told in a round beside their work.
@@ -72,6 +82,7 @@ class Orders:
     last: bool = False
 
 
+@sent_as(rounds_pb2.RoundHeader)
 @dataclass(frozen=True, slots=True)
 class RoundHeader(ControlMessage):
     """What a slot must know of the round that it is to run.
@@ -109,6 +120,7 @@ class RoundHeader(ControlMessage):
     restore: Inheritance | None = None
 
 
+@sent_as(drain_pb2.Missing)
 @dataclass(frozen=True, slots=True)
 class Missing:
     """Drain messages that a stage waits for in one slot.
@@ -124,6 +136,7 @@ class Missing:
     producers: int
 
 
+@sent_as(rounds_pb2.RoundReport)
 @dataclass(frozen=True, slots=True)
 class RoundReport(ControlMessage):
     """A slot's account of a round.
@@ -188,6 +201,7 @@ class RoundReport(ControlMessage):
     untruncated: bool = False
 
 
+@sent_as(rounds_pb2.Inheritance)
 @dataclass(frozen=True, slots=True)
 class Inheritance:
     """Of what the state of a slot is made.
@@ -209,6 +223,7 @@ class Inheritance:
         return self.shards[0].files if self.before == slots else ()
 
 
+@sent_as(rounds_pb2.AtWork)
 @dataclass(frozen=True, slots=True)
 class AtWork(ControlMessage):
     """What a slot is doing in a round, as far as it knows.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _HEADER = struct.Struct(">BHIII")
 _END = struct.Struct(">QIQI")
 _FRONTIER = struct.Struct(">Iq")
-_EDGES = struct.Struct(">I")
+_DRAIN = b"d"
 _DATA, _END_KIND, _REPORT, _DATA_OF_DRAIN = 1, 2, 3, 4
 HEADER_BYTES = _HEADER.size
 
@@ -83,10 +83,7 @@ def encode_end(message: EndMessage) -> bytes:
     ]
     parts += [_FRONTIER.pack(edge, time) for edge, time in message.frontiers]
     if message.drain is not None:
-        edges = message.drain.edges
-        parts.append(_EDGES.pack(len(edges)))
-        parts += map(_EDGES.pack, edges)
-        parts.append(message.drain.run_id.encode())
+        parts += [_DRAIN, message.drain.encode()]
     return b"".join(parts)
 
 
@@ -118,15 +115,8 @@ def _end(record: bytes, level: int, producer: int) -> EndMessage:
     start = HEADER_BYTES + _END.size
     end = start + count * _FRONTIER.size
     frontiers = tuple(_FRONTIER.iter_unpack(record[start:end]))
-    drain = _drain(record[end:], producer) if len(record) > end else None
+    drain = DrainMessage.decode(record[end + len(_DRAIN) :]) if len(record) > end else None
     return EndMessage(level, producer, attempt, blocks, checksum, frontiers, drain)
-
-
-def _drain(record: bytes, producer: int) -> DrainMessage:
-    (count,) = _EDGES.unpack_from(record)
-    end = (1 + count) * _EDGES.size
-    edges = tuple(edge for (edge,) in _EDGES.iter_unpack(record[_EDGES.size : end]))
-    return DrainMessage(record[end:].decode(), producer, edges)
 
 
 def reports_in(records: Iterable[bytes]) -> list[bytes]:

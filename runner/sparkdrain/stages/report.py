@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from sparkdrain.types import ControlMessage
+from sparkdrain.stages.warned import Warned
+from sparkdrain.v1 import levels_pb2
+from sparkdrain.wire import ControlMessage, sent_as
 
-if TYPE_CHECKING:
-    from sparkdrain.stages.warned import Warned
+sent_as(levels_pb2.Warned)(Warned)
 
 
+@sent_as(levels_pb2.SlotReport)
 @dataclass(frozen=True, slots=True)
 class SlotReport(ControlMessage):
     """The account of one task; control data only, never elements."""

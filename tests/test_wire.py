@@ -1,0 +1,243 @@
+"""Messages between processes and releases: what is written today is read tomorrow.
+
+`python -m tests.test_wire` writes a golden file for each message that has none. A golden file that
+is there is never written again.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime as dt
+import json
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.checkpoints.manifest import FileEntry, Manifest, ShardState, encode
+from sparkdrain.checkpoints.upload import Uploaded
+from sparkdrain.drain.limits import Limits
+from sparkdrain.drain.mode import DrainMode
+from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.phases import DrainPhase
+from sparkdrain.drain.progress import Left
+from sparkdrain.drain.runs import Run
+from sparkdrain.drain.states import DrainMessage
+from sparkdrain.rounds.driver.driver_state import DriverState
+from sparkdrain.rounds.messages import (
+    AtWork,
+    DrainOrder,
+    Feed,
+    Inheritance,
+    Missing,
+    Orders,
+    RoundHeader,
+    RoundReport,
+)
+from sparkdrain.rounds.record import record_of
+from sparkdrain.stages.report import SlotReport
+from sparkdrain.stages.warned import Warned
+from sparkdrain.v1 import checkpoint_pb2, drain_pb2
+from sparkdrain.watermarks.frontier import BEGIN, END
+from sparkdrain.wire import MESSAGES, ControlMessage
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = Path(__file__).parent / "golden" / "wire"
+
+FILE = FileEntry("000012.sst", 4096, "ab" * 32, "000001-000000002-001-0000-ab")
+SHARD = ShardState(1, 0, (FILE,), b'{"level": 1}')
+REPORT = RoundReport(
+    level=1,
+    slot=2,
+    number=7,
+    attempt=2**63 - 1,
+    inputs={(0, 0): 2**62, (0, 1): 5},
+    outputs=(BEGIN, 0, END),
+    sent=frozenset({1, 2}),
+    wake=0,
+    metrics=[b"\x00\xff", b""],
+    sent_bytes=1,
+    dropped=2,
+    holds=(("Count", "windows", -5),),
+    prepared_bytes=3,
+    busy=0.25,
+    waits=True,
+    uploaded=Uploaded(4, (FILE,), 4096, 1.5, ""),
+    drained=(True, False),
+    left=(Left("Count", 2, 1, 3, 4, 5, 6),),
+    refused=(("Count", "tick", 2),),
+    missing=(Missing("Count", 3, 1),),
+    strangers=1,
+    made=8,
+    spent=True,
+    unsettled=1,
+    complaints=("nobody there",),
+    passed={3: BEGIN, 4: 12},
+    untruncated=True,
+)
+SAMPLES = {
+    "round_header": RoundHeader(
+        number=8,
+        level=1,
+        slot=2,
+        now=1_700_000_000_000_000,
+        committed=0,
+        expected=frozenset({(0, 0), (0, 1)}),
+        inputs={1: BEGIN, 2: END},
+        outputs=(0, END),
+        begin=True,
+        seconds=0.5,
+        elements=1000,
+        feeds={"t": Feed(((b"a", -1), (b"", 2)), 3, 1), "u": Feed((), END)},
+        orders=Orders(
+            5, 4, frozenset({0, 1}), True, DrainOrder("job/1", 10, Limits(1.5, None, 2.0, "wait"))
+        ),
+        restore=Inheritance(REPORT, (SHARD,), 2, {1: 0}),
+    ),
+    "round_header_of_a_beginning": RoundHeader(
+        1, 0, 0, 0, None, frozenset(), {}, (), begin=False, seconds=0.0, elements=0
+    ),
+    "round_report": REPORT,
+    "round_report_of_a_beginning": RoundReport(0, 0, 1, 0, {}, (), frozenset(), None),
+    "at_work": AtWork("Count", "0badcafe", (("a.py", 7, "process"),)),
+    "slot_report": SlotReport(
+        1,
+        2,
+        2**62,
+        {(0, 1): 3},
+        {2: 2**40},
+        [b"\x00"],
+        1,
+        2,
+        3,
+        4,
+        5,
+        (Warned("old", ("builtins", "UserWarning"), "a.py", 3),),
+    ),
+    "drain_message": DrainMessage("job/1", 3, (1, 2)),
+}
+_each_sample = pytest.mark.parametrize("name", SAMPLES)
+
+
+@_each_sample
+def test_what_is_written_is_read_back(name):
+    value = SAMPLES[name]
+    read = type(value).decode(value.encode())
+    assert read == value
+    for field in dataclasses.fields(value):
+        assert type(getattr(read, field.name)) is type(getattr(value, field.name)), field.name
+
+
+@_each_sample
+def test_what_was_written_when_the_message_was_made_is_read(name):
+    assert type(SAMPLES[name]).decode((GOLDEN / f"{name}.bin").read_bytes()) == SAMPLES[name]
+
+
+@_each_sample
+def test_fields_of_a_newer_release_are_ignored(name):
+    value = SAMPLES[name]
+    later = b"\xfa\x3e\x03abc"  # field 1007, a text
+    assert type(value).decode(value.encode() + later) == value
+
+
+def test_each_message_has_a_golden_file_with_every_field():
+    sent = {cls for cls in MESSAGES if issubclass(cls, ControlMessage)}
+    assert {type(value) for value in SAMPLES.values()} == sent
+    assert {path.stem for path in GOLDEN.iterdir()} == SAMPLES.keys()
+    for cls in sent:
+        full = max(
+            (value for value in SAMPLES.values() if type(value) is cls),
+            key=lambda value: len(value.encode()),
+        )
+        told = {field.name for field, _ in MESSAGES[cls].FromString(full.encode()).ListFields()}
+        assert told == {field.name for field in dataclasses.fields(cls)}
+
+
+@pytest.mark.parametrize("cls", MESSAGES, ids=lambda cls: cls.__name__)
+def test_a_class_and_its_message_have_the_same_fields(cls):
+    names = {field.name for field in dataclasses.fields(cls)}
+    assert names == set(MESSAGES[cls].DESCRIPTOR.fields_by_name)
+
+
+def test_a_field_that_is_not_there_has_the_default_of_its_class():
+    message = MESSAGES[RoundHeader](number=1, feeds={"t": MESSAGES[Feed](frontier=5)})
+    message.orders.drain.run_id = "job/1"
+    message.orders.drain.limits.SetInParent()
+    read = RoundHeader.decode(message.SerializeToString())
+    assert read.feeds["t"] == Feed((), 5, BEGIN)
+    assert read.orders.drain.limits == Limits(policy="fail")
+    assert (read.committed, read.restore, read.expected) == (None, None, frozenset())
+
+
+@given(st.binary(max_size=200))
+def test_other_bytes_are_refused_or_read_as_a_message(data):
+    try:
+        read = RoundReport.decode(data)
+    except (DecodeError, UnicodeDecodeError):
+        return
+    assert isinstance(read, RoundReport)
+
+
+# --- records that people read -------------------------------------------------------------------
+
+NOTIFICATION = DrainNotification(
+    uuid.UUID(int=7), "job/1", DrainMode.DEFAULT, dt.datetime(2026, 11, 21, tzinfo=dt.timezone.utc)
+)
+MANIFEST = Manifest("job", "run", 1, 2, 3, 4, {"state": "coder"}, 2, (SHARD,), b"{}")
+RUN = Run("r", "j", "wc", "unix:/x", "DRAINING", drain=True, began=5, phase="FLUSHING")
+RECORDS = {
+    "notification": (NOTIFICATION.encode(), drain_pb2.DrainNotification),
+    "run": (RUN.encode(), drain_pb2.Run),
+    "manifest": (encode(MANIFEST).splitlines()[2], checkpoint_pb2.Manifest),
+    "report of a slot": (record_of(REPORT), checkpoint_pb2.SlotRecord),
+    **{
+        f"driver, {phase.name}": (
+            DriverState(3, phase, NOTIFICATION if phase.is_cut else None).encode(),
+            checkpoint_pb2.DriverState,
+        )
+        for phase in DrainPhase
+    },
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_record_that_people_read_has_the_schema_of_its_message(name):
+    data, message = RECORDS[name]
+    found = json_format.Parse(data, message())  # raises for a field that the message lacks
+    told = {field.name for field, _ in found.ListFields()}
+    written = {name for name, value in json.loads(data).items() if value}
+    assert told == written
+
+
+def test_bytes_in_a_manifest_are_those_of_its_message():
+    found = json_format.Parse(RECORDS["manifest"][0], checkpoint_pb2.Manifest())
+    assert found.shards[0].report == SHARD.report
+    assert base64.b64encode(found.driver) == base64.b64encode(MANIFEST.driver)
+
+
+# --- generated code ---------------------------------------------------------------------------
+
+
+def test_generated_code_is_current(tmp_path):
+    pytest.importorskip("grpc_tools", reason="grpcio-tools is not installed")
+    sources = sorted(map(str, (ROOT / "proto/sparkdrain/v1").glob("*.proto")))
+    places = [f"-I{ROOT / 'proto'}", f"--python_out={tmp_path}", f"--pyi_out={tmp_path}"]
+    command = [sys.executable, "-m", "grpc_tools.protoc", *places, *sources]
+    subprocess.run(command, check=True)
+    made = {path.name: path.read_text() for path in (tmp_path / "sparkdrain/v1").iterdir()}
+    kept = {path.name: path.read_text() for path in (ROOT / "runner/sparkdrain/v1").glob("*_pb2*")}
+    assert made == kept, "run make proto"
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(parents=True, exist_ok=True)
+    for name, value in SAMPLES.items():
+        if not (GOLDEN / f"{name}.bin").exists():
+            (GOLDEN / f"{name}.bin").write_bytes(value.encode())
