@@ -30,6 +30,7 @@ from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.progress import Left
 from sparkdrain.drain.runs import Run
 from sparkdrain.drain.states import DrainMessage
+from sparkdrain.graph.plan import Edge, EdgeKind, Plan, PlayedSource, SideInput, Stage
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.messages import (
     AtWork,
@@ -122,6 +123,28 @@ SAMPLES = {
         (Warned("old", ("builtins", "UserWarning"), "a.py", 3),),
     ),
     "drain_message": DrainMessage("job/1", 3, (1, 2)),
+    "plan": Plan(
+        b"components",
+        (
+            (
+                Stage(
+                    "Read",
+                    0,
+                    (("t", b"proto"), ("u", b"")),
+                    (("t", None), ("u", 0)),
+                    (("t", 0),),
+                    (SideInput("t", "side0", 3, None), SideInput("u", "side1", 4, 0)),
+                    "python",
+                ),
+            ),
+            (),
+        ),
+        tuple(
+            Edge(number, kind, "p", 0, 1, True, False, True, "step")
+            for number, kind in enumerate(EdgeKind)
+        ),
+        (PlayedSource("t", "s", "tag", "coder", b"payload"),),
+    ),
 }
 _each_sample = pytest.mark.parametrize("name", SAMPLES)
 

@@ -1,8 +1,9 @@
 """Values of ours as messages of ``proto/``: what crosses a process.
 
 A class says by ``sent_as`` which message it travels as; the names of its fields are those of the
-message. A tuple without a class travels as a message with its parts in order, and a dict whose keys
-are tuples as messages with the parts of the key and the value. A reader ignores fields that it does
+message. A tuple without a class travels as a message with its parts in order (a tuple of equals, as
+one with a list), and a dict whose keys are tuples as messages with the parts of the key and the
+value. A reader ignores fields that it does
 not know. A field that is not there has the default of the class, or else None or zero.
 """
 
@@ -24,6 +25,7 @@ _Way = Callable[[Any], Any]
 MESSAGES: dict[Any, Any] = {}
 """Of each class the message that it travels as."""
 _CLASSES: dict[str, type] = {}
+_ENUMS: dict[Any, dict[str, Any]] = {}
 _MAKERS = {"frozenset": frozenset, "list": list, "dict": dict}
 
 
@@ -44,11 +46,17 @@ class ControlMessage:
         return value
 
 
-def sent_as(message: type[Message]) -> Callable[[C], C]:
-    """Have values of a dataclass travel as a message; for decorators."""
+def sent_as(message: type[Message], **enums: Any) -> Callable[[C], C]:
+    """Have values of a dataclass travel as a message; for decorators.
+
+    Args:
+        message: of ``proto/``.
+        enums: by the name of a field, the enum whose values the message has.
+    """
 
     def register(cls: C) -> C:
         MESSAGES[cls] = message
+        _ENUMS[cls] = enums
         _CLASSES[message.DESCRIPTOR.full_name] = cls
         return cls
 
@@ -105,6 +113,8 @@ def _form_of(cls: Any) -> _Form:
         field = described[each.name]
         make = _MAKERS.get(str(each.type).partition("[")[0], tuple)
         write, read = _ways(field, make)
+        if each.name in _ENUMS[cls]:
+            write, read = _value_of, _ENUMS[cls][each.name]
         form.writes.append((each.name, write, not field.has_presence))
         form.reads[each.name] = read
         if each.default is MISSING and each.default_factory is MISSING:
@@ -153,11 +163,26 @@ def _element(message: Any) -> tuple[_Way, _Way]:
     if cls is not None:
         return _write, lambda found: _read(cls, found)
     make: Any = GetMessageClass(message)
-    names = [field.name for field in message.fields]
-    return (
-        lambda found: make(**dict(zip(names, found, strict=True))),
-        lambda found: tuple(getattr(found, name) for name in names),
-    )
+    parts = [(field.name, field.has_presence, *_ways(field, tuple)) for field in message.fields]
+    if len(parts) == 1:
+        ((only, _, write, read),) = parts
+        return lambda found: make(**{only: write(found)}), lambda found: read(getattr(found, only))
+
+    def write_parts(found: Any) -> Any:
+        pairs = zip(parts, found, strict=True)
+        return make(**{name: w(part) for (name, _, w, _), part in pairs if part is not None})
+
+    def read_parts(found: Any) -> tuple[Any, ...]:
+        return tuple(
+            None if has_presence and not found.HasField(name) else r(getattr(found, name))
+            for name, has_presence, _, r in parts
+        )
+
+    return write_parts, read_parts
+
+
+def _value_of(member: Any) -> Any:
+    return member.value
 
 
 def _same(value: Any) -> Any:

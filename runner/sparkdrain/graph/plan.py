@@ -6,6 +6,9 @@ import enum
 from dataclasses import dataclass
 from typing import NewType
 
+from sparkdrain.v1 import plan_pb2
+from sparkdrain.wire import ControlMessage, sent_as
+
 EdgeId = NewType("EdgeId", int)
 LevelIndex = NewType("LevelIndex", int)
 PCollectionId = NewType("PCollectionId", str)
@@ -29,6 +32,7 @@ class EdgeKind(enum.Enum):
     """Side input in streaming: every block to every slot of the consuming level."""
 
 
+@sent_as(plan_pb2.Edge, kind=EdgeKind)
 @dataclass(frozen=True, slots=True)
 class Edge:
     """One PCollection's way from the level that produces it to one that consumes it."""
@@ -48,6 +52,7 @@ class Edge:
     """Where what comes too late is dropped: the GroupByKey, or who reads the edge."""
 
 
+@sent_as(plan_pb2.SideInput)
 @dataclass(frozen=True, slots=True)
 class SideInput:
     """One use of a SIDE or BROADCAST edge: ``transform`` reads it under ``tag``."""
@@ -59,6 +64,7 @@ class SideInput:
     """Streaming: the edge whose elements wait for it."""
 
 
+@sent_as(plan_pb2.Stage)
 @dataclass(frozen=True, slots=True)
 class Stage:
     """Transforms of one level that share a bundle: a connected part of the graph."""
@@ -74,6 +80,7 @@ class Stage:
     environment: str
 
 
+@sent_as(plan_pb2.PlayedSource)
 @dataclass(frozen=True, slots=True)
 class PlayedSource:
     """One output of a TestStream: the driver feeds it, event by event."""
@@ -89,8 +96,9 @@ class PlayedSource:
     """Serialized ``TestStreamPayload``: the script."""
 
 
+@sent_as(plan_pb2.Plan)
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(ControlMessage):
     """Everything a slot needs to know of a job, apart from which level it is to run."""
 
     components: bytes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import tempfile
 from dataclasses import replace
 from functools import partial
@@ -66,7 +65,7 @@ class LevelRunner:
         sides = _SIDE_BUCKETS if any(e.kind is EdgeKind.SIDE for e in plan.edges) else 0
         self._layout = Layout(slots, len(plan.levels), sides)
         self._partitioner = partitioner(context, self._layout.partitions, hash(run_id) & 0x7FFFFFFF)
-        self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
+        self._plan_file = FileBroadcast(context, lambda file: file.write(plan.encode()))
         # Of each level that has run: what was sent, and the slots that sent it.
         self._exchanges: dict[int, list[Exchange]] = {}
         self._slots: dict[int, list[int]] = {}

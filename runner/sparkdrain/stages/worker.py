@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import pickle
 from functools import cache
 from typing import TYPE_CHECKING
 
+from sparkdrain.graph.plan import Plan
 from sparkdrain.side_inputs.file import SideFile
 from sparkdrain.stages.preparation import Preparation, go_to, prepare
 from sparkdrain.stages.warned import forget_warnings
@@ -14,7 +14,6 @@ from sparkdrain.stages.warned import forget_warnings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sparkdrain.graph.plan import Plan
 
 _PLANS_KEPT = 2
 _FILES_KEPT = 64
@@ -47,9 +46,8 @@ class Worker:
         if job not in self._plans:
             forget_warnings()
             content = file if isinstance(file, bytes) else file.read_bytes()
-            plan = pickle.loads(content)  # noqa: S301 - written by our own driver
             _make_room(self._plans, _PLANS_KEPT)
-            self._plans[job] = plan
+            self._plans[job] = Plan.decode(content)
         return self._plans[job]
 
     def side_file(self, file: Path | bytes) -> SideFile:

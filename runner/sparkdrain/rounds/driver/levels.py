@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -72,7 +71,7 @@ class SparkLevels:
         self._preparation = preparation
         self._cancel = cancel
         self._partitioner = partitioner(context, layout.partitions, hash(run_id) & 0x7FFFFFFF)
-        self._plan_file = FileBroadcast(context, lambda file: pickle.dump(plan, file))
+        self._plan_file = FileBroadcast(context, lambda file: file.write(plan.encode()))
         self._reports = Notes(context)
         self._exchanges: dict[int, Exchange] = {}
         self._leash = Leash(driver_address(context))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from sparkdrain.graph.plan import Plan
 from sparkdrain.harness.step_book import step_in
 from sparkdrain.hosts.lookout import NOTES
 from sparkdrain.hosts.service import Abandoned
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
     from sparkdrain.rounds.slots.slot import RoundSlot
     from sparkdrain.shuffle.outbox import Layout
@@ -33,7 +32,7 @@ class SlotService:
     """Runs rounds of one slot, whatever the level; see ``sparkdrain.hosts``.
 
     Attributes:
-        plan: the job's, pickled by our own driver.
+        plan: the job's, encoded.
         layout: of the shuffle.
         options: the settings that a slot needs.
         directory: where state goes; deleted by the host.
@@ -70,7 +69,7 @@ class SlotService:
 
     def _open(self, header: RoundHeader) -> RoundSlot:
         if self._plan is None:
-            self._plan = pickle.loads(self.plan)  # noqa: S301 - written by our own driver
+            self._plan = Plan.decode(self.plan)
         return open_slot(self._plan, header, self.layout, self.options, self.directory, self.place)
 
     def look(self) -> bytes:
