@@ -99,6 +99,12 @@ class Place:
         except psutil.Error:
             return False
 
+    def wait_for_none(self) -> None:
+        """Until no process is left; else the error says which are."""
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not self.processes(), SECONDS, 0.1)
+        assert [describe(process) for process in self.processes()] == []
+
     def named(self, part: str) -> list[psutil.Process]:
         return [each for each in self.processes() if part in " ".join(each.cmdline())]
 
@@ -110,6 +116,12 @@ class Place:
             for file in jvm.open_files()
             if "sparkdrain-own-" in file.path and file.path.endswith("lock")
         ]
+
+
+def describe(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return f"{process.ppid()} > {process.pid} {process.status()} {process.cmdline()}"
+    return "has ended"
 
 
 @pytest.fixture
@@ -156,10 +168,10 @@ def check(place: Place, program: subprocess.Popen[bytes], own: list[Path]) -> No
     """Kill the driver if it is still there; then nothing is left after some seconds."""
     program.kill()
     program.wait()
-    wait_until(lambda: not place.processes(), SECONDS, 0.1)
+    place.wait_for_none()
     next_one = place.start("end")
     assert next_one.wait(120) == 0
-    wait_until(lambda: not place.processes(), SECONDS, 0.1)
+    place.wait_for_none()
     assert [path for path in own if path.exists()] == []
     assert list(place.temporary.rglob("*")) == []
     assert list(place.local.rglob("*")) == []
@@ -187,7 +199,7 @@ def test_the_program_removes_what_a_jvm_that_was_killed_has_left(place):
     assert any(own[0].iterdir())
     kill(place.named("java"))
     assert program.wait(60) == 1
-    wait_until(lambda: not place.processes(), SECONDS, 0.1)
+    place.wait_for_none()
     assert not own[0].exists()
     assert list(place.local.iterdir()) == list(place.temporary.iterdir()) == []
 
