@@ -204,6 +204,7 @@ def test_drained_and_started_anew_each_visit_is_counted_once(topics, redeploy, t
     assert story.committed() == set(range(story.written))
 
 
+@pytest.mark.slow
 def test_without_a_drain_the_new_version_is_refused_and_begun_anew_it_loses_visits(
     topics, redeploy, tmp_path
 ):

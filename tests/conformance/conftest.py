@@ -38,6 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE not in item.path.parents:
             continue
+        _check(item)
         # Beam's suites warn a lot; that is theirs to fix.
         item.add_marker(pytest.mark.filterwarnings("ignore"))
         if item.path.name != "test_in_rounds.py":
@@ -45,6 +46,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         reason = next((FAILING[n] for n in _names(item) if n in FAILING), None)
         if reason is not None:
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def _check(item: pytest.Item) -> None:
+    """A test of Beam's is a function, in a suite of ours: others would pass for nothing."""
+    assert isinstance(item, pytest.Function)
+    assert not isinstance(item.obj, pytest.MarkDecorator), f"{item.nodeid} is a mark"
+    ours = item.cls is None or item.cls.__module__ == item.module.__name__
+    assert ours, f"{item.nodeid} runs on Beam's own runner"
 
 
 def _names(item: pytest.Item) -> list[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import unittest
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # All modules with tests of a runner but one, which is about the Dataflow service.
 VALIDATES_RUNNER: Final = frozenset(
@@ -44,3 +47,14 @@ def marked_suites(module_name: str, marker: str, home: str) -> Iterator[type]:
 
 def _has(thing: Any, marker: str) -> bool:
     return any(mark.name == marker for mark in getattr(thing, "pytestmark", []))
+
+
+def slow(test: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A test of a suite of Beam's, run as a slow one by a suite of ours."""
+
+    @functools.wraps(test)
+    def run(suite: Any) -> None:
+        test(suite)
+
+    # A lambda would become an argument of the mark, and a mark passes as a test.
+    return pytest.mark.slow(run)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 from beams import suites_of
 from in_rounds import use
-from marked import VALIDATES_RUNNER, marked_suites
+from marked import VALIDATES_RUNNER, marked_suites, slow
 from pipelines import OnSparkDrain
 from splits import obey_split_managers
 from unsupported import NOT_RUN
@@ -17,7 +17,7 @@ from sparkdrain.jobs.server import JobServer
 from tests.support.rounds_engine import RoundsEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # Triggers, panes, TestStream, state and timers, sources that poll, side inputs: module -> suites.
 _SUITES: Final = {
@@ -86,12 +86,8 @@ _ONE_SLOT: Final = frozenset({"test_write_to_dynamic_destination"})
 
 def _in_rounds(suite: type, name: str) -> type:
     """A suite as one of this module."""
-    slow = {test: pytest.mark.slow(_again(suite, test)) for test in _SLOW if hasattr(suite, test)}
-    return type(name, (suite,), {"__module__": __name__, **slow})
-
-
-def _again(suite: type, test: str) -> Callable[[Any], None]:
-    return lambda self: getattr(super(type(self), self), test)()
+    own = {test: slow(getattr(suite, test)) for test in _SLOW if hasattr(suite, test)}
+    return type(name, (suite,), {"__module__": __name__, **own})
 
 
 class _FnApiRunnerSuite(OnSparkDrain, fn_runner_test.FnApiRunnerTest):

@@ -8,13 +8,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from apache_beam.runners.portability import portable_runner, portable_runner_test
-from apache_beam.runners.portability.fn_api_runner.fn_runner_test import FnApiRunnerTest
+from apache_beam.runners.portability.fn_api_runner import fn_runner_test
+from marked import slow
 from pipelines import OnSparkDrain, drained_from_the_start, flags
 
 from sparkdrain.jobs.local import local_server
-
-_Beams = FnApiRunnerTest
-del FnApiRunnerTest  # else pytest would collect it
 
 
 class PortableRunnerSuite(OnSparkDrain, portable_runner_test.PortableRunnerTest):
@@ -22,11 +20,26 @@ class PortableRunnerSuite(OnSparkDrain, portable_runner_test.PortableRunnerTest)
 
     # Beam skips these, since "portable runners don't support drain yet".
     test_draining_sdf_with_sdf_initiated_checkpointing = (
-        _Beams.test_draining_sdf_with_sdf_initiated_checkpointing
+        fn_runner_test.FnApiRunnerTest.test_draining_sdf_with_sdf_initiated_checkpointing
     )
-    test_sdf_default_truncate_when_bounded = _Beams.test_sdf_default_truncate_when_bounded
-    test_sdf_default_truncate_when_unbounded = _Beams.test_sdf_default_truncate_when_unbounded
-    test_sdf_with_truncate = _Beams.test_sdf_with_truncate
+    test_sdf_default_truncate_when_bounded = (
+        fn_runner_test.FnApiRunnerTest.test_sdf_default_truncate_when_bounded
+    )
+    test_sdf_default_truncate_when_unbounded = (
+        fn_runner_test.FnApiRunnerTest.test_sdf_default_truncate_when_unbounded
+    )
+    test_sdf_with_truncate = fn_runner_test.FnApiRunnerTest.test_sdf_with_truncate
+
+    # They take a quarter of a minute each; on every change they run without compiled stages.
+    test_pardo_et_timer_with_no_firing = slow(
+        portable_runner_test.PortableRunnerTest.test_pardo_et_timer_with_no_firing
+    )
+    test_pardo_et_timer_with_no_reset = slow(
+        portable_runner_test.PortableRunnerTest.test_pardo_et_timer_with_no_reset
+    )
+    test_pardo_et_timer_with_no_reset_and_no_clear = slow(
+        portable_runner_test.PortableRunnerTest.test_pardo_et_timer_with_no_reset_and_no_clear
+    )
 
 
 @pytest.mark.slow
@@ -55,13 +68,15 @@ class BeamsClientSuite(PortableRunnerSuite):
     """
 
     test_draining_sdf_with_sdf_initiated_checkpointing = drained(
-        _Beams.test_draining_sdf_with_sdf_initiated_checkpointing
+        fn_runner_test.FnApiRunnerTest.test_draining_sdf_with_sdf_initiated_checkpointing
     )
-    test_sdf_default_truncate_when_bounded = drained(_Beams.test_sdf_default_truncate_when_bounded)
+    test_sdf_default_truncate_when_bounded = drained(
+        fn_runner_test.FnApiRunnerTest.test_sdf_default_truncate_when_bounded
+    )
     test_sdf_default_truncate_when_unbounded = drained(
-        _Beams.test_sdf_default_truncate_when_unbounded
+        fn_runner_test.FnApiRunnerTest.test_sdf_default_truncate_when_unbounded
     )
-    test_sdf_with_truncate = drained(_Beams.test_sdf_with_truncate)
+    test_sdf_with_truncate = drained(fn_runner_test.FnApiRunnerTest.test_sdf_with_truncate)
 
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
         options = self.create_options()

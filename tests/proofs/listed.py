@@ -47,11 +47,12 @@ PROOFS: Final = (
         "kafka",
         "Both client libraries do the same with a real broker: every step of a transaction at "
         "which a process can die, compression, passwords, errors; jobs go on while the broker is "
-        "killed and partitions come",
+        "killed and partitions come; what a redeploy without a drain loses",
         (
             "integration/test_kafka.py",
             "integration/test_kafka_clients.py",
             "integration/test_kafka_outbox.py",
+            "integration/test_redeploy.py",
         ),
     ),
     Proof(

@@ -125,6 +125,7 @@ def test_none_is_left_when_the_program_was_killed(job, temporary):
     assert left_in(temporary) == []
 
 
+@pytest.mark.slow
 def test_a_temporary_folder_with_a_long_name_is_not_used_for_sockets(job, temporary):
     long = Path(temporary, "l" * 60)
     long.mkdir()
