@@ -74,8 +74,6 @@ class Prefetch(BareKeys):
         rounds = self._in_round()
         self._complete()
         records = rounds.records.get(state_id)
-        if records is not None and records.is_closed:
-            records = None
         if not self.has_to_prefetch(state_id) or (records is None and not (cells or timers)):
             return len(keys)
         self._free += ABSENT_BYTES * len(self._absent.pop(state_id, ()))

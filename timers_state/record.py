@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from timers_state.keys import Domain
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from timers_state.cells import Bag, Set, Value
 
 RECORD_BYTES: Final = 480
@@ -27,12 +31,24 @@ SAVED_BYTES: Final = 200
 MOST_ITEM_BYTES: Final = 16 * 1024
 """A bag or set that takes more, see ``Items``, is more than a record can hold."""
 
+OTHER_TIMER_BYTES: Final = 300
+"""What a timer costs that is not one of ``Layout.families``, beside its payload."""
+
+MOST_OTHER_TIMERS: Final = 64
+"""More of these timers are more than a record can hold."""
+
 Values = tuple[Any, ...]
 """Of values their bytes, of bags and sets ``Items``; None if there is nothing."""
 Times = tuple[int | None, ...]
 Payloads = tuple[bytes, ...]
-Content = tuple[Values, Times, Payloads, int | None]
-"""Values, times of timers, their payloads, and when the window expires."""
+TimerName = tuple[Domain, bytes, bytes]
+"""Domain, family and dynamic tag."""
+Others = dict[TimerName, tuple[int, bytes]]
+"""Time and payload of timers that follow processing time, of what these hold back, and of timers
+with a dynamic tag. It is replaced, never changed."""
+NO_OTHERS: Final[Others] = {}
+Content = tuple[Values, Times, Payloads, int | None, Others]
+"""Values, times of timers, their payloads, when the window expires, and other timers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +57,21 @@ class Layout:
 
     Attributes:
         values: kind of cell and tag of each value, bag and set.
-        families: of the event timers; none has a dynamic tag.
+        families: of the event timers; a timer without a dynamic tag has a place of its own.
         expires: whether windows end.
+        others: whether there are timers that follow processing time.
     """
 
     values: tuple[tuple[type[Value] | type[Bag] | type[Set], bytes], ...]
     families: tuple[bytes, ...]
     expires: bool = True
+    others: bool = False
 
     @property
     def empty(self) -> Content:
         """What a record has that has nothing."""
         values, families = len(self.values), len(self.families)
-        return (None,) * values, (None,) * families, (b"",) * families, None
+        return (None,) * values, (None,) * families, (b"",) * families, None, NO_OTHERS
 
 
 class Record:
@@ -63,7 +81,7 @@ class Record:
         key: encoded.
         window: encoded.
         more: the record of another window of the same key.
-        values, times, payloads, expiry: see ``Content``.
+        values, times, payloads, expiry, others: see ``Content``.
         saved: what was committed, if the running round changed it.
         base: what the store has; None if it has nothing of this window.
         listed: under which time it is listed, see ``RecordTimes``; None: it is not.
@@ -76,6 +94,7 @@ class Record:
         "key",
         "listed",
         "more",
+        "others",
         "payloads",
         "recent",
         "saved",
@@ -88,7 +107,7 @@ class Record:
         self.key = key
         self.window = window
         self.more: Record | None = None
-        self.values, self.times, self.payloads, self.expiry = content
+        self.values, self.times, self.payloads, self.expiry, self.others = content
         self.saved: Content | None = None
         self.base: Content | None = None
         self.listed: int | None = None
@@ -96,28 +115,54 @@ class Record:
 
     def content(self) -> Content:
         """What it has now."""
-        return self.values, self.times, self.payloads, self.expiry
+        return self.values, self.times, self.payloads, self.expiry, self.others
 
     def committed(self) -> Content:
         """What it had when the round began."""
-        return self.saved or (self.values, self.times, self.payloads, self.expiry)
+        return self.saved or self.content()
 
     def has_timers(self) -> bool:
         """Whether a timer is set."""
-        return any(time is not None for time in self.times)
+        return bool(self.others) or any(time is not None for time in self.times)
 
     def first_time(self) -> int | None:
-        """When its first timer fires."""
+        """When its first event timer fires."""
         times = self.times
+        if self.others:
+            times = (*times, *times_of(self.others, Domain.EVENT))
         if len(times) == 1:
             return times[0]
         return min((time for time in times if time is not None), default=None)
 
+    def first_other(self, domain: Domain) -> int | None:
+        """The first time of its other timers of a domain."""
+        first = None
+        for name, (time, _) in self.others.items():
+            if name[0] is domain and (first is None or time < first):
+                first = time
+        return first
+
+
+def times_of(others: Mapping[TimerName, tuple[int, bytes]], domain: Domain) -> Iterator[int]:
+    """The times of a domain's timers."""
+    return (time for name, (time, _) in others.items() if name[0] is domain)
+
+
+def times_in(content: Content, domain: Domain) -> Iterator[int]:
+    """The times of all timers that a record has in a domain."""
+    _, times, _, expiry, others = content
+    if domain is Domain.EXPIRY:
+        times = (expiry,)
+    elif domain is not Domain.EVENT:
+        times = ()
+    yield from (time for time in times if time is not None)
+    yield from times_of(others, domain)
+
 
 def size_of(content: Content) -> int:
-    """What values, bags, sets and payloads cost in memory."""
-    values, _, payloads, _ = content
-    size = 0
+    """What values, bags, sets, payloads and other timers cost in memory."""
+    values, _, payloads, _, others = content
+    size = sum(OTHER_TIMER_BYTES + len(payload) for _, payload in others.values()) if others else 0
     for value in values:
         if value is not None:
             size += VALUE_BYTES + (len(value) if type(value) is bytes else value[0])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from timers_state.holdings import Holdings
 from timers_state.keys import Domain, key_group, owner_in_time
+from timers_state.record import times_in
 from timers_state.record_loading import MOST_ROWS
 from timers_state.record_scope import change_scope, scope_of
 from timers_state.records import Records, retire
@@ -129,11 +130,10 @@ class RecordHoldings(Holdings):
         self._free -= scope.leased
         self._tell_index(records, taken)
         for record in taken:
-            _, times, _, expiry = record.committed()
-            for domain, all_times in ((Domain.EVENT, times), (Domain.EXPIRY, (expiry,))):
-                for time in all_times:
-                    if time is not None:
-                        self.index_of(ident[0], domain).note(time, ident[1], alone=False)
+            content = record.committed()
+            for domain in Domain:
+                for time in times_in(content, domain):
+                    self.index_of(ident[0], domain).note(time, ident[1], alone=False)
         for record in taken:
             change_scope(scope, record, records.layout)
         retire(taken)
@@ -200,8 +200,8 @@ class RecordHoldings(Holdings):
         """What the store has of keys that have no records anymore is to be found again."""
         if not gone:
             return
-        event = self.index_of(records.state_id, Domain.EVENT)
-        expiry = self.index_of(records.state_id, Domain.EXPIRY)
+        index = {domain: self.index_of(records.state_id, domain) for domain in Domain}
+        event, expiry = index[Domain.EVENT], index[Domain.EXPIRY]
         for record in gone:
             if record.base is not None:
                 for time in record.base[1]:
@@ -209,4 +209,6 @@ class RecordHoldings(Holdings):
                         event.will_write(time)
                 if record.base[3] is not None:
                     expiry.will_write(record.base[3])
+                for (domain, _, _), (time, _) in record.base[4].items():
+                    index[domain].will_write(time)
         self._written(whole=False)

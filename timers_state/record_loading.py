@@ -18,14 +18,14 @@ from timers_state.keys import (
     timer_name,
     timer_of_owned_tag_row,
 )
-from timers_state.record import MOST_ITEM_BYTES, Record
+from timers_state.record import MOST_ITEM_BYTES, MOST_OTHER_TIMERS, NO_OTHERS, Record
 from timers_state.record_items import NO_BAG, NO_SET, with_more
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from timers_state.prefixes import RowsOf
-    from timers_state.record import Content, Layout
+    from timers_state.record import Content, Layout, TimerName
     from timers_state.store import Store
 
 MOST_ROWS: Final = 64
@@ -48,12 +48,13 @@ class KeyRows(NamedTuple):
 class _Draft:
     """What was found of a window."""
 
-    __slots__ = ("expiry", "times", "values")
+    __slots__ = ("expiry", "others", "times", "values")
 
     def __init__(self, values: int, families: int) -> None:
         self.values: list[Any] = [None] * values
         self.times: list[int | None] = [None] * families
         self.expiry: int | None = None
+        self.others: dict[TimerName, int] = {}
 
 
 class RecordLoading:
@@ -76,7 +77,7 @@ class RecordLoading:
 
     def __init__(self, state_id: int, layout: Layout, empty: Content) -> None:
         self.reader = KeyReader(
-            state_id, cells=True, timers=bool(layout.families or layout.expires)
+            state_id, cells=True, timers=bool(layout.families or layout.expires or layout.others)
         )
         self._state = state_id
         self._empty = empty
@@ -152,7 +153,9 @@ class RecordLoading:
             if domain is Domain.EXPIRY and not family:
                 number = _EXPIRY
             if tag or number is None:
-                return False
+                others = self._draft(found, window).others
+                others[domain, family, tag] = decode_i64(time)
+                return len(others) <= MOST_OTHER_TIMERS
             place = _note(self._timers, row[cut:], window, number)
         draft = self._draft(found, place[0])
         if place[1] == _EXPIRY:
@@ -172,11 +175,10 @@ class RecordLoading:
     ) -> dict[bytes, bytes]:
         """The payloads that are not empty, by their rows."""
         rows = [
-            self._time_row(place, window, number, time)
+            self._time_row(place, window, domain, name, time)
             for (place, _), found in zip(placed, drafts, strict=True)
             for window, draft in (found or {}).items()
-            for number, time in enumerate(draft.times)
-            if time is not None
+            for domain, name, time in self._timers_of(draft)
         ]
         if not rows:
             return {}
@@ -184,28 +186,46 @@ class RecordLoading:
         payloads = store.multi_get(rows)
         return {row: payload for row, payload in zip(rows, payloads, strict=True) if payload}
 
-    def _time_row(self, place: bytes, window: bytes, number: int, time: int) -> bytes:
-        place_and_name = place + escape_again(window) + self._names[number]
-        return time_row(self._state, Domain.EVENT, time, place_and_name)
+    def _timers_of(self, draft: _Draft) -> Iterator[tuple[Domain, bytes, int]]:
+        """Domain, name and time of timers that may have a payload."""
+        for number, time in enumerate(draft.times):
+            if time is not None:
+                yield Domain.EVENT, self._names[number], time
+        for (domain, family, tag), time in draft.others.items():
+            if domain is not Domain.HOLD:
+                yield domain, timer_name(family, tag), time
+
+    def _time_row(
+        self, place: bytes, window: bytes, domain: Domain, name: bytes, time: int
+    ) -> bytes:
+        return time_row(self._state, domain, time, place + escape_again(window) + name)
 
     def _record(
         self, key: bytes, place: bytes, window: bytes, draft: _Draft, payloads: dict[bytes, bytes]
     ) -> Record:
-        no_values, no_times, no_payloads, _ = self._empty
+        no_values, no_times, no_payloads, _, _ = self._empty
         values, times = tuple(draft.values), tuple(draft.times)
-        of_timers = no_payloads
+        of_timers, others = no_payloads, NO_OTHERS
+
+        def payload_of(domain: Domain, name: bytes, time: int) -> bytes:
+            return payloads.get(self._time_row(place, window, domain, name, time), b"")
+
         if payloads:
             of_timers = tuple(
-                b""
-                if time is None
-                else payloads.get(self._time_row(place, window, number, time), b"")
-                for number, time in enumerate(times)
+                b"" if time is None else payload_of(Domain.EVENT, name, time)
+                for name, time in zip(self._names, times, strict=True)
             )
+        if draft.others:
+            others = {
+                name: (time, payload_of(name[0], timer_name(*name[1:]), time))
+                for name, time in draft.others.items()
+            }
         content = (
             no_values if values == no_values else values,
             no_times if times == no_times else times,
             no_payloads if of_timers == no_payloads else of_timers,
             draft.expiry,
+            others,
         )
         record = Record(key, window, content)
         record.base = content

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from timers_state.cells.segment import encode_segment, segments_of
 from timers_state.keys import (
@@ -26,11 +26,12 @@ from timers_state.store import delete_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from timers_state.record import Content, Layout, Record
+    from timers_state.record import Content, Layout, Others, Record
     from timers_state.record_items import Items
     from timers_state.store import Batch, Store
 
 _EXPIRY_NAME = timer_name(b"", b"")
+_NOT_SET: Final[tuple[int | None, bytes]] = None, b""
 _MANY = (Kind.BAG, Kind.SET)
 _PLACE = itemgetter(0)
 _DOMAINS = {domain: bytes((domain,)) for domain in Domain}
@@ -98,7 +99,7 @@ class RecordRows:
         for place, record in records:
             content = record.committed() if committed else record.content()
             known = record.base or empty
-            values, times, payloads, expiry = content
+            values, times, payloads, expiry, others = content
             if values is not known[0]:
                 for (tag, kind), before, after in zip(kinds, known[0], values, strict=True):
                     if before == after:
@@ -116,6 +117,8 @@ class RecordRows:
                 self._add_timer(
                     place, record.window, Domain.EXPIRY, _EXPIRY_NAME, known[3], expiry, b"", batch
                 )
+            if others is not known[4]:
+                self._add_others(place, record.window, known[4], others, batch)
             added.append((record, content))
         return added
 
@@ -127,6 +130,17 @@ class RecordRows:
         ):
             if before != after or was_with != payload:
                 self._add_timer(place, window, Domain.EVENT, name, before, after, payload, batch)
+
+    def _add_others(
+        self, place: bytes, window: bytes, known: Others, others: Others, batch: Batch
+    ) -> None:
+        for name in {**known, **others}:
+            domain, family, tag = name
+            before, was_with = known.get(name, _NOT_SET)
+            after, payload = others.get(name, _NOT_SET)
+            if before != after or was_with != payload:
+                timer = timer_name(family, tag)
+                self._add_timer(place, window, domain, timer, before, after, payload, batch)
 
     def _add_timer(
         self,

@@ -15,9 +15,11 @@ from timers_state.scope import SCOPE_BYTES
 from timers_state.timers import TIMER_BYTES, TIMERS_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from timers_state.holdings import Holdings
     from timers_state.image import TimersImage, ValueImage
-    from timers_state.record import Content, Layout, Record
+    from timers_state.record import Content, Layout, Others, Record, TimerName
     from timers_state.record_items import Items
     from timers_state.timer_rows import Change, Ident
 
@@ -36,10 +38,11 @@ def scope_of(overlay: Holdings, state_id: int, records: list[Record], layout: La
     scope.unwritten = bool(image.values or image.timers)
     cells = len(records) * len(layout.values)
     timers = len(records) * (len(layout.families) + 1)
+    timers += sum(len(record.committed()[4]) for record in records)
     scope.leased = (
         SCOPE_BYTES
         + CELL_BYTES * cells
-        + 2 * TIMERS_BYTES
+        + len(Domain) * TIMERS_BYTES
         + TIMER_BYTES * timers
         + sum(size_of(record.committed()) for record in records)
     )
@@ -62,6 +65,12 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
                 scope.timers(Domain.EVENT).clear(family, b"", window)
             else:
                 scope.timers(Domain.EVENT).set(time, family, b"", window, payload)
+    for name, time, payload in _other_changes(before[4], after[4]):
+        domain, family, tag = name
+        if time is None:
+            scope.timers(domain).clear(family, tag, window)
+        else:
+            scope.timers(domain).set(time, family, tag, window, payload)
     if before[3] != after[3]:
         if after[3] is None:
             scope.timers(Domain.EXPIRY).clear(*_EXPIRY, window)
@@ -105,14 +114,30 @@ def _image(records: list[Record], layout: Layout, *, stored: bool) -> Image:
             if there != value:
                 assert issubclass(kind, Value)
                 values.append((kind, record.window, tag, value, there is not None))
-        for domain, changes in (
-            (Domain.EVENT, _event_changes(record, base, content, layout)),
-            (Domain.EXPIRY, _expiry_changes(record, base, content)),
-        ):
+        by_domain: dict[Domain, list[tuple[Ident, Change]]] = {
+            Domain.EVENT: _event_changes(record, base, content, layout),
+            Domain.EXPIRY: _expiry_changes(record, base, content),
+        }
+        for (domain, *ident), time, payload in _other_changes(base[4], content[4]):
+            family, tag = ident
+            there = base[4][domain, family, tag][0] if time is None else None
+            change = there if time is None else (time, record.window, family, tag, payload)
+            by_domain.setdefault(domain, []).append(((family, tag), change))
+        for domain, changes in by_domain.items():
             if changes:
                 timers.append((domain, stored, record.window, tuple(changes)))
                 size += TIMER_BYTES * len(changes)
     return Image(stored, None, values, timers, size)
+
+
+def _other_changes(before: Others, after: Others) -> Iterator[tuple[TimerName, int | None, bytes]]:
+    """Names, times and payloads of timers that differ; no time: the timer is not set anymore."""
+    if before is after:
+        return
+    for name in {**before, **after}:
+        time, payload = after.get(name, (None, b""))
+        if (time, payload) != before.get(name, (None, b"")):
+            yield name, time, payload
 
 
 def _event_changes(

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from timers_state.record import Record
 
@@ -85,12 +85,17 @@ class RecordTimes:
         heapify(self._times)
 
 
-class RecordExpiries:
-    """When windows of records expire."""
+class TimeLists:
+    """Records by a time of theirs, the earliest first.
 
-    __slots__ = ("_at", "_times")
+    Args:
+        time_of: the time that counts.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_at", "_times", "time_of")
+
+    def __init__(self, time_of: Callable[[Record], int | None]) -> None:
+        self.time_of = time_of
         self.clear()
 
     def clear(self) -> None:
@@ -99,17 +104,17 @@ class RecordExpiries:
         self._times: list[int] = []
 
     def list(self, record: Record, time: int) -> None:
-        """The record's window expires then."""
+        """A record has this time, now or when earlier ones are gone."""
         _add(self._at, self._times, record, time)
 
     def first(self) -> Record | None:
-        """The record that expires first."""
-        times = self._times
+        """The record whose time is the earliest."""
+        times, time_of = self._times, self.time_of
         while times:
             time = times[0]
             there = self._at[time]
             while there:
-                if there[-1].expiry == time:
+                if time_of(there[-1]) == time:
                     return there[-1]
                 there.pop()
             heappop(times)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from timers_state.keys import Domain
 from timers_state.record import (
+    NO_OTHERS,
+    OTHER_TIMER_BYTES,
     RECORD_BYTES,
     SAVED_BYTES,
     SET_TIMER_BYTES,
     VALUE_BYTES,
     Record,
     size_of,
+    times_in,
+    times_of,
 )
 from timers_state.record_loading import RecordLoading
 from timers_state.record_rows import RecordRows
-from timers_state.record_times import RecordExpiries, RecordTimes
+from timers_state.record_times import RecordTimes, TimeLists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from timers_state.record import Content, Layout
+    from timers_state.record import Content, Layout, TimerName
     from timers_state.record_items import Items
 
 _LEASE: Final = 1 << 16
@@ -50,7 +55,7 @@ class Records:
     Attributes:
         heads: by key: its record, of any of its windows; always this dict.
         is_complete: whether no key of this state is anywhere else.
-        is_closed: whether no key may be added.
+        is_closed: whether no key may be added, since the overlay is of no use any more.
         rows: what the store has of records, or is to have.
         loading: makes records of what the store has.
         in_use: the key whose records somebody has, or had last.
@@ -66,13 +71,19 @@ class Records:
         self.room = 0
         self.leased = 0
         self.empty = layout.empty
-        self._no_values, self._no_times, self._no_payloads, _ = self.empty
+        self._no_values, self._no_times, self._no_payloads, _, _ = self.empty
         self._cost = RECORD_BYTES + SET_TIMER_BYTES * len(layout.families)
         self._lender = lender
         self.rows = RecordRows(state_id, lender.groups, layout)
         self.loading = RecordLoading(state_id, layout, self.empty)
         self._times = RecordTimes()
-        self._expiries = RecordExpiries()
+        # Of what has no place in ``times``; event timers are found by that.
+        self._lists = {
+            Domain.EXPIRY: TimeLists(attrgetter("expiry")),
+            Domain.PROCESSING: TimeLists(lambda record: record.first_other(Domain.PROCESSING)),
+            Domain.HOLD: TimeLists(lambda record: record.first_other(Domain.HOLD)),
+        }
+        self._expiries = self._lists[Domain.EXPIRY]
         self._changed: list[Record] = []
         self._emptied: list[Record] = []
         self._aside = 0
@@ -221,6 +232,38 @@ class Records:
         self.clear_timer(record, number)
         return _time(time), payload
 
+    def set_other(self, record: Record, name: TimerName, time: int, payload: bytes = b"") -> None:
+        """Sets or moves a timer that follows processing time, or has a dynamic tag."""
+        if record.saved is None:
+            self._save(record)
+        before = record.others.get(name)
+        if before is None:
+            self.room -= OTHER_TIMER_BYTES + len(payload)
+        else:
+            self.room -= len(payload) - len(before[1])
+        record.others = {**record.others, name: (time, payload)}
+        domain = name[0]
+        if domain is not Domain.EVENT:
+            if before is None or before[0] != time:
+                self._lists[domain].list(record, time)
+        elif record.listed is None or time < record.listed:
+            self._times.list(record, time)
+
+    def clear_other(self, record: Record, name: TimerName) -> None:
+        """Makes sure that such a timer does not fire."""
+        if name in record.others:
+            self.take_other(record, name)
+
+    def take_other(self, record: Record, name: TimerName) -> tuple[int, bytes]:
+        """Takes out such a timer, which is set: its time and payload."""
+        if record.saved is None:
+            self._save(record)
+        others = dict(record.others)
+        time, payload = others.pop(name)
+        record.others = others or NO_OTHERS
+        self.room += OTHER_TIMER_BYTES + len(payload)
+        return time, payload
+
     def expire_at(self, record: Record, time: int | None) -> None:
         """Says when the record's window expires; None: that was dealt with."""
         if record.expiry == time:
@@ -236,7 +279,7 @@ class Records:
         if record.saved is None:
             self._save(record)
         self.room += size_of(record.content())
-        record.values, record.times, record.payloads, record.expiry = self.empty
+        record.values, record.times, record.payloads, record.expiry, record.others = self.empty
         self._emptied.append(record)
 
     def forget_all(self) -> None:
@@ -248,7 +291,11 @@ class Records:
     def end(self, record: Record) -> None:
         """Nobody changes a record for now."""
         record.recent = True
-        if record.values is self._no_values and record.times is self._no_times:
+        if (
+            record.values is self._no_values
+            and record.times is self._no_times
+            and not record.others
+        ):
             if record.expiry is not None:
                 self.expire_at(record, None)
             self._emptied.append(record)
@@ -267,18 +314,13 @@ class Records:
         if domain is Domain.EVENT:
             record = self._times.first(up_to)
             return None if record is None else (_time(record.listed), record.key)
-        if domain is Domain.EXPIRY:
-            record = self._expiries.first()
-            return None if record is None else (_time(record.expiry), record.key)
-        return None
+        lists = self._lists[domain]
+        record = lists.first()
+        return None if record is None else (_time(lists.time_of(record)), record.key)
 
     def count(self, domain: Domain) -> int:
         """How many timers are set."""
-        if domain is Domain.EVENT:
-            return sum(time is not None for record in self.all() for time in record.times)
-        if domain is Domain.EXPIRY:
-            return sum(record.expiry is not None for record in self.all())
-        return 0
+        return sum(1 for record in self.all() for _ in times_in(record.content(), domain))
 
     @property
     def has_changed(self) -> bool:
@@ -310,7 +352,7 @@ class Records:
                 continue
             record.saved = None
             self.room += size_of(record.content()) - size_of(saved)
-            record.values, record.times, record.payloads, record.expiry = saved
+            record.values, record.times, record.payloads, record.expiry, record.others = saved
             self._list(record)
             self._emptied.append(record)
         self._end_round()
@@ -318,7 +360,6 @@ class Records:
     def have_all_keys(self) -> None:
         """No key of this state is anywhere else: there are no scopes and no rows."""
         self.is_complete = True
-        self.is_closed = False
 
     def unwritten(self) -> list[Record]:
         """Records that may differ from the store; each one that does is among them."""
@@ -389,7 +430,8 @@ class Records:
         kept = [] if but is None else list(_chain(self.heads.get(but)))
         self.heads.clear()
         self._times.clear()
-        self._expiries.clear()
+        for lists in self._lists.values():
+            lists.clear()
         self._changed = [record for record in kept if record.saved is not None]
         self._emptied = []
         self._aside = 0
@@ -413,7 +455,13 @@ class Records:
         record.values = self._no_values if changed == self._no_values else changed
 
     def _save(self, record: Record) -> Content:
-        saved = record.saved = (record.values, record.times, record.payloads, record.expiry)
+        saved = record.saved = (
+            record.values,
+            record.times,
+            record.payloads,
+            record.expiry,
+            record.others,
+        )
         self._changed.append(record)
         self.room -= SAVED_BYTES
         return saved
@@ -430,6 +478,10 @@ class Records:
             self._times.list(record, first)
         if record.expiry is not None:
             self._expiries.list(record, record.expiry)
+        if record.others:
+            for domain in (Domain.PROCESSING, Domain.HOLD):
+                for time in times_of(record.others, domain):
+                    self._lists[domain].list(record, time)
 
     def _cost_of(self, record: Record) -> int:
         return self._cost + len(record.key) + len(record.window) + size_of(record.content())
@@ -473,6 +525,7 @@ def retire(records: list[Record]) -> None:
     for record in records:
         record.listed = None
         record.expiry = None
+        record.others = NO_OTHERS
         record.saved = None
 
 
@@ -485,6 +538,7 @@ def _may_differ(record: Record) -> bool:
         or record.times is not base[1]
         or record.payloads is not base[2]
         or record.expiry != base[3]
+        or record.others is not base[4]
         or record.saved is not None
     )
 

@@ -309,3 +309,25 @@ def test_elements_of_windows_that_have_expired_are_dropped_and_counted() -> None
         ("k", None, 7),
     ]
     assert sum(dropped) == 1
+
+
+class Heavy(beam.DoFn):
+    """Tells how much is in a bag and in a set to which each element adds more than a record has."""
+
+    BAG = userstate.BagStateSpec("bag", BytesCoder())
+    SET = userstate.SetStateSpec("set", BytesCoder())
+
+    def process(self, element, bag=beam.DoFn.StateParam(BAG), items=beam.DoFn.StateParam(SET)):
+        content = b"%d" % element[1] * 20_000
+        bag.add(content)
+        items.add(content)
+        yield element[1], len(list(bag.read())), len(list(items.read()))
+
+
+@pytest.mark.parametrize("emit", [emitted, emitted_in_batch])
+def test_what_is_too_large_for_a_record_is_there_when_a_turn_comes_back_to_its_window(emit):
+    def build(p):
+        steps = pairs_at_once([("a", 1, 1), ("a", 2, 11), ("a", 3, 2)], windows=FixedWindows(10))
+        return steps(p) | beam.ParDo(Heavy())
+
+    assert sorted(emit(build)) == [(1, 1, 1), (2, 1, 1), (3, 2, 2)]

@@ -21,7 +21,13 @@ STATE = 7
 LAYOUT = Layout(((Value, b"v"), (Combining, b"c"), (Bag, b"b"), (Set, b"s")), (b"f", b"g"))
 KEYS = [b"", b"a", b"b\x00", b"long" * 30]
 WINDOWS = [b"", b"w\x00"]
-EMPTY = [None] * 7
+EMPTY = [None] * 8
+OTHERS = [
+    (Domain.EVENT, b"f", b"tag"),
+    (Domain.PROCESSING, b"c", b""),
+    (Domain.PROCESSING, b"c", b"tag"),
+    (Domain.HOLD, b"c", b""),
+]
 
 keys = st.sampled_from(KEYS)
 windows = st.sampled_from(WINDOWS)
@@ -35,13 +41,19 @@ changes = st.one_of(
     st.tuples(st.just("bag"), st.just(2), st.none() | added),
     st.tuples(st.just("set"), st.just(3), st.none() | added),
     st.tuples(st.just("timer"), st.sampled_from([4, 5]), st.none() | st.tuples(times, payloads)),
+    st.tuples(
+        st.just("other"), st.sampled_from(OTHERS[:-1]), st.none() | st.tuples(times, payloads)
+    ),
+    # What holds has no payload.
+    st.tuples(st.just("other"), st.just(OTHERS[-1]), st.none() | st.tuples(times, st.just(b""))),
 )
 needs = st.sampled_from([Overlay.flush, lambda overlay: overlay._let_go(1 << 20)])
 turns = st.lists(st.tuples(windows, changes), min_size=1, max_size=6)
 
 
 class RecordMachine(RuleBasedStateMachine):
-    """Values: 0, 1; a bag: 2; a set: 3; timers: 4, 5, as (time, payload); end of the window: 6."""
+    """Values: 0, 1; a bag: 2; a set: 3; timers: 4, 5, as (time, payload); end of the window: 6;
+    other timers: 7, by name."""
 
     def __init__(self):
         super().__init__()
@@ -93,8 +105,11 @@ class RecordMachine(RuleBasedStateMachine):
             change = (*(content[number] or ()), *change)
         if what == "set" and change is not None:
             change = {*(content[number] or ()), *change}
+        if what == "other":
+            others = {**(content[7] or {}), number: change}
+            number, change = 7, {n: timer for n, timer in others.items() if timer} or None
         content[number] = change
-        if all(part is None for part in content[:6]):
+        if all(part is None for part in (*content[:6], content[7])):
             del self.model[key, window]
         elif content[6] is None:
             content[6] = expiry
@@ -107,10 +122,8 @@ class RecordMachine(RuleBasedStateMachine):
             meanwhile()
             if what == "value":
                 records.put_value(record, number, change)
-            elif what == "timer" and change is None:
-                records.clear_timer(record, number - 4)
-            elif what == "timer":
-                records.set_timer(record, number - 4, *change)
+            elif what in {"timer", "other"}:
+                self.change_timer(records, record, number, change)
             elif change is None:
                 records.clear_items(record, number)
             elif what == "bag":
@@ -122,10 +135,21 @@ class RecordMachine(RuleBasedStateMachine):
                 if new:
                     records.extend(record, number, with_more(there, new))
             empty = all(part is None for part in (*record.values, *record.times))
-            if record.expiry is None and not empty:
+            if record.expiry is None and not (empty and not record.others):
                 records.expire_at(record, expiry)
             meanwhile()
             records.end(record)
+
+    def change_timer(self, records, record, number, change):
+        if number in OTHERS:
+            if change is None:
+                records.clear_other(record, number)
+            else:
+                records.set_other(record, number, *change)
+        elif change is None:
+            records.clear_timer(record, number - 4)
+        else:
+            records.set_timer(record, number - 4, *change)
 
     def change_scope(self, scope, key, touched):
         """To what the model has."""
@@ -149,12 +173,13 @@ class RecordMachine(RuleBasedStateMachine):
                 cell.clear()
             for item in items:
                 cell.add(item)
-            timers = scope.timers(Domain.EVENT)
-            for family, timer in zip((b"f", b"g"), content[4:6], strict=True):
+            names = [(Domain.EVENT, b"f", b""), (Domain.EVENT, b"g", b""), *OTHERS]
+            of_names = [*content[4:6], *map((content[7] or {}).get, OTHERS)]
+            for (domain, family, tag), timer in zip(names, of_names, strict=True):
                 if timer is None:
-                    timers.clear(family, b"", window)
+                    scope.timers(domain).clear(family, tag, window)
                 else:
-                    timers.set(timer[0], family, b"", window, timer[1])
+                    scope.timers(domain).set(timer[0], family, tag, window, timer[1])
             if content[6] is None:
                 scope.timers(Domain.EXPIRY).clear(b"", b"", window)
             else:
@@ -173,10 +198,8 @@ class RecordMachine(RuleBasedStateMachine):
             key = self.overlays[0].next_due(STATE, Domain.EVENT, up_to)
             due = {
                 place: sorted(
-                    (time, number)
-                    for number in (4, 5)
-                    if content[number] is not None
-                    for time in [content[number][0]]
+                    (time, what, number)
+                    for what, number, (time, _) in self.event_timers(content)
                     if time <= up_to
                 )
                 for place, content in self.model.items()
@@ -185,8 +208,13 @@ class RecordMachine(RuleBasedStateMachine):
                 assert not any(due.values())
                 return
             for window in WINDOWS:
-                for _, number in due.get((key, window), ()):
-                    self.turn(key, [(window, ("timer", number, None))], 0)
+                for _, what, number in due.get((key, window), ()):
+                    self.turn(key, [(window, (what, number, None))], 0)
+
+    def event_timers(self, content):
+        found = [("timer", number, content[number]) for number in (4, 5) if content[number]]
+        others = (content[7] or {}).items()
+        return found + [("other", n, timer) for n, timer in others if n[0] is Domain.EVENT]
 
     @rule(key=keys)
     def take_a_key_over(self, key):
@@ -287,7 +315,7 @@ class RecordMachine(RuleBasedStateMachine):
         if items is not None:
             assert len(all_of(items)) == len(set(all_of(items)))
             items = set(all_of(items))
-        return [value, accumulator, bag, items, *timers, record.expiry]
+        return [value, accumulator, bag, items, *timers, record.expiry, record.others or None]
 
     def agree_with_scope(self, scope, key, window):
         content = self.model.get((key, window), EMPTY)
@@ -299,10 +327,22 @@ class RecordMachine(RuleBasedStateMachine):
             time = scope.timers(Domain.EVENT).time_of(family, b"", window)
             assert time == (timer and timer[0])
         assert scope.timers(Domain.EXPIRY).time_of(b"", b"", window) == content[6]
+        for domain, family, tag in OTHERS:
+            timer = (content[7] or {}).get((domain, family, tag))
+            assert scope.timers(domain).time_of(family, tag, window) == (timer and timer[0])
 
     def times(self):
         return {
-            Domain.EVENT: [t[0] for c in self.model.values() for t in c[4:6] if t is not None],
+            **{
+                domain: [
+                    timer[0]
+                    for content in self.model.values()
+                    for name, timer in (content[7] or {}).items()
+                    if name[0] is domain
+                ]
+                for domain in (Domain.PROCESSING, Domain.HOLD)
+            },
+            Domain.EVENT: [t[0] for c in self.model.values() for _, _, t in self.event_timers(c)],
             Domain.EXPIRY: [c[6] for c in self.model.values() if c[6] is not None],
         }
 

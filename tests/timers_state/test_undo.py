@@ -19,6 +19,8 @@ KEYS = (b"k", b"heavy", b"third")
 # Its bag and set are written with each commit. Of the other keys that waits.
 HEAVY = KEYS[1]
 WINDOWS = (b"", b"w")
+CLOCK, HOLD = (Domain.PROCESSING, b"c", b""), (Domain.HOLD, b"c", b"")
+TAGGED = (Domain.EVENT, b"f", b"tag")
 
 
 def scope(overlay, key=KEYS[0]):
@@ -58,6 +60,9 @@ def fill(overlay):
             records.extend(made, 1, with_more(NO_BAG, [b"1", b"2"]))
             records.extend(made, 2, with_more(NO_SET, [b"1"]))
             records.set_timer(made, 0, 5, b"p")
+            records.set_other(made, CLOCK, 7, b"p")
+            records.set_other(made, HOLD, 4)
+            records.set_other(made, TAGGED, 6, b"t")
             records.expire_at(made, 9)
             records.end(made)
 
@@ -122,6 +127,20 @@ CHANGES = {
     "a record's timer is new": changing(lambda rs, it: rs.set_timer(it, 1, 1)),
     "a record's timer is cleared": changing(lambda rs, it: rs.clear_timer(it, 0)),
     "a record's timer fires": changing(lambda rs, it: rs.take_timer(it, 0)),
+    "a record's timer of the clock is earlier": changing(
+        lambda rs, it: (rs.set_other(it, CLOCK, 2, b"q"), rs.set_other(it, HOLD, 1))
+    ),
+    "a record's timer of the clock has another payload": changing(
+        lambda rs, it: rs.set_other(it, CLOCK, 7, b"q")
+    ),
+    "a record's timer of the clock fires": changing(
+        lambda rs, it: (rs.take_other(it, CLOCK), rs.clear_other(it, HOLD))
+    ),
+    "a record's timer with a tag is earlier": changing(lambda rs, it: rs.set_other(it, TAGGED, 1)),
+    "a record's timer with a tag is new": changing(
+        lambda rs, it: rs.set_other(it, (Domain.EVENT, b"g", b"new"), 3)
+    ),
+    "a record's timer with a tag is cleared": changing(lambda rs, it: rs.clear_other(it, TAGGED)),
     "a record expires earlier": changing(lambda rs, it: rs.expire_at(it, 3)),
     "a record is forgotten": changing(lambda rs, it: rs.forget(it)),
     "a record's key is forgotten": lambda o: o.forget(RECORDS, KEYS[0]),
@@ -188,11 +207,13 @@ def content(overlay):
                         list(of_key.bag(b"b", window).read()),
                         sorted(of_key.set(b"s", window).read()),
                         [event.time_of(family, b"", window) for family in (b"f", b"g", b"new")],
-                        [(t.family, t.payload) for t in event.due(9) if t.window == window],
-                        of_key.timers(Domain.HOLD).time_of(b"h", b"", window),
+                        [event.time_of(b"f", b"tag", window)],
+                        [of_key.timers(Domain.HOLD).time_of(f, b"", window) for f in (b"h", b"c")],
                         of_key.timers(Domain.EXPIRY).time_of(b"", b"", window),
                     )
                 )
+            for domain in (Domain.EVENT, Domain.PROCESSING):
+                found += [(state, key, tuple(timer)) for timer in of_key.timers(domain).due(9)]
     return found
 
 
@@ -433,3 +454,13 @@ def test_once_a_round_is_undone_that_left_nothing_all_keys_may_be_records_again(
         overlay.rollback()
         assert records.is_complete
         assert record(overlay)[1].content() == LAYOUT.empty
+
+
+def test_timers_of_the_clock_and_with_tags_that_are_read_again_have_their_payloads():
+    overlay = opened(MemoryStore(), 1 << 30)
+    commit(overlay)
+    write_out(overlay)
+    records, found = record(overlay)
+    assert found.base is not None
+    taken = [records.take_other(found, name) for name in (CLOCK, HOLD, TAGGED)]
+    assert taken == [(7, b"p"), (4, b""), (6, b"t")]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.harness.record_state import RecordPlace
-    from timers_state import KeyScope
     from timers_state.record_items import Items
 
 
@@ -147,9 +146,8 @@ class RecordItems:
         """Something was added."""
         self.is_changed = True
         self._left -= len(data)
-        if self._left < 0 and not self._place.beyond_record:
-            # All that comes is not to be in memory at once.
-            self._place.beyond_record.append(_nothing)
+        if self._left < 0:
+            self._place.outgrow()  # all that comes is not to be in memory at once
 
     def clear(self) -> None:
         """Takes everything out."""
@@ -167,17 +165,11 @@ class RecordItems:
             records.clear_items(record, number)
         if added:
             items = with_more(self._stored(), added)
-            if items[0] <= MOST_ITEM_BYTES:
-                records.extend(record, number, items)
-            else:
-                window = record.window
-                place.beyond_record.append(lambda scope: self._add_to(scope, window, added))
+            records.extend(record, number, items)
+            if items[0] > MOST_ITEM_BYTES:
+                place.outgrow()
             self._added = self.fresh()
         self.renew()
-
-    def _add_to(self, scope: KeyScope, window: bytes, added: Any) -> None:
-        """The key has a scope now, which takes what was added."""
-        raise NotImplementedError
 
     def renew(self) -> None:
         """What was read is another record's."""
@@ -197,9 +189,6 @@ class RecordBag(RecordItems, userstate.BagRuntimeState):
         self._added.append(data)
         self._is_more(data)
 
-    def _add_to(self, scope: KeyScope, window: bytes, added: list[bytes]) -> None:
-        scope.bag(self.kind.tag, window).extend(added)
-
 
 class RecordSet(RecordItems, userstate.SetRuntimeState):
     """A set of whatever record has its turn, read in the order of bytes, as those of scopes are."""
@@ -216,15 +205,6 @@ class RecordSet(RecordItems, userstate.SetRuntimeState):
         if data not in self._added and not is_among(data, self._stored()):
             self._added[data] = None
             self._is_more(data)
-
-    def _add_to(self, scope: KeyScope, window: bytes, added: dict[bytes, None]) -> None:
-        cell = scope.set(self.kind.tag, window)
-        for item in added:
-            cell.add(item)
-
-
-def _nothing(scope: KeyScope) -> None:
-    """It is enough that there is a scope."""
 
 
 class RecordTimer(userstate.BaseTimer):
@@ -282,11 +262,7 @@ class RecordTimer(userstate.BaseTimer):
         if payload is None:
             return
         if tag:
-            family, name = self._family, tag.encode()
-            place.leave_to_scope(
-                lambda timers, window: timers.set(time, family, name, window, payload),
-                Domain.EVENT,
-            )
+            place.set_timer((Domain.EVENT, self._family, tag.encode()), time, payload)
             return
         if place.expires:
             place.keep()
@@ -294,21 +270,14 @@ class RecordTimer(userstate.BaseTimer):
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Take back the setting of this tag, if there is one."""
-        place = self._place
-        if not dynamic_timer_tag:
-            self._records.clear_timer(place.record, self._number)
-        elif place.is_outgrown:  # else no tag is set, as the key is a record
-            family, name = self._family, dynamic_timer_tag.encode()
-            place.leave_to_scope(
-                lambda timers, window: timers.clear(family, name, window), Domain.EVENT
-            )
+        if dynamic_timer_tag:
+            self._place.clear_timer((Domain.EVENT, self._family, dynamic_timer_tag.encode()))
+        else:
+            self._records.clear_timer(self._place.record, self._number)
 
 
 class ProcessingTimer(userstate.BaseTimer):
-    """Sets processing-time timers of a family; a key that has one does not stay a record.
-
-    So a key that is a record has none, but those that this turn has set.
-    """
+    """Sets and clears the processing-time timers of a family of whatever record has its turn."""
 
     __slots__ = ("_family", "_pane", "_place", "_timestamp")
 
@@ -327,26 +296,17 @@ class ProcessingTimer(userstate.BaseTimer):
     def set(self, timestamp: Any, dynamic_timer_tag: str = "") -> None:
         """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
         place, family = self._place, self._family
-        time, hold, tag = bounded(timestamp), micros(self._timestamp), dynamic_timer_tag.encode()
+        time, tag = bounded(timestamp), dynamic_timer_tag.encode()
         payload = payload_of(place, family, Domain.PROCESSING, time, self._pane)
         if payload is None:
             return
-        place.leave_to_scope(
-            lambda timers, window: timers.set(time, family, tag, window, payload),
-            Domain.PROCESSING,
-        )
-        place.leave_to_scope(
-            lambda timers, window: timers.set(hold, family, tag, window), Domain.HOLD
-        )
+        place.set_timer((Domain.PROCESSING, family, tag), time, payload)
+        place.set_timer((Domain.HOLD, family, tag), micros(self._timestamp), b"")
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Take back the setting of this tag, if there is one."""
-        place, family, tag = self._place, self._family, dynamic_timer_tag.encode()
-        if place.is_outgrown:
-            for domain in (Domain.PROCESSING, Domain.HOLD):
-                place.leave_to_scope(
-                    lambda timers, window: timers.clear(family, tag, window), domain
-                )
+        for domain in (Domain.PROCESSING, Domain.HOLD):
+            self._place.clear_timer((domain, self._family, dynamic_timer_tag.encode()))
 
 
 def timer_of(place: RecordPlace, spec: Any) -> RecordTimer | ProcessingTimer:

@@ -63,7 +63,7 @@ def loop(groups, decode_key, chunks, feed_key, tell):
             if records.room < 0:
                 borrow()
             head = head_of(encoded)
-            if head is not None or (records.is_complete and not records.is_closed):
+            if head is not None or records.is_complete:
                 key = decode_key(encoded)
                 records.in_use = encoded  # what user code reads may need room
                 try:

@@ -1,10 +1,9 @@
 """State and timers of keys that are kept as records: cells that move from key to key.
 
 A DoFn whose state is values, accumulators, bags, sets and timers has one cell for each of these,
-made once. A key's turn points them at its record. A bag or set that is large, a dynamic timer tag
-or a timer of processing time is more than a record can hold: such a key continues in a scope after
-the turn.
-Where it was a timer, all new keys of that DoFn begin there.
+made once. A key's turn points them at its record. A large bag or set, or many timers that follow
+processing time or have dynamic tags, are more than a record can hold. Such a key continues in a
+scope after the turn.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from sparkdrain.harness.round_cells import ELSEWHERE, CombiningKind
 from sparkdrain.harness.round_state import decoded_pane
 from timers_state import Domain, Layout
 from timers_state.cells import Bag, Combining, Set, Value
+from timers_state.record import MOST_OTHER_TIMERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from sparkdrain.harness.round_cells import PutOff
     from sparkdrain.harness.round_state import RoundKeyedState
     from timers_state import KeyScope
-    from timers_state.record import Record
+    from timers_state.record import Record, TimerName
     from timers_state.records import Records
-    from timers_state.timers import Timers
 
 _CELLS: Final = {
     userstate.ReadModifyWriteStateSpec: Value,
@@ -46,15 +45,28 @@ _CELLS: Final = {
 }
 
 
-def layout_for(states: Sequence[Any], families: Sequence[bytes], *, expires: bool) -> Layout | None:
-    """What records of a DoFn with these states and event timers have; None: they cannot be."""
+def layout_for(
+    states: Sequence[Any], families: Sequence[bytes], *, expires: bool, others: bool
+) -> Layout | None:
+    """What records of a DoFn have; None: its keys cannot be records.
+
+    Args:
+        states: of the DoFn.
+        families: of its event timers.
+        expires: whether windows end.
+        others: whether it has timers that follow processing time.
+    """
     values: list[tuple[Any, bytes]] = []
     for spec in states:
         kind = next((_CELLS[class_] for class_ in type(spec).__mro__ if class_ in _CELLS), None)
         if kind is None:
             return None
         values.append((kind, str(spec.name).encode()))
-    return Layout(tuple(values), tuple(families), expires)
+    return Layout(tuple(values), tuple(families), expires, others)
+
+
+Due = tuple["Record", "int | TimerName"]
+"""A record, and which of its timers: a number, see ``Layout.families``, or the name of another."""
 
 
 class RecordPlace:
@@ -134,6 +146,9 @@ class RecordPlace:
     def point(self, record: Record, window: Any) -> None:
         """Calls that follow are for this record, which is of ``window``."""
         if self.window is not None:
+            if record is self.record:  # cells go on with what they have
+                self.window = window
+                return
             self._leave()
         self.record = record
         self.window = window
@@ -147,25 +162,39 @@ class RecordPlace:
             if self.beyond_record:
                 self.go_beyond(self._encoded)
 
-    def next_due(self, up_to: int) -> tuple[Record, int] | None:
-        """The record and number of the key's first timer at or before ``up_to``."""
+    def next_due(self, up_to: int) -> Due | None:
+        """The key's first event timer at or before ``up_to``."""
         head = self._head
         if head is None:
             return None
-        if head.more is None and len(head.times) == 1:
+        if head.more is None and len(head.times) == 1 and not head.others:
             time = head.times[0]
             return None if time is None or time > up_to else (head, 0)
-        first: tuple[int, bytes, int] | None = None
-        found: Record | None = None
-        record: Record | None = head
+        return self._first_of(Domain.EVENT, up_to)
+
+    def next_of_clock(self, up_to: int) -> Due | None:
+        """The key's first timer of processing time at or before ``up_to``."""
+        return self._first_of(Domain.PROCESSING, up_to)
+
+    def _first_of(self, domain: Domain, up_to: int) -> Due | None:
+        families = self.records.layout.families
+        first: tuple[int, bytes, bytes, bytes] | None = None
+        found: Due | None = None
+        record = self._head
         while record is not None:
-            for number, time in enumerate(record.times):
-                if time is not None and time <= up_to:
-                    order = time, record.window, number
+            if domain is Domain.EVENT:
+                for number, time in enumerate(record.times):
+                    if time is not None and time <= up_to:
+                        order = time, record.window, families[number], b""
+                        if first is None or order < first:
+                            first, found = order, (record, number)
+            for name, (time, _) in record.others.items():
+                if name[0] is domain and time <= up_to:
+                    order = time, record.window, *name[1:]
                     if first is None or order < first:
-                        first, found = order, record
+                        first, found = order, (record, name)
             record = record.more
-        return None if found is None or first is None else (found, first[2])
+        return found
 
     def _leave(self) -> None:
         for cell in self._all_cells:
@@ -222,16 +251,40 @@ class RecordPlace:
         """See ``WindowPlace``."""
         return self.bound.admits(family, domain, time, self.window, self._expiry_of)
 
-    def leave_to_scope(self, act: Callable[[Timers, bytes], None], domain: Domain) -> None:
-        """At the end of the turn, set or clear timers of the present window in the key's scope."""
+    def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
+        """Set a timer that follows processing time, or has a dynamic tag."""
         self.keep()
-        self.records.is_closed = True
-        window = self.record.window
-        self.beyond_record.append(lambda scope: act(scope.timers(domain), window))
+        if self.beyond_record:
+            domain, family, tag = name
+            window = self.record.window
+            self.beyond_record.append(
+                lambda scope: scope.timers(domain).set(time, family, tag, window, payload)
+            )
+            return
+        self.records.set_other(self.record, name, time, payload)
+        if len(self.record.others) > MOST_OTHER_TIMERS:
+            self.outgrow()
+
+    def clear_timer(self, name: TimerName) -> None:
+        """Take such a timer back."""
+        self.records.clear_other(self.record, name)
+        if self.beyond_record:
+            domain, family, tag = name
+            window = self.record.window
+            self.beyond_record.append(lambda scope: scope.timers(domain).clear(family, tag, window))
+
+    def outgrow(self) -> None:
+        """After this turn, the key is in a scope."""
+        if not self.beyond_record:
+            self.beyond_record.append(_nothing)
 
     def number(self, family: bytes) -> int:
         """Where records have the timer of a family."""
         return self._families[family]
+
+
+def _nothing(scope: KeyScope) -> None:
+    """It is enough that there is a scope."""
 
 
 class _Nobodys:
@@ -246,8 +299,8 @@ class _Nobodys:
 _NOBODYS: Final[Any] = _Nobodys()
 
 
-def pane_of(bound: TimerBound, time: int, payload: bytes) -> Any:
+def pane_of(bound: TimerBound, domain: Domain, time: int, payload: bytes) -> Any:
     """The pane in which a timer was set that fires now."""
     if payload or bound.repeats is not None:
-        payload = bound.fires(Domain.EVENT, time, payload)
+        payload = bound.fires(domain, time, payload)
     return decoded_pane(payload) if payload else PANE_INFO_UNKNOWN

@@ -171,13 +171,15 @@ def _record_place(
     asked = [default for method in (process, *timers.values()) for default in method.defaults]
     states = {d.state_spec.name: d.state_spec for d in asked if isinstance(d, DoFn.StateParam)}
     asked_timers = {default.timer_spec for default in asked if isinstance(default, DoFn.TimerParam)}
-    families = {
-        spec.name.encode()
-        for spec in {*timers, *asked_timers}
-        if TimeDomain.is_event_time(spec.time_domain)
-    }
+    all_timers = {*timers, *asked_timers}
+    events = {spec for spec in all_timers if TimeDomain.is_event_time(spec.time_domain)}
     specs = [states[name] for name in sorted(states)]
-    layout = layout_for(specs, sorted(families), expires=context.expiry_of is not None)
+    layout = layout_for(
+        specs,
+        sorted(spec.name.encode() for spec in events),
+        expires=context.expiry_of is not None,
+        others=events != all_timers,
+    )
     return None if layout is None else RecordPlace(context, specs, layout)
 
 

@@ -108,6 +108,9 @@ class Due:
         return not self._up_to.budget.is_spent()
 
     def _fire_keys(self, domain: Domain, up_to: int) -> bool:
+        records = self._of_records
+        if domain is Domain.PROCESSING and records is not None and not records.fire_clock():
+            return False
         while (key := self._overlay.next_due(self._one.state_id, domain, up_to)) is not None:
             if self._is_over():
                 return False
@@ -149,9 +152,13 @@ class Due:
     def _record_firing(self) -> RecordFiring | None:
         """Fires timers of keys that are records, if any timer is due."""
         up_to, state_id = self._up_to, self._one.state_id
-        domains = (Domain.EVENT, Domain.EXPIRY)
-        firsts = [self._overlay.first_time(state_id, domain, up_to.event) for domain in domains]
-        if all(first is None or first > up_to.event for first in firsts):
+        ends = (
+            (Domain.EVENT, up_to.event),
+            (Domain.EXPIRY, up_to.event),
+            (Domain.PROCESSING, up_to.processing),
+        )
+        firsts = [(self._overlay.first_time(state_id, domain, end), end) for domain, end in ends]
+        if all(first is None or first > end for first, end in firsts):
             return None
         calls = self._calls()
         if calls is None or calls.records is None:

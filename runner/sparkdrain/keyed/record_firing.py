@@ -9,6 +9,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkdrain.harness.record_state import pane_of
 from sparkdrain.keyed.errors import tell_key
 from sparkdrain.watermarks.frontier import END
+from timers_state import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.round_state import RoundKeyedState
     from sparkdrain.harness.stateful import RecordCalls, StatefulCalls
     from sparkdrain.keyed.up_to import UpTo
-    from timers_state.record import Record
+    from timers_state.record import Record, TimerName
 
 
 class RecordFiring:
@@ -48,7 +49,7 @@ class RecordFiring:
         self._families = self._records.layout.families
         self._decode_window = context.decode_window
         self._bound = context.bound
-        self._after = up_to.event
+        self._after, self._processing = up_to.event, up_to.processing
         self._budget = up_to.budget
         self._decode_key = decode_key
         self._expiry_of = expiry_of
@@ -71,27 +72,50 @@ class RecordFiring:
                 record = records.first_due(after)
                 if record is None:
                     break
-                self._fire_key(record.key)
+                self._fire_key(record.key, of_clock=False)
                 is_spent = budget.is_spent()
             self._calls.flush()
         return not is_spent or records.first_due(after) is None
 
+    def fire_clock(self) -> bool:
+        """The same for timers of processing time, and what they set."""
+        if self._calls.event_only or (key := self._due_by_clock()) is None:
+            return True
+        is_spent = False
+        with self._calls.firing():
+            while not is_spent and key is not None:
+                self._fire_key(key, of_clock=True)
+                is_spent, key = self._budget.is_spent(), self._due_by_clock()
+            self._calls.flush()
+        return not is_spent or key is None
+
+    def _due_by_clock(self) -> bytes | None:
+        """The key of the first timer of processing time, if it is due and no key is elsewhere."""
+        records = self._records
+        first = records.first(Domain.PROCESSING, self._processing) if records.is_complete else None
+        return None if first is None or first[0] > self._processing else first[1]
+
     def fire(self, encoded: bytes) -> None:
         """Fire timers of a key until none is due, or the budget is spent."""
         with self._calls.firing():
-            self._fire_key(encoded)
+            self._fire_key(encoded, of_clock=True)
             self._calls.flush()
 
-    def _fire_key(self, encoded: bytes) -> None:
+    def _fire_key(self, encoded: bytes, *, of_clock: bool) -> None:
         place, budget = self._place, self._budget
         if not place.begin(encoded):  # making room has moved it
             return
         key = self._decode_key(encoded)
         fired: list[Record] = []
-        while (due := place.next_due(self._after)) is not None:
-            record, number = due
+        while True:
+            due = place.next_due(self._after)
+            if due is None and of_clock:
+                due = place.next_of_clock(self._processing)
+            if due is None:
+                break
+            record, which = due
             window = self._decode_window(record.window)
-            self._call(record, number, key, window)
+            self._call(record, which, key, window)
             if self._expiry_of is not None and self._expiry_of(window) <= self._after:
                 fired.append(record)
             budget.spend(1)
@@ -107,21 +131,28 @@ class RecordFiring:
             if encoded in self._records.heads and record.expiry is None and not record.has_timers():
                 self._records.forget(record)
 
-    def _call(self, record: Record, number: int, key: Any, window: Any) -> None:
-        place, family = self._place, self._families[number]
+    def _call(self, record: Record, which: int | TimerName, key: Any, window: Any) -> None:
+        place, records = self._place, self._records
         if record is not place.record or place.window is None:
             place.point(record, window)
-        time, payload = self._records.take_timer(record, number)
+        if isinstance(which, int):
+            domain, family, tag = Domain.EVENT, self._families[which], b""
+            time, payload = records.take_timer(record, which)
+        else:
+            domain, family, tag = which
+            time, payload = records.take_other(record, which)
+            if domain is Domain.PROCESSING:
+                records.clear_other(record, (Domain.HOLD, family, tag))
         if time != self._time:
             self._time, self._timestamp = time, Timestamp(micros=time)
-        pane = pane_of(self._bound, time, payload)
+        pane = pane_of(self._bound, domain, time, payload)
         try:
             try:
-                self._fire[family](key, window, self._timestamp, pane, "")
+                self._fire[family](key, window, self._timestamp, pane, tag.decode())
             except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
                 self._calls.reraise(error)
         except BaseException as error:
-            tell_key(error, key, window, family)
+            tell_key(error, key, window, family, tag)
             raise
 
     def expire(self, encoded: bytes) -> None:
