@@ -53,7 +53,8 @@ test-slow: java $(READY) ## Run the slow proofs too: large data, clusters, kille
 
 .PHONY: search
 search: java $(READY) ## Try laws and state machines with other examples than make test (slow)
-	@$(RUN) -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile=search $(TESTS) $(ARGS)
+	@$(RUN) -m pytest -v -n $(WORKERS) -m hypothesis --hypothesis-profile=search --timeout=3600 \
+		-o faulthandler_timeout=0 $(TESTS) $(ARGS)
 
 .PHONY: prove
 prove: java $(READY) ## Run slow proofs by name (PROOFS="kills yarn"), and write down which passed

@@ -200,9 +200,15 @@ def with_old_looks(world, steps):
 
 
 class Objects(FaultyStorage):
-    """Publishes as what Beam's file systems reach does: by looks, which show what is there."""
+    """Publishes as what Beam's file systems reach does: by looks, which show what is there.
+
+    An object is there as a whole or not at all.
+    """
 
     publish = BeamStorage.publish
+
+    def _write(self, what, path, data):
+        self._call(what, lambda: self.files.__setitem__(path, data))
 
 
 class Far(Driver):
