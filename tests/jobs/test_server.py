@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from pathlib import Path
 
 import grpc
@@ -13,6 +14,7 @@ from fake_engine import FakeEngine, until_cancelled
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.server import JobServer
+from sparkdrain.jobs.service import JobService
 
 
 def directory(server: JobServer) -> Path:
@@ -74,3 +76,22 @@ def test_stopping_cancels_running_jobs_and_leaves_no_files(serve):
     server.stop()
     assert stopped.is_set()
     assert not home.exists()
+
+
+def test_a_call_gets_its_answer_although_the_server_stops(serve, monkeypatch):
+    asked = threading.Event()
+    answer = JobService.DescribePipelineOptions
+
+    def slowly(service, request, context):
+        asked.set()
+        time.sleep(0.2)
+        return answer(service, request, context)
+
+    monkeypatch.setattr(JobService, "DescribePipelineOptions", slowly)
+    server = serve(FakeEngine())
+    with grpc.insecure_channel(server.endpoint) as channel:
+        client = beam_job_api_pb2_grpc.JobServiceStub(channel)
+        call = client.DescribePipelineOptions.future(api.DescribePipelineOptionsRequest())
+        assert asked.wait(30)
+        server.stop()
+        assert call.result(30).options

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 _CANCEL_SECONDS: Final = 30.0
-_GRPC: Final = {"GRPC_ENABLE_FORK_SUPPORT": "false", "GRPC_VERBOSITY": "ERROR"}
+_FORK_SUPPORT: Final = "GRPC_ENABLE_FORK_SUPPORT"
 
 
 def local_server() -> JobServer:
@@ -32,7 +32,7 @@ def local_server() -> JobServer:
 def _server_of(process: int) -> JobServer:
     # By process: a forked child inherits the cache, but not the server's threads.
     del process
-    with _settings_of_grpc(os.environ):
+    with _without_fork_support(os.environ):
         server = JobServer(SparkEngine())
         server.start()
     atexit.register(server.stop)
@@ -42,23 +42,20 @@ def _server_of(process: int) -> JobServer:
 
 
 @contextlib.contextmanager
-def _settings_of_grpc(environ: MutableMapping[str, str]) -> Iterator[None]:
-    """Set what gRPC reads when a process makes its first server or channel; the user's own stays.
+def _without_fork_support(environ: MutableMapping[str, str]) -> Iterator[None]:
+    """Have gRPC ignore forks; it asks for that when the first server or channel is made.
 
-    gRPC ignores forks. Starting Java forks. gRPC would prepare for that, cannot while calls are
-    under way, and prints so; the child never uses gRPC. gRPC also prints errors only, and not that
-    a server has ended, which is what it does with its program.
-
-    Programs that this one starts must not inherit these settings: a forked child of theirs could
-    not use gRPC.
+    Starting Java forks. gRPC would prepare for that, cannot while calls are under way, and prints
+    so; the child never uses gRPC. Programs that this one starts must not inherit the setting: a
+    forked child of theirs could not use gRPC.
     """
-    set_here = _GRPC.keys() - environ.keys()
-    environ.update({name: _GRPC[name] for name in set_here})
+    given = _FORK_SUPPORT in environ
+    environ.setdefault(_FORK_SUPPORT, "false")
     try:
         yield
     finally:
-        for name in set_here:
-            del environ[name]
+        if not given:
+            del environ[_FORK_SUPPORT]
 
 
 def _see_jobs_through(server: JobServer) -> None:

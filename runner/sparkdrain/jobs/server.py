@@ -31,6 +31,9 @@ UNLIMITED: Final = (
 _ALONE: Final = ("grpc.so_reuseport", 0)
 
 _CANCEL_SECONDS: Final = 10.0
+# Streams of jobs that are over are about to end by themselves. gRPC prints a line in the client's
+# process, which may be the user's program, for calls that a server breaks off.
+_GRACE_SECONDS: Final = 1.0
 
 # The kernel takes socket paths up to 103 (macOS) or 107 (Linux) bytes.
 _LONGEST_SOCKET_DIRECTORY: Final = 90
@@ -100,7 +103,7 @@ class JobServer:
             job.cancel()
         for job in running:
             job.wait(_CANCEL_SECONDS)
-        self._server.stop(grace=None).wait()
+        self._server.stop(_GRACE_SECONDS).wait()
         for home in self._homes:
             shutil.rmtree(home, ignore_errors=True)
 
