@@ -9,6 +9,7 @@ from apache_beam.metrics import monitoring_infos
 
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.progress import METRICS
+from sparkdrain.english import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 12
 _NAMES: Final = {
-    "windows_left": "windows",
-    "timers_left": "timers",
-    "parked_left": "parked elements",
-    "residuals_left": "restrictions",
+    "windows_left": "window",
+    "timers_left": "timer",
+    "parked_left": "parked element",
+    "residuals_left": "restriction",
 }
 _PHASE: Final = "phase"
 _EVERY_MICROSECONDS: Final = 10_000_000
@@ -80,7 +81,7 @@ def lines(infos: Iterable[metrics_pb2.MonitoringInfo]) -> list[str]:
     return [
         f"  {stage}: "
         + (
-            ", ".join(f"{n:,} {_NAMES[name]}" for name, n in found.items() if n and name in _NAMES)
+            ", ".join(counted(n, _NAMES[name]) for name, n in found.items() if n and name in _NAMES)
             or "nothing"
         )
         for stage, found in stages.items()
@@ -141,10 +142,10 @@ def _is_news(before: DrainProgress, now: DrainProgress) -> bool:
 
 
 def _inside(stages: tuple[Left, ...] | list[Left]) -> str:
-    counted = {
-        "windows": sum(left.windows for left in stages),
-        "timers": sum(left.timers for left in stages),
-        "parked elements": sum(left.parked for left in stages),
-        "restrictions": sum(left.residuals for left in stages),
+    found = {
+        "window": sum(left.windows for left in stages),
+        "timer": sum(left.timers for left in stages),
+        "parked element": sum(left.parked for left in stages),
+        "restriction": sum(left.residuals for left in stages),
     }
-    return ", ".join(f"{count:,} {what}" for what, count in counted.items() if count)
+    return ", ".join(counted(count, what) for what, count in found.items() if count)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.drain import phases
 from sparkdrain.drain.phases import INSTRUCTIONS, DrainEvent, DrainPhase
+from sparkdrain.english import ordinal
 from sparkdrain.errors import CheckpointFailed
 from sparkdrain.machine import Walk
 from sparkdrain.rounds.driver.checkpoint_flight import STEPS, Cut, Flight, FlightEvent, FlightState
@@ -269,8 +270,8 @@ class Checkpointing:
             self._due = BEGIN
         self._failures += 1
         message = (
-            f"checkpoint {flight.cut.number} failed, the {self._failures}. in a row of "
-            f"{self._attempts} that may: {error}"
+            f"checkpoint {flight.cut.number} failed ({ordinal(self._failures)} failure in a row; "
+            f"the job fails after {self._attempts}): {error}"
         )
         if self._failures >= self._attempts:
             message += f". {_REMEDY}"
