@@ -67,7 +67,9 @@ def killed_resumed_drained(folder: Path) -> str:
 
 def _newest(checkpoints: Path) -> str:
     """The name of the newest manifest; names are in the order of checkpoints."""
-    return max((file.name for file in checkpoints.rglob("*.manifest")), default="")
+    # Not `rglob`: the job removes folders while they are looked into.
+    found = [name for _, _, names in os.walk(checkpoints) for name in names]
+    return max((name for name in found if name.endswith(".manifest")), default="")
 
 
 def _drain(store: str, log: Path) -> None:
