@@ -23,7 +23,7 @@ _PROGRAM: Final = ["examples/ticks.py", "--runner=SparkDrainRunner", "--drain_on
 _DRAIN_AFTER_SECONDS: Final = 21.0
 # How long the last line stays before the picture begins anew.
 _REST_SECONDS: Final = 6.0
-_LINE, _MARGIN, _WIDTH = 18, 16, 960
+_LINE, _MARGIN, _WIDTH = 18, 16, 1020
 # Warnings of packages that have nothing to do with the job.
 _LEFT_OUT: Final = re.compile(r"apitools|WARNING: |WARN |^Setting default log|^To adjust logging")
 
