@@ -141,6 +141,18 @@ def test_settings_that_do_not_go_together_are_refused():
             made()
 
 
+@pytest.mark.parametrize("name", ["ssl.ca.location", "ssl.certificate.location"])
+@pytest.mark.parametrize("content", [None, "no certificate\n"], ids=["no file", "other file"])
+def test_certificates_that_cannot_be_loaded_are_refused_at_once(library, tmp_path, name, content):
+    file = tmp_path / "file.pem"
+    if content is not None:
+        file.write_text(content)
+    config = ((name, str(file)), ("security.protocol", "SSL"))
+    client = choose.open_client(Settings("127.0.0.1:1", config, library))
+    with pytest.raises(KafkaRefused, match=name.replace(".", r"\.")):
+        client.catalog()
+
+
 def test_a_job_ends_with_the_name_of_the_setting(library, monkeypatch):
     monkeypatch.setattr(choose, "check", lambda settings: None)
     transform = read({"sasl.passwrd": PASSWORD}, library)

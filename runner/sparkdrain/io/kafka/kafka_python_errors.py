@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,12 +43,51 @@ def made(servers: str, make: Callable[..., Any], config: Mapping[str, Any]) -> A
     """
     known = make.DEFAULT_CONFIG  # type: ignore[attr-defined] # of all of the library's clients
     try:
+        _try_certificates(config)
         with Failures(servers):
             return make(**{name: value for name, value in config.items() if name in known})
     except (TypeError, ValueError, AssertionError) as error:
         reason = redaction.redact(repr(error))
         text = f"Kafka at {servers}: kafka-python cannot be used with these settings: {reason}"
         raise KafkaRefused(text) from error
+
+
+def _try_certificates(config: Mapping[str, Any]) -> None:
+    """Load what a connection would load: kafka-python reports files that it cannot read to nobody.
+
+    Raises:
+        ValueError: names the setting, and the reason.
+    """
+    if "SSL" not in str(config.get("security_protocol")) or config.get("ssl_context"):
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    certificate, key = config.get("ssl_certfile"), config.get("ssl_keyfile")
+    # An empty password: without any, Python would ask for it at the terminal.
+    password = config.get("ssl_password") or ""
+    loads: tuple[tuple[str, Any, Callable[[], None]], ...] = (
+        (
+            "ssl.ca.location",
+            config.get("ssl_cafile"),
+            lambda: context.load_verify_locations(config["ssl_cafile"]),
+        ),
+        (
+            "ssl.certificate.location",
+            certificate,
+            lambda: context.load_cert_chain(certificate, key, password),
+        ),
+        (
+            "ssl.crl.location",
+            config.get("ssl_crlfile"),
+            lambda: context.load_verify_locations(config["ssl_crlfile"]),
+        ),
+    )
+    for name, file, load in loads:
+        try:
+            if file:
+                load()
+        except OSError as error:
+            msg = f"{name} is {file!r}, which cannot be loaded here: {error}"
+            raise ValueError(msg) from error
 
 
 class Failures:
