@@ -11,7 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from driver_session import stop_session
-from spark_cluster import SparkCluster
+from spark_cluster import EXECUTOR_OPTIONS, SparkCluster
 
 from tests.support.registries import registries_restored
 
@@ -65,6 +65,7 @@ def on() -> Callable[..., beam.Pipeline]:
             "--runner=sparkdrain.SparkDrainRunner",
             f"--spark_master_url={master}",
             "--progress=off",
+            EXECUTOR_OPTIONS,
         ]
         return beam.Pipeline(options=PipelineOptions([*own, *flags]))
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import psutil
 from kafka_jars import VERSION, broker_classpath, kafka_jars
 from maven_jars import CACHE, java
-from spark_cluster import Service, free_ports
+from spark_cluster import SHORT_LIVED, Service, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -160,7 +160,7 @@ class KafkaBroker:
         return []
 
     def _java(self, *main: str) -> list[str]:
-        flags = ["-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true"]
+        flags = ["-Xmx512m", *SHORT_LIVED, "-Djava.awt.headless=true"]
         flags.append(f"-Dlog4j2.configurationFile={self._directory / 'log4j2.properties'}")
         flags.append(f"-Dkafka.logs.dir={self._directory}")
         return [java(), *flags, "-cp", broker_classpath(self._jars), *main]

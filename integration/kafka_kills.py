@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 MARK = "KAFKA_KILLS"
 PATIENCE_SECONDS = 900.0
+JVM = "driver's JVM"
 # What is killed, and how often compared with the others: those that cost more are killed less.
-KINDS = {"worker": 12, "host": 10, "executor": 2, "driver": 1, "driver's JVM": 1}
+KINDS = {"worker": 12, "host": 10, "executor": 2, "driver": 1, JVM: 1}
 
 
 def wait_for(condition: Callable[[], bool], what: str, meanwhile: Callable[[], None]) -> None:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 HOME = Path(pyspark.__file__).parent
 START_SECONDS = 90.0
+# For a JVM that lives for a test: to compile its code well takes longer than the test does.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+EXECUTOR_OPTIONS = f"--spark_conf=spark.executor.extraJavaOptions={' '.join(SHORT_LIVED)}"
 
 # Owns one service: ends it when the other end of its standard input is closed, be it on purpose
 # or because the owner was killed. The service and what it starts are one process group.
@@ -118,6 +121,7 @@ class SparkCluster:
             "SPARK_LOCAL_HOSTNAME": host,
             "SPARK_PUBLIC_DNS": host,
             "SPARK_LOCAL_DIRS": str(self._directory / f"local-{host}"),
+            "SPARK_DAEMON_JAVA_OPTS": " ".join(SHORT_LIVED),
             # Clean: executors must not find the package because this process does.
             "PYTHONPATH": "",
             "PYSPARK_PYTHON": sys.executable,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from maven_jars import JARS_OF_SPARK
+from spark_cluster import EXECUTOR_OPTIONS
 from test_cluster import everything, lines
 from yarn_cluster import YarnCluster
 
@@ -58,6 +59,7 @@ def run(yarn: YarnCluster, *command: str) -> subprocess.CompletedProcess[str]:
         # Else each application brings all of Spark.
         f"--spark_conf=spark.yarn.jars=local:{JARS_OF_SPARK}/*",
         "--spark_conf=spark.executor.memory=512m",
+        EXECUTOR_OPTIONS,
         "--progress=off",
     ]
     return subprocess.run(

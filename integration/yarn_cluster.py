@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from maven_jars import JARS_OF_SPARK, Artifact, jars
 from py4j.java_gateway import JavaGateway
+from spark_cluster import SHORT_LIVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,7 @@ class YarnCluster:
         log = (self._directory / "yarn.log").open("w", buffering=1, encoding="utf-8")
         self._gateway = JavaGateway.launch_gateway(
             classpath=os.pathsep.join([f"{fetched}/*", f"{JARS_OF_SPARK}/*"]),
-            javaopts=["--add-opens=java.base/java.lang=ALL-UNNAMED"],
+            javaopts=["--add-opens=java.base/java.lang=ALL-UNNAMED", *SHORT_LIVED],
             # The JVM ends when this process does, on purpose or not.
             die_on_exit=True,
             redirect_stdout=log,

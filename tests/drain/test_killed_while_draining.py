@@ -20,7 +20,7 @@ def job(tmp_path):
 
 def test_killed_in_each_phase(job):
     """Each kind at least once; hosts rather often, as that takes the least time."""
-    job.drain_and_kill(chosen(1, ["driver", "driver", "JVM", *["host"] * 5]))
+    job.drain_and_kill(chosen(1, ["driver", "JVM", *["host"] * 6]))
 
 
 @pytest.mark.slow
