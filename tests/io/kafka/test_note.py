@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkdrain.io.kafka import ProducerRecord
@@ -22,6 +22,7 @@ RECORDS = st.builds(
 )
 
 
+@example(b"owner 1.", b"digest..", Stage.BEGUN, "\U0001f4a7" * 200, (b"owner 0.", b"digest 0"))
 @given(BYTES, BYTES, st.sampled_from(Stage), st.text(), st.none() | st.tuples(BYTES, BYTES))
 def test_a_note_is_read_as_it_was_written_but_for_a_long_name(owner, digest, stage, job, behind):
     note = Note(owner, digest, stage, job, behind)
