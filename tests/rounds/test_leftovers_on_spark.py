@@ -53,6 +53,10 @@ class Count(beam.DoFn):
 own = ["--runner=SparkDrainRunner", "--spark_master_url=local[2]", "--progress=off"]
 if kind == "stream":
     own += ["--streaming", "--checkpoint_ms=500", "--checkpoint_dir=" + folder + "/checkpoints"]
+if kind == "starting":
+    # Spark never comes to be: the driver is killed while its JVM makes folders.
+    import sparkdrain.stages.cluster as cluster
+    cluster.new_context = lambda conf: (mark(kind), time.sleep(600))
 pipeline = beam.Pipeline(options=PipelineOptions([*own, *flags]))
 if kind == "stream":
     pipeline | PeriodicImpulse(fire_interval=0.1) | beam.WithKeys(1) | beam.ParDo(Count())
@@ -220,6 +224,19 @@ def test_after_a_kill_while_a_job_starts_nothing_is_left(place, victim, seconds)
     time.sleep(seconds)
     kill(VICTIMS[victim](place, program))
     check(place, program, [])
+
+
+def test_what_spark_makes_after_the_kill_of_its_driver_is_known_to_the_next_start(place):
+    program = place.start("starting")
+    wait_until((place.marks / "starting").exists, 120, 0.1)
+    (own,) = place.own_of_jvm()
+    (folder,) = place.local.iterdir()
+    program.kill()
+    program.wait()
+    place.wait_for_none()
+    # As Spark does, whose threads go on while the JVM ends.
+    (folder / "blockmgr").mkdir(parents=True, exist_ok=True)
+    check(place, program, [own])
 
 
 @pytest.mark.parametrize("part", ["host", "warden"])

@@ -177,15 +177,11 @@ def _start(settings: Settings) -> SparkContext:
             _Session.jvm = started
             if lost is not None:
                 lost.clean_up()
-        conf = _configuration(settings)
-        known_master = conf.get("spark.master", "") or ""
-        _own_local_folders(conf, known_master)
-        if known_master.startswith("spark://"):
-            # Spark itself would try for a minute, or get executors that end at once.
-            check_cluster(known_master, pyspark_version(), partial(version_of_master, conf))
-        if not known_master.startswith("local") or known_master.startswith("local-cluster"):
-            certificate_for(conf)  # rather now than when executors wait
-        context = new_context(conf)
+        try:
+            context = _context(settings)
+        finally:
+            if _Session.jvm is not None:
+                _Session.jvm.remove_at_its_end()
     except BadSetup:
         raise
     except Exception as error:
@@ -200,6 +196,18 @@ def _start(settings: Settings) -> SparkContext:
     context.setLogLevel("ERROR")
     silence(context, _SILENT)
     return context
+
+
+def _context(settings: Settings) -> SparkContext:
+    conf = _configuration(settings)
+    known_master = conf.get("spark.master", "") or ""
+    _own_local_folders(conf, known_master)
+    if known_master.startswith("spark://"):
+        # Spark itself would try for a minute, or get executors that end at once.
+        check_cluster(known_master, pyspark_version(), partial(version_of_master, conf))
+    if not known_master.startswith("local") or known_master.startswith("local-cluster"):
+        certificate_for(conf)  # rather now than when executors wait
+    return new_context(conf)
 
 
 def _check_place(settings: Settings) -> None:

@@ -53,7 +53,6 @@ class Launched:
     def use(self) -> None:
         """Make it the JVM of this process, and pass on what it prints."""
         driver.use_jvm(self.gateway)
-        self._remove_at_its_end()
         bridge = logging.getLogger("py4j")
         if bridge.level == logging.NOTSET:
             # At INFO it tells of each thread that has ended.
@@ -68,13 +67,16 @@ class Launched:
         """
         if self.folder is None:
             return places
-        made = _folders_in(self.folder, places)
-        if made != places:
-            self._remove_at_its_end()
-        return made
+        return _folders_in(self.folder, places)
 
-    def _remove_at_its_end(self) -> None:
-        if self.folder is not None:
+    def remove_at_its_end(self) -> None:
+        """Have the JVM remove its folders when it ends. Call this when Spark has started, or not.
+
+        The JVM ends with its driver, also in the middle of Spark's start. If it removed its
+        folders then, the start would make some of them again, and no list would be left that tells
+        the next process what to remove.
+        """
+        if self.folder is not None and self.gateway.proc.poll() is None:
             for folder in (self.folder.path, *self.folder.elsewhere()):
                 driver.remove_at_its_end(folder)
 
