@@ -61,30 +61,23 @@ def _try_certificates(config: Mapping[str, Any]) -> None:
     if "SSL" not in str(config.get("security_protocol")) or config.get("ssl_context"):
         return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    certificate, key = config.get("ssl_certfile"), config.get("ssl_keyfile")
+    key = config.get("ssl_keyfile")
     # An empty password: without any, Python would ask for it at the terminal.
     password = config.get("ssl_password") or ""
-    loads: tuple[tuple[str, Any, Callable[[], None]], ...] = (
-        (
-            "ssl.ca.location",
-            config.get("ssl_cafile"),
-            lambda: context.load_verify_locations(config["ssl_cafile"]),
-        ),
+    loads: tuple[tuple[str, str, Callable[[str], None]], ...] = (
+        ("ssl.ca.location", "ssl_cafile", context.load_verify_locations),
         (
             "ssl.certificate.location",
-            certificate,
-            lambda: context.load_cert_chain(certificate, key, password),
+            "ssl_certfile",
+            lambda file: context.load_cert_chain(file, key, password),
         ),
-        (
-            "ssl.crl.location",
-            config.get("ssl_crlfile"),
-            lambda: context.load_verify_locations(config["ssl_crlfile"]),
-        ),
+        ("ssl.crl.location", "ssl_crlfile", context.load_verify_locations),
     )
-    for name, file, load in loads:
+    for name, theirs, load in loads:
+        file = config.get(theirs)
         try:
             if file:
-                load()
+                load(file)
         except OSError as error:
             msg = f"{name} is {file!r}, which cannot be loaded here: {error}"
             raise ValueError(msg) from error
