@@ -233,7 +233,8 @@ _WINDOWS = (
         f"{PANES}processing_time: a_pane_comes_so_long_after_its_first_element",
     ),
     _row(
-        "Losing what no trigger took when its window ends, as Beam's runners in Python do",
+        "No last pane for elements that no trigger took before their window ended, "
+        "as in Beam's Python runners",
         "TriggerPipelineTest.after_count LeaderBoardTest.leader_board_users "
         "ReshuffleTest.reshuffle_window_fn_preserved ReshuffleTest.reshuffle_windows_unchanged",
     ),

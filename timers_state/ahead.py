@@ -35,8 +35,8 @@ class DueKey(NamedTuple):
         key: the key.
         timers: the first that the store has, in time order; None if something of the key may be in
             memory: then its scope is to be asked.
-        horizon: all that the store has of it up to this time is in ``timers``. If its scope is to
-            be asked: it was found to have some up to this time.
+        horizon: microseconds. ``timers`` has all timers of the key in the store up to this time.
+            If ``timers`` is None, the store has a timer of the key at or before this time.
     """
 
     key: bytes

@@ -121,9 +121,10 @@ class Overlay(Prefetch):
     def read_due(self, state_id: int, domain: Domain, up_to: int, most: int) -> list[DueKey]:
         """Keys with timers in the store that are due, about ``most`` timers of them.
 
-        For a key of which nothing is in memory they come with it; ``take`` each that fires, until
-        somebody asks for the key's scope, which knows of all that happened. For other keys, ask
-        their scopes. Say ``read_on`` when nothing that was read is left.
+        If nothing of a key is in memory, the key comes with its timers. Call ``take`` for each of
+        them that fires. Once the key's scope was asked for, use the scope instead: it knows which
+        timers were taken. If a key comes without timers, ask its scope from the start. Call
+        ``read_on`` when you have dealt with all keys.
 
         Returns:
             The keys in the order of their first timers; none if nothing in the store is due.

@@ -39,10 +39,11 @@ class RecordTimes:
         _add(self._at, self._times, record, time)
 
     def first(self, up_to: int | None = None) -> Record | None:
-        """A record that has the earliest timer; it is listed under its time.
+        """The record that has the earliest timer, listed under the time of that timer.
 
-        If it is listed under a time after ``up_to``, no timer is at or before ``up_to``: then it is
-        one that has a timer, not before the time that it is listed under, and so have all others.
+        The lists are sorted by a lower bound of each record's earliest timer. If the first bound is
+        after ``up_to``, no record has a timer that is due. The record that is returned then has
+        some timer, at or after the bound; it need not be the earliest.
         """
         times = self._times
         while times:

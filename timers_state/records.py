@@ -48,9 +48,9 @@ class Lender(Protocol):
 class Records:
     """Keys of one state that are kept as ``Record``s, within rounds.
 
-    A key is here, or in a scope, or only in the store. The overlay takes a key away when somebody
-    asks for its scope. Who changes a record calls ``begin`` for its key before; whatever happens
-    to the overlay before the next ``begin``, that record is not taken away then.
+    A key is here, or in a scope, or only in the store. The overlay takes a key away from here when
+    the key's scope is asked for. Call ``begin`` with a key before you change its records. The
+    overlay does not take these records away before the next call of ``begin``.
 
     Attributes:
         heads: by key: its record, of any of its windows; always this dict.
@@ -89,7 +89,7 @@ class Records:
         self._aside = 0
         self.in_use = b""
 
-    # --- for who changes records --------------------------------------------------------------
+    # --- for callers that change records ------------------------------------------------------
 
     def begin(self, key: bytes) -> Record | None:
         """The first record of a key, if it has any; from now on it is in use."""

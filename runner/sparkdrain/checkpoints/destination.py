@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Of one slot of one level.
+    """The place in storage for the state of one slot of one level.
 
     Attributes:
         storage: where to.

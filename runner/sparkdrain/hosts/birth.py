@@ -81,7 +81,7 @@ class Birth:
                 stream.flush()
         child = os.fork()
         if child == 0:
-            self._leave_family(listener, scratch, keeper, done)
+            self._daemonize(listener, scratch, keeper, done)
         os.close(done)
         # Some programs have their children collected by the system.
         with contextlib.suppress(ChildProcessError):
@@ -105,20 +105,20 @@ class Birth:
             )
             raise BadSetup(message)
 
-    def _leave_family(
+    def _daemonize(
         self, listener: socket.socket, scratch: Path, keeper: int, done: int
     ) -> NoReturn:
-        """In the child: have a child that belongs to nobody, and be gone."""
+        """In the child: daemonize. The grandchild, which no process waits for, is the warden."""
         try:
             os.setsid()
             if os.fork() == 0:
-                self._be_warden(listener, scratch, keeper, done)
+                self._run_warden(listener, scratch, keeper, done)
         except BaseException:  # noqa: BLE001 - never back into the worker's code
             traceback.print_exc()
         finally:
             os._exit(0)
 
-    def _be_warden(self, listener: socket.socket, scratch: Path, keeper: int, done: int) -> None:
+    def _run_warden(self, listener: socket.socket, scratch: Path, keeper: int, done: int) -> None:
         let_go({listener.fileno(), done})
         adopt_orphans()
         be_called(WARDEN)
@@ -130,7 +130,7 @@ class Birth:
             line = self._dial()
             lookout = Lookout(scratch)
             warden = Warden(line, keeper, lookout, MemoryLimit(self.id.slot, self.memory_mib))
-            child = self._bear(listener, scratch, line, keeper, lookout)
+            child = self._fork_host(listener, scratch, line, keeper, lookout)
         except Exception as error:  # noqa: BLE001 - the worker raises it
             _tell(done, str(error))
             # Now that it is told, the worker lets go of the lock.
@@ -143,7 +143,7 @@ class Birth:
         with contextlib.suppress(OSError):
             line.send(ended)
 
-    def _bear(
+    def _fork_host(
         self,
         listener: socket.socket,
         scratch: Path,
@@ -157,7 +157,7 @@ class Birth:
         lifeline, _ = os.pipe()
         child = os.fork()
         if child == 0:
-            self._be_host(listener, remote, scratch, lifeline, lookout)
+            self._run_host(listener, remote, scratch, lifeline, lookout)
         record = HostRecord(
             self.id,
             socket.gethostname(),
@@ -187,7 +187,7 @@ class Birth:
             message = f"this machine does not reach the driver at {self.leash}: {error!r}"
             raise ConnectionError(message) from error
 
-    def _be_host(
+    def _run_host(
         self,
         listener: socket.socket,
         remote: socket.socket | None,

@@ -29,7 +29,7 @@ Batch = tuple[Any, list[Any]]
 class Grouping(Protocol):
     """The state machine of one edge into a GroupByKey, in one slot.
 
-    A round is: ``take`` every block; drain ``process``; drain ``advance``. All state is in the
+    A round is: ``take`` every block; exhaust ``process``; exhaust ``advance``. All state is in the
     overlay, which ends or undoes the round; then ``commit`` or ``rollback`` is called here as
     well. Times are microseconds. Batches must be fed before the next one is asked for; the
     values in them stay readable.
@@ -124,12 +124,14 @@ def grouping_for(
         windowing: of the PCollection that is grouped.
         key_coder: of its keys.
         coding: of its values.
-        overlay: where state is kept, under ``state_id``, which nothing else uses.
-        state_id: see there.
+        overlay: where state is kept.
+        state_id: id of the state in the overlay; nothing else uses it.
         memory_bytes: how much of a round's input is kept in memory.
         scratch: where the rest of it goes, and panes that are large; asked for when needed.
-        closing: Beam's Python SDK writes ALWAYS into every pipeline, but never did it.
-        on_time: as it says.
+        closing: whether a window that expires without new elements has a last pane. The caller
+            gives IF_NOT_EMPTY: Beam's Python SDK writes ALWAYS into every pipeline without meaning
+            it.
+        on_time: whether a window that ends without new elements has an on-time pane.
     """
     blocks = RoundBlocks(memory_bytes, scratch)
     shared = windowing, key_coder, coding, overlay, state_id, blocks, memory_bytes, scratch

@@ -20,8 +20,8 @@ class RoundGrouping:
 
     Args:
         key_coder: of the keys.
-        overlay: where state is kept, under ``state_id``.
-        state_id: see there.
+        overlay: where state is kept.
+        state_id: id of the state in the overlay.
         blocks: what comes in during a round.
         memory_bytes: how much of it to sort at a time, at most.
     """

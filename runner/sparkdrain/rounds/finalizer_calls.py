@@ -42,7 +42,7 @@ class _Line:
 
 
 class FinalizerCalls:
-    """Of one slot. The finalizers of each transform are called in their order, in a thread.
+    """Calls the finalizers of one slot; those of one transform in their order, in a thread.
 
     A round waits for them ``seconds``. If they take longer, rounds go on: later finalizers of the
     same transform wait behind them, 1,000 at most, and those of other transforms are called. When

@@ -25,10 +25,11 @@ class _Waiting:
 
 
 class Finalizers:
-    """Of one slot. What a callback raises is logged, as Beam does; see also ``FinalizerCalls``.
+    """Bundle finalizers of one slot, in the order of their bundles.
 
-    One that is kept runs again after a loss, until a checkpoint knows that it has run, and, if it
-    is an ``Acknowledgement``, has had its effect. All others run at most once.
+    A finalizer that is kept is part of the slot's state. After a loss it runs again, until a
+    checkpoint knows that it has run; an ``Acknowledgement`` must also have had its effect. All
+    other finalizers run at most once. What a finalizer raises is logged, as Beam does.
 
     Args:
         kept: callbacks wait for a checkpoint that covers their round, and are kept here; without,

@@ -36,7 +36,7 @@ class Turn:
         feed: what the driver gives to a source that it plays itself.
         held: sources give nothing.
         draining: the job is drained.
-        of_drain: what is fed and fired in this turn is there because of that.
+        of_drain: the second part of a drained round: the drain has caused what is fed and fired.
         complete: up to where all elements are there, if that is more than ``after``.
         repeats: how many generations of timers may be set by timers; None: any number.
     """
@@ -161,7 +161,7 @@ class ImpulseInput(Plain):
 
 
 class FeedInput(Plain):
-    """What the driver plays, see ``rounds.test_stream``; one slot takes it."""
+    """What the driver plays, see ``driver.test_stream``; one slot takes it."""
 
     def __init__(self, coder: Any, source: Source, *, mine: bool) -> None:
         self._decode = coder.decode

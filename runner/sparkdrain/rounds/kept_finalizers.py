@@ -61,7 +61,7 @@ class Row:
 
 
 class KeptFinalizers:
-    """Of one slot. What can be kept: acknowledgements, and what ``pickle`` takes by itself.
+    """Finalizers of one slot that are part of its state: acknowledgements, and what pickles.
 
     Args:
         overlay: the slot's state.

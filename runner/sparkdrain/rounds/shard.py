@@ -178,7 +178,12 @@ class RoundShard:
         return [] if self._bundle is None else self._bundle.take_finalizers()
 
     def acknowledgement(self, transform: str, data: str) -> Callable[[], object]:
-        """One that a DoFn of the stage has registered in another life, made anew."""
+        """Recreate a finalizer that a DoFn of the stage registered before the job was resumed.
+
+        Args:
+            transform: id of the DoFn's transform.
+            data: what the DoFn wrote down of the finalizer.
+        """
         made: Callable[[], object] = self.open().dofns[transform].dofn.acknowledgement(data)
         return made
 

@@ -1,4 +1,4 @@
-"""Who hands out what an edge of each kind brings."""
+"""Readers of edges, one for each kind: they feed a stage what came on an edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who writes an edge of each kind."""
+"""Chooses the writer of an edge by the kind of the edge."""
 
 from __future__ import annotations
 

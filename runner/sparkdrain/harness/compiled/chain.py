@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LazyChain:
-    """Everything behind a step, which included.
+    """A step and everything behind it.
 
     Args:
         step: the first one.

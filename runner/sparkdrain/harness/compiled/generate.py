@@ -295,7 +295,7 @@ def _asked(observe: Any) -> Callable[[Any], None]:
 
 
 def generate(root: Step, emitter: Emitter) -> Chain:
-    """The function that runs everything behind ``root``, which included."""
+    """The function that runs ``root`` and everything behind it."""
     emitter.line(0, "def run(values, c):")
     start = len(emitter.body)
     emitter.line(1, "pass")  # what is to be set first, once it is known

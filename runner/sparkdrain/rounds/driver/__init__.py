@@ -1,1 +1,4 @@
-"""The driver's side: what it knows of a job, what it decides, and its rounds on Spark."""
+"""Owns the driver's side of a streaming job: rounds, checkpoints, and what users are told.
+
+Never touches an element. Start at ``loop``, then ``schedule``.
+"""

@@ -1,1 +1,4 @@
-"""Side inputs of a stream, and the gates where elements wait for them."""
+"""Owns side inputs of streaming jobs, and the elements that wait for them.
+
+Never runs a DoFn. Start at ``gate``.
+"""

@@ -41,10 +41,10 @@ class _Queue:
 
 
 class Parking:
-    """What waits before the doors of one transform.
+    """Elements that wait before the doors of one transform.
 
-    What is there because the job is drained waits apart from all else; ``of_drain`` says of which
-    of both one speaks.
+    Elements that the drain has caused wait in queues of their own. ``of_drain`` selects which
+    queues the methods use.
 
     Args:
         overlay: where it is kept.

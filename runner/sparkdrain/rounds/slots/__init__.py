@@ -1,1 +1,4 @@
-"""A slot's side, in its host process: one part of every level, over the life of a job."""
+"""Owns a slot's side of a streaming job, which lives in a host process and runs rounds.
+
+Never decides which rounds there are; that is ``driver``. Start at ``slot``.
+"""

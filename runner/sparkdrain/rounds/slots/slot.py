@@ -285,10 +285,12 @@ class RoundSlot:
         self._committed = self._prepared
 
     def _follow(self, orders: Orders) -> tuple[str, ...]:
-        """What is committed is to be kept, or is safe; between rounds.
+        """Begin the checkpoint that the driver orders, and note which one it has published.
+
+        Runs between rounds, when the committed version is all that there is.
 
         Returns:
-            What could not be told to the outside, if that was waited for.
+            In the last round: why finalizers have failed; a text each.
         """
         if self._takes_up:
             self._takes_up = False

@@ -125,7 +125,7 @@ class _Ways:
 
 
 class _Move:
-    """Of one slot.
+    """Makes the store of one slot from the stores of old slots.
 
     Args:
         plan: of the job.

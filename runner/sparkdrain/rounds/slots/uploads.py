@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SlotUploads:
-    """Of one slot of one level.
+    """Snapshots and uploads of one slot of one level.
 
     Args:
         uploader: copies files, and removes versions that it has copied.
