@@ -9,20 +9,19 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.docs.pages import LINK, PAGES, ROOT
+
 sys.path.insert(0, str(ROOT / "docs"))
 
-import capabilities  # noqa: E402 - needs the path
-import generate  # noqa: E402
+import capabilities
+import generate
 
 GENERATED = generate.generated()
 TESTS = [test for group in capabilities.GROUPS for row in group.rows for test in row.tests]
-PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 SUITES = (
     "apache_beam.runners.portability.portable_runner_test",
     "apache_beam.runners.portability.fn_api_runner.fn_runner_test",
 )
-LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
 HEADING = re.compile(r"^#+ (.*)", re.MULTILINE)
 
 
