@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkdrain.hosts.frames import (
-    Ended,
+    ConnectionEnded,
+    FrameKind,
     FrameReader,
     FrameWriter,
-    Kind,
     records_of,
     sender,
 )
@@ -26,7 +26,7 @@ def read_all(reader: FrameReader) -> list[tuple[int, bytes]]:
     pairs = []
     while True:
         kind, table, payload = reader.frame()
-        if kind is Kind.END:
+        if kind is FrameKind.END:
             return pairs
         pairs += records_of(table, payload)
 
@@ -42,7 +42,7 @@ def test_records_come_out_as_they_went_in(shape) -> None:
             writer = FrameWriter(sender(left))
             for tag, record in sent:
                 writer.add(tag, record)
-            writer.tell(Kind.END)
+            writer.tell(FrameKind.END)
 
         thread = threading.Thread(target=send)
         thread.start()
@@ -57,13 +57,13 @@ def test_a_connection_that_ends_early_is_noticed(shape, data) -> None:
     writer = FrameWriter(whole.extend)
     for tag, size in shape[:3]:
         writer.add(tag, bytes(size % 1000))
-    writer.tell(Kind.END)
+    writer.tell(FrameKind.END)
     cut = data.draw(st.integers(0, len(whole) - 1))
     left, right = socket.socketpair()
     with right:
         with left:
             left.sendall(whole[:cut])
-        with pytest.raises(Ended):
+        with pytest.raises(ConnectionEnded):
             read_all(FrameReader(right))
 
 

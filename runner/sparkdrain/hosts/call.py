@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from sparkdrain.errors import HostMissing, SparkDrainError, WorkerLost
 from sparkdrain.hosts.birth import Birth
-from sparkdrain.hosts.feed import Feed
-from sparkdrain.hosts.frames import Ended, FrameReader, Kind, records_of
+from sparkdrain.hosts.feed import CallFeed
+from sparkdrain.hosts.frames import ConnectionEnded, FrameKind, FrameReader, records_of
 from sparkdrain.hosts.home import Home
 from sparkdrain.hosts.line import Ask, ask
 from sparkdrain.hosts.process import parent_of
@@ -84,17 +84,17 @@ def call(
     """
     birth = Birth(host, Home.of(host, directory), leash, keeper, make_service, describe, memory_mib)
     line = _reach(birth, fresh=fresh)
-    feed = Feed(line.connection, request, records)
+    feed = CallFeed(line.connection, request, records)
     try:
         while True:
             kind, table, payload = line.reader.frame()
-            if kind is Kind.DONE:
+            if kind is FrameKind.DONE:
                 break
-            if kind is Kind.FAILED:
+            if kind is FrameKind.FAILED:
                 raise failure(payload)
             yield from records_of(table, payload)
         feed.end()
-    except Ended:
+    except ConnectionEnded:
         feed.check()
         raise _lost(birth, line.pid) from None
     finally:
@@ -120,8 +120,8 @@ def _reach(birth: Birth, *, fresh: bool) -> _Line:
             continue
         reader = FrameReader(connection)
         try:
-            return _Line(connection, reader, int(reader.payload(Kind.HELLO)))
-        except Ended:  # It was about to end when we came.
+            return _Line(connection, reader, int(reader.payload(FrameKind.HELLO)))
+        except ConnectionEnded:  # It was about to end when we came.
             connection.close()
     raise _missing(birth)
 

@@ -6,7 +6,15 @@ import select
 import time
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.hosts.frames import Ended, FrameReader, FrameWriter, Kind, records_of, sender, widen
+from sparkdrain.hosts.frames import (
+    ConnectionEnded,
+    FrameKind,
+    FrameReader,
+    FrameWriter,
+    records_of,
+    sender,
+    widen,
+)
 from sparkdrain.hosts.service import Abandoned
 
 if TYPE_CHECKING:
@@ -53,9 +61,9 @@ class Caller:
         """Greet the task; what it asks for."""
         try:
             self._look()
-            self._writer.tell(Kind.HELLO, greeting)
-            return self._reader.payload(Kind.REQUEST)
-        except Ended:
+            self._writer.tell(FrameKind.HELLO, greeting)
+            return self._reader.payload(FrameKind.REQUEST)
+        except ConnectionEnded:
             raise Abandoned from None
 
     def records(self) -> Iterator[bytes]:
@@ -64,9 +72,9 @@ class Caller:
             self._check()
             try:
                 kind, table, payload = self._reader.frame()
-            except Ended:
+            except ConnectionEnded:
                 raise Abandoned from None
-            if kind is Kind.END:
+            if kind is FrameKind.END:
                 self._all_taken = True
                 return
             for _, record in records_of(table, payload):
@@ -81,17 +89,17 @@ class Caller:
             self._look()
         try:
             self._writer.add(*item)
-        except Ended:
+        except ConnectionEnded:
             raise Abandoned from None
 
-    def end(self, kind: Kind, payload: bytes = b"") -> None:
+    def end(self, kind: FrameKind, payload: bytes = b"") -> None:
         """Tell the task how the call ended."""
         try:
             self._writer.tell(kind, payload)
             # To close on what has not been read would take back what has been sent.
             while not self._all_taken and self._connection.recv(1 << 20):
                 pass
-        except (Ended, OSError):
+        except (ConnectionEnded, OSError):
             raise Abandoned from None
 
     def _look(self) -> None:

@@ -7,7 +7,7 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.hosts.frames import Ended, FrameWriter, Kind, sender, widen
+from sparkdrain.hosts.frames import ConnectionEnded, FrameKind, FrameWriter, sender, widen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _AT_ONCE_BYTES: Final = 32 << 10
 
 
-class Feed:
+class CallFeed:
     """Sends a request and records to a host; in a thread, unless they are few.
 
     A thread, as the host may wait for the task to take pairs while it is to be sent more.
@@ -43,7 +43,7 @@ class Feed:
             raise
         if whole and len(opening) <= _AT_ONCE_BYTES:
             # A host that is gone is noticed where its answer is read.
-            with contextlib.suppress(Ended):
+            with contextlib.suppress(ConnectionEnded):
                 self._send(opening)
             return
         self._thread = threading.Thread(
@@ -55,7 +55,7 @@ class Feed:
         """The first bytes to send, and whether they are all there is to send."""
         opening = bytearray()
         writer = FrameWriter(opening.extend)
-        writer.tell(Kind.REQUEST, request)
+        writer.tell(FrameKind.REQUEST, request)
         size = len(request)
         for record in self._records:
             writer.add(0, record)
@@ -64,7 +64,7 @@ class Feed:
             if size > _AT_ONCE_BYTES:
                 writer.flush()
                 return bytes(opening), False
-        writer.tell(Kind.END)
+        writer.tell(FrameKind.END)
         return bytes(opening), True
 
     def _run(self, opening: bytes, whole: bool) -> None:
@@ -72,7 +72,7 @@ class Feed:
             self._send(opening)
             if not whole:
                 self._send_rest()
-        except Ended:
+        except ConnectionEnded:
             return
         except BaseException as error:  # noqa: BLE001 - raised again by ``check``
             self._error = error
@@ -87,7 +87,7 @@ class Feed:
             if self._over:
                 return
             writer.add(0, record)
-        writer.tell(Kind.END)
+        writer.tell(FrameKind.END)
 
     def _hang_up(self) -> None:
         with contextlib.suppress(OSError):

@@ -27,7 +27,7 @@ _SOCKET_BYTES: Final = 1 << 20
 _NOTHING: Final = array("q")
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame is. A call: HELLO back, REQUEST, RECORDS and END; RECORDS and DONE back."""
 
     HELLO = 0
@@ -38,7 +38,7 @@ class Kind(IntEnum):
     FAILED = 5
 
 
-class Ended(Exception):
+class ConnectionEnded(Exception):
     """The other side is gone."""
 
 
@@ -52,13 +52,13 @@ def widen(connection: Connection) -> None:
 
 
 def sender(connection: Connection) -> Callable[[bytes], None]:
-    """A function that sends all of some bytes, or raises ``Ended``."""
+    """A function that sends all of some bytes, or raises ``ConnectionEnded``."""
 
     def send(data: bytes) -> None:
         try:
             connection.sendall(data)
         except OSError as error:
-            raise Ended from error
+            raise ConnectionEnded from error
 
     return send
 
@@ -78,7 +78,7 @@ class FrameWriter:
         if size >= _LARGE_BYTES:
             self.flush()
             table = array("q", (tag, size)).tobytes()
-            self._send(_HEAD.pack(Kind.RECORDS, 1, size) + table)
+            self._send(_HEAD.pack(FrameKind.RECORDS, 1, size) + table)
             self._send(record)
             return
         self._table.append(tag)
@@ -91,13 +91,13 @@ class FrameWriter:
     def flush(self) -> None:
         """Send what waits for more."""
         if self._records:
-            head = _HEAD.pack(Kind.RECORDS, len(self._records), self._size)
+            head = _HEAD.pack(FrameKind.RECORDS, len(self._records), self._size)
             self._send(b"".join([head, self._table.tobytes(), *self._records]))
             self._table = array("q")
             self._records = []
             self._size = 0
 
-    def tell(self, kind: Kind, payload: bytes = b"") -> None:
+    def tell(self, kind: FrameKind, payload: bytes = b"") -> None:
         """Send a frame that carries no records, after all that was added."""
         self.flush()
         self._send(_HEAD.pack(kind, 0, len(payload)) + payload)
@@ -109,24 +109,24 @@ class FrameReader:
     def __init__(self, connection: Connection) -> None:
         self._receive = connection.recv
 
-    def frame(self) -> tuple[Kind, array[int], bytes]:
+    def frame(self) -> tuple[FrameKind, array[int], bytes]:
         """The next frame: its kind, its (tag, size) table flattened, and its payload.
 
         Raises:
-            Ended: there is none.
+            ConnectionEnded: there is none.
         """
         kind, count, size = _HEAD.unpack(self._exactly(_HEAD.size))
         table = _NOTHING
         if count:
             table = array("q")
             table.frombytes(self._exactly(count * _TABLE_ENTRY_BYTES))
-        return Kind(kind), table, self._exactly(size) if size else b""
+        return FrameKind(kind), table, self._exactly(size) if size else b""
 
-    def payload(self, kind: Kind) -> bytes:
+    def payload(self, kind: FrameKind) -> bytes:
         """The payload of the next frame, which is of this kind.
 
         Raises:
-            Ended: there is none.
+            ConnectionEnded: there is none.
         """
         found, _, payload = self.frame()
         if found is not kind:
@@ -144,11 +144,11 @@ class FrameReader:
             # A signal can end the wait for all of it.
             while missing:
                 if not parts[-1]:
-                    raise Ended
+                    raise ConnectionEnded
                 parts.append(self._receive(missing, socket.MSG_WAITALL))
                 missing -= len(parts[-1])
         except OSError as error:
-            raise Ended from error
+            raise ConnectionEnded from error
         return b"".join(parts)
 
 

@@ -15,7 +15,7 @@ import traceback
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from sparkdrain.hosts.caller import Caller
-from sparkdrain.hosts.frames import Kind
+from sparkdrain.hosts.frames import FrameKind
 from sparkdrain.hosts.service import Abandoned, Stopped
 from sparkdrain.lines.endpoint import tune
 from sparkdrain.lines.line import Line
@@ -176,9 +176,9 @@ class Host:
         except BaseException as error:  # noqa: BLE001 - told to the task, whatever it is
             # Without a service there is nothing to come back to.
             self._stopping = self._stopping or self._service is None
-            caller.end(Kind.FAILED, self._describe(error))
+            caller.end(FrameKind.FAILED, self._describe(error))
         else:
-            caller.end(Kind.DONE)
+            caller.end(FrameKind.DONE)
 
     def _close(self) -> None:
         # Whoever comes now is to find nobody, rather than to wait for nothing.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import WELCOME, Ask, Close
-from sparkdrain.hosts.sight import Look, Seen, Sight
+from sparkdrain.hosts.sight import LookRequest, Seen, Sight
 from sparkdrain.lines.server import Server
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Leash:
         with self._changed:
             self._looks += 1
             number, lines = self._looks, list(self._lines)
-        self._speak(lines, Look(number))
+        self._speak(lines, LookRequest(number))
 
         def told() -> bool:
             return all(line not in self._lines or self._is_told(line, number) for line in lines)
@@ -84,7 +84,7 @@ class Leash:
         return sight is not None and sight.number == number
 
     @staticmethod
-    def _speak(lines: Sequence[Line], said: Close | Look) -> None:
+    def _speak(lines: Sequence[Line], said: Close | LookRequest) -> None:
         for line in lines:
             with contextlib.suppress(OSError):
                 line.send(said)

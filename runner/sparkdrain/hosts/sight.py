@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LookRequest:
     """Said to a warden: what is the host doing?
 
     Attributes:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain.hosts.line import Close
 from sparkdrain.hosts.orphans import end_orphans
 from sparkdrain.hosts.process import how_it_ended, is_alive
-from sparkdrain.hosts.sight import Look
+from sparkdrain.hosts.sight import LookRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +130,7 @@ class Warden:
             return
         if isinstance(said, Close):
             self._end("the driver closed the job", said.seconds)
-        elif isinstance(said, Look):
+        elif isinstance(said, LookRequest):
             sight = self._lookout.sight(said.number, self._child)
             # If the driver is gone, the next look at the line shows it.
             with contextlib.suppress(OSError):
