@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Kind = Literal["int", "str", "flag", "pairs"]
+OptionKind = Literal["int", "str", "flag", "pairs"]
 Jobs = Literal["all", "batch", "streaming"]
 
 
@@ -33,7 +33,7 @@ class Option:
     """
 
     name: str
-    kind: Kind
+    kind: OptionKind
     default: str
     unit: str
     summary: str
@@ -79,7 +79,7 @@ def _word(name: str, words: tuple[str, ...], summary: str, why: str, *, needs: s
 
 
 def _other(
-    kind: Kind,
+    kind: OptionKind,
     name: str,
     default: str,
     unit: str,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.drain.deadline import Deadline
-from sparkdrain.drain.limits import Kind, Limits, Verdict
+from sparkdrain.drain.limits import LimitKind, Limits, Verdict
 
 MILLISECONDS = st.integers(-5, 100_000)
 
@@ -15,7 +15,7 @@ MILLISECONDS = st.integers(-5, 100_000)
 @given(MILLISECONDS, MILLISECONDS, MILLISECONDS)
 def test_every_kind_has_its_own_limit_whatever_the_others_are(element, watermark, drain):
     limits = Limits.of(element, watermark, drain, "fail")
-    for kind, given_ms in zip(Kind, (element, watermark, drain), strict=True):
+    for kind, given_ms in zip(LimitKind, (element, watermark, drain), strict=True):
         assert limits.seconds(kind) == (given_ms / 1000 if given_ms > 0 else None)
 
 
@@ -24,12 +24,12 @@ def test_every_kind_has_its_own_limit_whatever_the_others_are(element, watermark
 def test_a_limit_that_is_off_stays_off_whichever_others_are_on(which, others):
     chosen = list(others)
     chosen.insert(which, 0)
-    assert Limits.of(*chosen, "fail").due(list(Kind)[which]) is None
+    assert Limits.of(*chosen, "fail").due(list(LimitKind)[which]) is None
 
 
 def test_what_goes_on_is_told_again_when_it_has_taken_twice_as_long():
     limits = Limits.of(0, 0, 3000, "wait")
-    assert [limits.due(Kind.DRAIN, told) for told in range(4)] == [3, 6, 12, 24]
+    assert [limits.due(LimitKind.DRAIN, told) for told in range(4)] == [3, 6, 12, 24]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_policy_says_what_follows(policy, verdict):
 
 def test_what_is_said_names_the_option_the_limit_and_the_policy():
     limits = Limits.of(0, 2500, 0, "cancel")
-    assert limits.told(Kind.WATERMARK, "slot 3 of 'Count'", 4.04, "It is in f().") == (
+    assert limits.told(LimitKind.WATERMARK, "slot 3 of 'Count'", 4.04, "It is in f().") == (
         "slot 3 of 'Count' has been firing windows and timers in one round for 4.0 s, and "
         "--drain_watermark_limit_ms allows 2.5 s (--drain_limit_policy=cancel). It is in f()."
     )

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sparkdrain.drain.limits import Kind, Limits
+from sparkdrain.drain.limits import LimitKind, Limits
 from sparkdrain.errors import DrainLimitExceeded
 from sparkdrain.rounds.slots.time_limits import limited
 
@@ -28,7 +28,7 @@ def test_what_hangs_is_interrupted_and_named(policy):
     began = time.monotonic()
     with (
         pytest.raises(DrainLimitExceeded, match="slot 1 of 'Slow' has worked on the elements"),
-        limited(Limits(element=0.05, policy=policy), Kind.ELEMENT, "slot 1 of 'Slow'"),
+        limited(Limits(element=0.05, policy=policy), LimitKind.ELEMENT, "slot 1 of 'Slow'"),
     ):
         time.sleep(HANGS)
     assert time.monotonic() - began < HANGS
@@ -44,16 +44,16 @@ def test_code_that_swallows_exceptions_is_interrupted_again():
             except DrainLimitExceeded as error:
                 swallowed.append(error)
 
-    with pytest.raises(DrainLimitExceeded), limited(FAST, Kind.ELEMENT, "slot 1"):
+    with pytest.raises(DrainLimitExceeded), limited(FAST, LimitKind.ELEMENT, "slot 1"):
         stubborn()
     assert len(swallowed) == 2
 
 
-@pytest.mark.parametrize("kind", [Kind.ELEMENT, Kind.WATERMARK])
+@pytest.mark.parametrize("kind", [LimitKind.ELEMENT, LimitKind.WATERMARK])
 def test_a_limit_of_another_kind_does_not_count(kind):
     other = Limits(
-        element=None if kind is Kind.ELEMENT else 0.001,
-        watermark=None if kind is Kind.WATERMARK else 0.001,
+        element=None if kind is LimitKind.ELEMENT else 0.001,
+        watermark=None if kind is LimitKind.WATERMARK else 0.001,
     )
     with limited(other, kind, "slot 1"):
         time.sleep(0.02)
@@ -62,7 +62,7 @@ def test_a_limit_of_another_kind_does_not_count(kind):
 def test_what_ends_in_time_is_left_alone_and_no_alarm_comes_later():
     others = signal.setitimer(signal.ITIMER_REAL, 0)
     try:
-        with limited(FAST, Kind.ELEMENT, "slot 1"):
+        with limited(FAST, LimitKind.ELEMENT, "slot 1"):
             assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
         assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     finally:
@@ -71,7 +71,7 @@ def test_what_ends_in_time_is_left_alone_and_no_alarm_comes_later():
 
 def test_with_the_policy_to_wait_it_is_told_again_and_again_and_goes_on(caplog):
     limits = Limits(watermark=0.02, policy="wait")
-    with caplog.at_level(logging.WARNING), limited(limits, Kind.WATERMARK, "slot 1"):
+    with caplog.at_level(logging.WARNING), limited(limits, LimitKind.WATERMARK, "slot 1"):
         end = time.monotonic() + 0.3
         while time.monotonic() < end:
             time.sleep(0.01)
@@ -87,7 +87,7 @@ def test_beside_the_main_thread_it_is_found_out_afterwards():
     def run() -> None:
         now = iter([0.0, 0.06, 0.06])
         try:
-            with limited(FAST, Kind.ELEMENT, "slot 1", lambda: next(now)):
+            with limited(FAST, LimitKind.ELEMENT, "slot 1", lambda: next(now)):
                 pass
         except DrainLimitExceeded as error:
             raised.append(str(error))
@@ -102,7 +102,7 @@ def test_beside_the_main_thread_it_is_found_out_afterwards():
 
 
 def test_the_exception_of_what_runs_is_not_hidden():
-    with pytest.raises(ZeroDivisionError), limited(FAST, Kind.ELEMENT, "slot 1"):
+    with pytest.raises(ZeroDivisionError), limited(FAST, LimitKind.ELEMENT, "slot 1"):
         raise ZeroDivisionError
 
 
@@ -111,7 +111,7 @@ def test_an_alarm_of_somebody_else_still_comes():
     before = signal.signal(signal.SIGALRM, lambda *_: heard.append("theirs"))
     left, every = signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
-        with pytest.raises(DrainLimitExceeded), limited(FAST, Kind.ELEMENT, "slot 1"):
+        with pytest.raises(DrainLimitExceeded), limited(FAST, LimitKind.ELEMENT, "slot 1"):
             time.sleep(HANGS)
         end = time.monotonic() + 30
         while not heard and time.monotonic() < end:

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from sparkdrain.drain.limits import Kind, Verdict
+from sparkdrain.drain.limits import LimitKind, Verdict
 from sparkdrain.drain.monitor import in_thread
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Deadline:
 
     def _watch(self) -> None:
         told = 0
-        while (due := self._limits.due(Kind.DRAIN, told)) is not None:
+        while (due := self._limits.due(LimitKind.DRAIN, told)) is not None:
             taken = self._clock() - self._began
             if taken < due:
                 if self._pause.wait(due - taken):

@@ -17,22 +17,22 @@ class Limiting(Protocol):
 
     @property
     def drain_element_limit_ms(self) -> int:
-        """See ``Kind.ELEMENT``."""
+        """See ``LimitKind.ELEMENT``."""
 
     @property
     def drain_watermark_limit_ms(self) -> int:
-        """See ``Kind.WATERMARK``."""
+        """See ``LimitKind.WATERMARK``."""
 
     @property
     def drain_limit_ms(self) -> int:
-        """See ``Kind.DRAIN``."""
+        """See ``LimitKind.DRAIN``."""
 
     @property
     def drain_limit_policy(self) -> Policy:
         """What follows if one of them is exceeded."""
 
 
-class Kind(enum.Enum):
+class LimitKind(enum.Enum):
     """What is limited; the value is the option that limits it. Each has its own limit, or none."""
 
     ELEMENT = "--drain_element_limit_ms"
@@ -57,9 +57,9 @@ _VERDICTS: Final[Mapping[Policy, Verdict]] = {
     "wait": Verdict.TELL,
 }
 _DOING: Final = {
-    Kind.ELEMENT: "has worked on the elements of one round",
-    Kind.WATERMARK: "has been firing windows and timers in one round",
-    Kind.DRAIN: "has been draining",
+    LimitKind.ELEMENT: "has worked on the elements of one round",
+    LimitKind.WATERMARK: "has been firing windows and timers in one round",
+    LimitKind.DRAIN: "has been draining",
 }
 
 
@@ -68,9 +68,9 @@ class Limits:
     """The limits of one job, in seconds; None where there is none.
 
     Attributes:
-        element: see ``Kind.ELEMENT``.
-        watermark: see ``Kind.WATERMARK``.
-        drain: see ``Kind.DRAIN``.
+        element: see ``LimitKind.ELEMENT``.
+        watermark: see ``LimitKind.WATERMARK``.
+        drain: see ``LimitKind.DRAIN``.
         policy: what follows if any of them is exceeded.
     """
 
@@ -94,17 +94,17 @@ class Limits:
             settings.drain_limit_policy,
         )
 
-    def seconds(self, kind: Kind) -> float | None:
+    def seconds(self, kind: LimitKind) -> float | None:
         """The limit of this kind, and of no other."""
         match kind:
-            case Kind.ELEMENT:
+            case LimitKind.ELEMENT:
                 return self.element
-            case Kind.WATERMARK:
+            case LimitKind.WATERMARK:
                 return self.watermark
-            case Kind.DRAIN:
+            case LimitKind.DRAIN:
                 return self.drain
 
-    def due(self, kind: Kind, told: int = 0) -> float | None:
+    def due(self, kind: LimitKind, told: int = 0) -> float | None:
         """Seconds after which something of this kind has taken too long; None: never.
 
         Args:
@@ -118,7 +118,7 @@ class Limits:
         """What is to be done when something is due."""
         return _VERDICTS[self.policy]
 
-    def told(self, kind: Kind, who: str, taken: float, more: str = "") -> str:
+    def told(self, kind: LimitKind, who: str, taken: float, more: str = "") -> str:
         """What is said about it.
 
         Args:

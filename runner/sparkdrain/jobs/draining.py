@@ -15,7 +15,7 @@ from sparkdrain.coordination.metadata import MetadataError
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.deadline import Deadline
-from sparkdrain.drain.limits import Kind, Limits, Verdict
+from sparkdrain.drain.limits import LimitKind, Limits, Verdict
 from sparkdrain.drain.monitor import DrainMonitor
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.runs import GOOD_ENDS, DrainDisabled, Run
@@ -296,7 +296,7 @@ class JobDrain:
         return (now - heard) / 1e6
 
     def _exceeded(self, verdict: Verdict, taken: float) -> None:
-        text = self._limits.told(Kind.DRAIN, f"The run {self.run_id!r}", taken)
+        text = self._limits.told(LimitKind.DRAIN, f"The run {self.run_id!r}", taken)
         if verdict is Verdict.TELL:
             self._job.message(_M.JOB_MESSAGE_WARNING, text)
         else:

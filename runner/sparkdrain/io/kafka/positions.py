@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from sparkdrain.io.kafka.client import Catalog
 
-Kind = Literal["earliest", "latest", "committed", "time", "offsets"]
-Given: TypeAlias = str | datetime | Timestamp | Mapping[tuple[str, int], int]
+PositionKind = Literal["earliest", "latest", "committed", "time", "offsets"]
+GivenPosition: TypeAlias = str | datetime | Timestamp | Mapping[tuple[str, int], int]
 """What a user may write for a position."""
 
-_WORDS: tuple[Kind, ...] = ("earliest", "latest", "committed")
+_WORDS: tuple[PositionKind, ...] = ("earliest", "latest", "committed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Position:
         offsets: by partition, for kind ``offsets``.
     """
 
-    kind: Kind
+    kind: PositionKind
     millis: int = 0
     offsets: tuple[tuple[Partition, int], ...] = ()
 
@@ -47,7 +47,7 @@ EARLIEST = Position("earliest")
 LATEST = Position("latest")
 
 
-def position(given: Given, option: str) -> Position:
+def position(given: GivenPosition, option: str) -> Position:
     """What was given for ``option``.
 
     Raises:

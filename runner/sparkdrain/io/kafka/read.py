@@ -12,7 +12,7 @@ from apache_beam.typehints import typehints
 from sparkdrain.errors import BadOption
 from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.discovery import FindPartitions, Topics, WatchPartitions
-from sparkdrain.io.kafka.positions import Given, position
+from sparkdrain.io.kafka.positions import GivenPosition, position
 from sparkdrain.io.kafka.read_partition import reader
 from sparkdrain.io.kafka.records import BadRecord, KafkaRecord
 from sparkdrain.io.kafka.settings import CONSUMER, settings
@@ -66,8 +66,8 @@ class ReadFromKafka(beam.PTransform):
         topics: str | Sequence[str] | None = None,
         *,
         pattern: str | None = None,
-        start: Given = "earliest",
-        stop: Given | None = None,
+        start: GivenPosition = "earliest",
+        stop: GivenPosition | None = None,
         with_metadata: bool = False,
         key_coder: Coder | None = None,
         value_coder: Coder | None = None,

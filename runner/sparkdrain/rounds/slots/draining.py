@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.drain.caused import causing
-from sparkdrain.drain.limits import Kind
+from sparkdrain.drain.limits import LimitKind
 from sparkdrain.drain.states import DrainMessage, DrainStates
 from sparkdrain.graph.plan import EdgeId, EdgeKind
 from sparkdrain.panes.round_blocks import RoundBlocks
@@ -130,16 +130,16 @@ class Draining:
             )
             for (edge, _), turn in zip(shard.inputs, turns, strict=True)
         ]
-        with self._limited(Kind.ELEMENT, shard):
+        with self._limited(LimitKind.ELEMENT, shard):
             shard.process(firsts)
-        with self._limited(Kind.WATERMARK, shard):
+        with self._limited(LimitKind.WATERMARK, shard):
             shard.advance(firsts)
             shard.finish()
         flush()
         with causing():
             outbox.of_drain = True
             self._second(shard, turns)
-            with self._limited(Kind.WATERMARK, shard):
+            with self._limited(LimitKind.WATERMARK, shard):
                 self._conclude(shard, turns)
                 shard.finish()
             flush()
@@ -168,14 +168,14 @@ class Draining:
                     replace(turn, draining=True, of_drain=True, repeats=self._repeats(turn)),
                 )
             )
-        with self._limited(Kind.ELEMENT, shard):
+        with self._limited(LimitKind.ELEMENT, shard):
             for input_, turn in seconds:
                 input_.process(turn)
-        with self._limited(Kind.WATERMARK, shard):
+        with self._limited(LimitKind.WATERMARK, shard):
             for input_, turn in seconds:
                 input_.advance(turn)
 
-    def _limited(self, kind: Kind, shard: RoundShard) -> AbstractContextManager[None]:
+    def _limited(self, kind: LimitKind, shard: RoundShard) -> AbstractContextManager[None]:
         return limited(self._order.limits, kind, f"slot {self._slot} of {shard.stage.name!r}")
 
     def _conclude(self, shard: RoundShard, turns: Sequence[Turn]) -> None:

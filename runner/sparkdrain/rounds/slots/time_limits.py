@@ -9,7 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from sparkdrain.drain.limits import Kind, Limits, Verdict
+from sparkdrain.drain.limits import LimitKind, Limits, Verdict
 from sparkdrain.errors import DrainLimitExceeded
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _AGAIN_SECONDS: Final = 1.0
 
 @contextlib.contextmanager
 def limited(
-    limits: Limits, kind: Kind, who: str, clock: Callable[[], float] = time.monotonic
+    limits: Limits, kind: LimitKind, who: str, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[None]:
     """What runs meanwhile may take as long as ``limits`` says of its kind, and no longer.
 
@@ -55,7 +55,9 @@ def limited(
 class _Told:
     """Tells, once or ever again, that something takes too long."""
 
-    def __init__(self, limits: Limits, kind: Kind, who: str, taken: Callable[[], float]) -> None:
+    def __init__(
+        self, limits: Limits, kind: LimitKind, who: str, taken: Callable[[], float]
+    ) -> None:
         self._limits = limits
         self._kind = kind
         self._who = who
