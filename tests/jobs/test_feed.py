@@ -5,11 +5,11 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.jobs.feed import Feed, Skipped
+from sparkdrain.jobs.feed import MessageFeed, Skipped
 
 
-def feed(entries, capacity=100) -> Feed:
-    made = Feed(capacity)
+def feed(entries, capacity=100) -> MessageFeed:
+    made = MessageFeed(capacity)
     for entry in entries:
         made.append(entry)
     return made

@@ -40,7 +40,7 @@ _UNEXPECTED: Final = "this is an error inside the runner, not in the pipeline; p
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class JobFailure:
     """Why a job failed.
 
     Attributes:
@@ -53,13 +53,13 @@ class Failure:
     text: str
 
 
-def describe(error: BaseException, job: str) -> Failure:
+def describe(error: BaseException, job: str) -> JobFailure:
     """Put what a user needs most at the top: their own exception, then what it did to ``job``."""
     kind = type(error).__name__
     what = _WHAT_HAPPENED.get(kind, _UNEXPECTED)
     head, trace = _head_and_trace(error)
     parts = [head, f"Job {job} failed: {what}.", trace]
-    return Failure(kind, "\n\n".join(part for part in parts if part))
+    return JobFailure(kind, "\n\n".join(part for part in parts if part))
 
 
 def _head_and_trace(error: BaseException) -> tuple[str, str]:

@@ -21,7 +21,7 @@ class Skipped:
     count: int
 
 
-class Feed(Generic[T]):
+class MessageFeed(Generic[T]):
     """Keeps the last ``capacity`` entries; memory does not grow with readers or with time.
 
     A reader sees all entries in order, from the oldest one kept; one that is too slow sees

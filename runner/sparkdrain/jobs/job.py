@@ -19,7 +19,7 @@ from sparkdrain.invocation import Invocation
 from sparkdrain.jobs import drain_progress
 from sparkdrain.jobs.draining import JobDrain
 from sparkdrain.jobs.failures import describe
-from sparkdrain.jobs.feed import Feed
+from sparkdrain.jobs.feed import MessageFeed
 from sparkdrain.jobs.logs import JobLogs
 from sparkdrain.jobs.messages import Messages
 from sparkdrain.jobs.states import TERMINAL, IllegalTransition, JobStates, name
@@ -84,7 +84,7 @@ class Job:
     ) -> None:
         self.submission = submission
         self.messages = Messages(clock)
-        self.state_feed = Feed[beam_job_api_pb2.JobStateEvent](_MOST_STATES)
+        self.state_feed = MessageFeed[beam_job_api_pb2.JobStateEvent](_MOST_STATES)
         self.outcome: Outcome | None = None
         self._engine = engine
         self._lock = threading.RLock()

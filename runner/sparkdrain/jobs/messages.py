@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_job_api_pb2
 
-from sparkdrain.jobs.feed import Feed, Skipped
+from sparkdrain.jobs.feed import MessageFeed, Skipped
 from sparkdrain.redaction import redact
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Messages:
 
     def __init__(self, clock: Callable[[], Timestamp], capacity: int = CAPACITY) -> None:
         self._clock = clock
-        self._feed = Feed[beam_job_api_pb2.JobMessagesResponse](capacity)
+        self._feed = MessageFeed[beam_job_api_pb2.JobMessagesResponse](capacity)
         self._numbers = itertools.count(1)
 
     def message(self, importance: int, text: str) -> None:
