@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Content:
+class StateContent:
     """What there is of one kind of cell or timer of one state.
 
     Attributes:
@@ -35,7 +35,7 @@ class Content:
 
 def contents(
     storage: Storage, paths: Paths, shard: ShardState
-) -> dict[tuple[int, str, bytes], Content]:
+) -> dict[tuple[int, str, bytes], StateContent]:
     """By state id, kind, and tag or timer family: what a slot's state has.
 
     Takes as much room among temporary files as the state, and memory for none of its keys.
@@ -45,7 +45,7 @@ def contents(
         CheckpointFailed: storage or disk refuse.
         StateError: the store cannot be read.
     """
-    found: dict[tuple[int, str, bytes], Content] = {}
+    found: dict[tuple[int, str, bytes], StateContent] = {}
     last: dict[tuple[int, str, bytes], bytes] = {}
     with TemporaryDirectory(prefix="contents-", dir=room()) as directory:
         restore(storage, paths, shard, Path(directory) / "store")
@@ -55,7 +55,7 @@ def contents(
         try:
             for entry in inspect.entries(store):
                 name = (entry.state_id, entry.kind, entry.tag)
-                content = found.setdefault(name, Content())
+                content = found.setdefault(name, StateContent())
                 content.rows += 1
                 content.bytes += entry.size
                 if last.get(name) != entry.key:  # rows come in the order of keys

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.decide import places
-from sparkdrain.checkpoints.line import Line
+from sparkdrain.checkpoints.line import CheckpointLine
 from sparkdrain.checkpoints.paths import epoch_of_claim
 from sparkdrain.checkpoints.storage import FileMissing, read
 from sparkdrain.errors import CheckpointFailed, Fenced
@@ -48,7 +48,7 @@ class Lease:
     paths: Paths
     epoch: int
     token: str
-    line: Line = field(default_factory=Line, compare=False)
+    line: CheckpointLine = field(default_factory=CheckpointLine, compare=False)
 
     def check(self) -> None:
         """Make sure that the job is still ours.
@@ -100,7 +100,7 @@ def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
         }
         if not others:
             marked = is_marked(storage, paths)
-            line = Line(next(iter(published), None), is_marked=marked)
+            line = CheckpointLine(next(iter(published), None), is_marked=marked)
             return Lease(storage, paths, epoch, token, line)
         # Those who see each other here go on from the same number in the order of their tokens.
         newest = max(epoch, *others.values())

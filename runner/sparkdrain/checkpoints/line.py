@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Line:
+class CheckpointLine:
     """A driver's end of the line of a job's checkpoints.
 
     Attributes:

@@ -20,7 +20,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishResult:
     """How publishing a checkpoint has ended.
 
     Attributes:
@@ -48,7 +48,7 @@ class Publisher:
         self._kept = kept
         self._needed: dict[Place, frozenset[str]] = {}
         self._begun: int | None = None
-        self._ended: Published | None = None
+        self._ended: PublishResult | None = None
         self._thread: threading.Thread | None = None
 
     def begin(self, manifest: Manifest) -> None:
@@ -66,7 +66,7 @@ class Publisher:
         )
         self._thread.start()
 
-    def poll(self) -> Published | None:
+    def poll(self) -> PublishResult | None:
         """How the last one has ended, again and again; None if it has not. Never blocks."""
         return self._ended
 
@@ -81,9 +81,9 @@ class Publisher:
         try:
             place = publish(self._lease, manifest)
         except Exception as error:  # noqa: BLE001 (told by poll)
-            self._ended = Published(manifest.number, error)
+            self._ended = PublishResult(manifest.number, error)
             return
-        self._ended = Published(manifest.number)
+        self._ended = PublishResult(manifest.number)
         try:
             collect(self._lease, place, self._kept, self._needed)
         except (CheckpointFailed, Fenced) as error:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import EdgeId, TransformId
 
 
-class Published(Protocol):
+class SideContent(Protocol):
     """A side input: ``SideFile`` in batch, ``WindowedContent`` in streaming."""
 
     def values(
@@ -29,12 +29,12 @@ class SideInputState:
     def __init__(
         self,
         edges: Mapping[tuple[TransformId, str], EdgeId],
-        open_file: Callable[[int], Published | None],
+        open_file: Callable[[int], SideContent | None],
     ) -> None:
         self._edges = edges
         self._open = open_file
 
-    def _content(self, request: Any) -> Published | None:
+    def _content(self, request: Any) -> SideContent | None:
         return self._open(self._edges[request.transform_id, request.side_input_id])
 
     def blocking_get(self, state_key: Any, coder: Any) -> Iterator[Any]:
