@@ -21,7 +21,7 @@ _MOST_BYTES = 16 << 20
 _OVERHEAD = 140
 
 
-class Arrivals:
+class BlockSorter:
     """Sorts blocks.
 
     Args:

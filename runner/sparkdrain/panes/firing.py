@@ -21,7 +21,7 @@ Pane = tuple[Any, Any]
 """What goes with a pane, and its values."""
 
 
-class Firing:
+class PaneFiring:
     """Asks triggers, and makes panes of windows, whose state it changes."""
 
     def __init__(self, rules: Rules, values: PaneValues) -> None:

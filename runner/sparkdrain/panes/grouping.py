@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from sparkdrain.panes.budget import Budget
+    from sparkdrain.panes.budget import FiringBudget
     from sparkdrain.shuffle.coding import ElementCoding
     from timers_state import Overlay
 
-Batch = tuple[Any, list[Any]]
+PaneBatch = tuple[Any, list[Any]]
 """A ``WindowedValue`` with time, windows and pane, and ``(key, values)`` pairs that share them."""
 
 
@@ -45,7 +45,7 @@ class Grouping(Protocol):
     def take(self, payload: memoryview) -> None:
         """Collect a block of the edge."""
 
-    def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[Batch]:
+    def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:
         """Put all that was taken into state, and fire what fires because of it.
 
         ``advance`` comes next, in the same round.
@@ -57,7 +57,7 @@ class Grouping(Protocol):
                 into state.
         """
 
-    def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
+    def advance(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[PaneBatch]:
         """Fire what is due, in time order, until ``budget`` is spent.
 
         Args:

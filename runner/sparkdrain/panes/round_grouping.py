@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.panes.arrivals import Arrivals
+from sparkdrain.panes.arrivals import BlockSorter
 from sparkdrain.shuffle.keys import key_codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.panes.budget import Budget
+    from sparkdrain.panes.budget import FiringBudget
     from sparkdrain.panes.round_blocks import RoundBlocks
     from timers_state import Domain, Overlay, Timer
 
@@ -38,7 +38,7 @@ class RoundGrouping:
         self._overlay = overlay
         self._state_id = state_id
         self._blocks = blocks
-        self._arrivals = Arrivals(overlay.groups, memory_bytes)
+        self._arrivals = BlockSorter(overlay.groups, memory_bytes)
         self._dropped = 0
         self.dropped = 0
 
@@ -64,7 +64,9 @@ class RoundGrouping:
         """The time of the earliest timer."""
         return self._overlay.first_time(self._state_id, domain)
 
-    def _due(self, domain: Domain, up_to: int, budget: Budget) -> Iterator[tuple[bytes, Timer]]:
+    def _due(
+        self, domain: Domain, up_to: int, budget: FiringBudget
+    ) -> Iterator[tuple[bytes, Timer]]:
         """Timers in time order, taken out one by one while the budget lasts; each with its key."""
         overlay, state_id = self._overlay, self._state_id
         while (key := overlay.next_due(state_id, domain, up_to)) is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.panes.arrivals import values_in
-from sparkdrain.panes.firing import Firing
+from sparkdrain.panes.firing import PaneFiring
 from sparkdrain.panes.key_windows import KeyWindows
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.round_grouping import RoundGrouping
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.panes.behaviors import Closing, OnTime
-    from sparkdrain.panes.budget import Budget
+    from sparkdrain.panes.budget import FiringBudget
     from sparkdrain.panes.firing import Pane
-    from sparkdrain.panes.grouping import Batch
+    from sparkdrain.panes.grouping import PaneBatch
     from sparkdrain.panes.key_windows import OpenWindow
     from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.shuffle.coding import ElementCoding
@@ -71,14 +71,14 @@ class TriggeredGrouping(RoundGrouping):
         self._encode_values = coding.values.encode
         self._by_window = needs_no_times(windowing)
         self._rules = Rules.of(windowing, coding.window, closing, on_time)
-        self._firing = Firing(self._rules, PaneValues(coding.coder, scratch))
+        self._firing = PaneFiring(self._rules, PaneValues(coding.coder, scratch))
 
-    def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[Batch]:
+    def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:
         """See ``Grouping``."""
         del ahead
         return self._batches(self._processed(frontier, now))
 
-    def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
+    def advance(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[PaneBatch]:
         """See ``Grouping``."""
         yield from self._batches(self._ended(frontier, now, budget))
         yield from self._batches(self._woken(frontier, now, budget))
@@ -102,7 +102,7 @@ class TriggeredGrouping(RoundGrouping):
     def _windows(self, key: bytes) -> KeyWindows:
         return KeyWindows(self._rules, self._overlay.scope(self._state_id, key))
 
-    def _batches(self, panes: Iterable[tuple[bytes, Pane]]) -> Iterator[Batch]:
+    def _batches(self, panes: Iterable[tuple[bytes, Pane]]) -> Iterator[PaneBatch]:
         """Panes of several keys together, if they are alike."""
         pairs: list[Any] = []
         context: Any = None
@@ -128,7 +128,7 @@ class TriggeredGrouping(RoundGrouping):
                 for pane in self._put(key, section, chunks, frontier, now):
                     yield key, pane
 
-    def _ended(self, frontier: int, now: int, budget: Budget) -> Iterator[tuple[bytes, Pane]]:
+    def _ended(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[tuple[bytes, Pane]]:
         for key, timer in self._due(Domain.EVENT, frontier, budget):
             windows = self._windows(key)
             found = windows.of_timer(timer.window)
@@ -139,7 +139,7 @@ class TriggeredGrouping(RoundGrouping):
                 for pane in panes:
                     yield key, pane
 
-    def _woken(self, frontier: int, now: int, budget: Budget) -> Iterator[tuple[bytes, Pane]]:
+    def _woken(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[tuple[bytes, Pane]]:
         for key, timer in self._due(Domain.PROCESSING, now, budget):
             windows = self._windows(key)
             found = windows.of_timer(timer.window)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.panes.arrivals import Groups
-    from sparkdrain.panes.budget import Budget
-    from sparkdrain.panes.grouping import Batch
+    from sparkdrain.panes.budget import FiringBudget
+    from sparkdrain.panes.grouping import PaneBatch
     from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.shuffle.coding import ElementCoding
     from timers_state import KeyScope, Overlay
@@ -43,7 +43,7 @@ _PANES = struct.Struct(">I")
 _VALUES, _PANES_TAG, _TIMER = b"v", b"p", b"t"
 _CLOSED = b""
 
-Ended = tuple[Any, list[Any], int]
+EndedPairs = tuple[Any, list[Any], int]
 """What goes with some pairs, the pairs, and their size in memory."""
 
 
@@ -81,7 +81,7 @@ class WindowEndGrouping(RoundGrouping):
         # The windows of which something is in state, with the times when they fire; None: unknown.
         self._waiting: dict[bytes, int] | None = None
 
-    def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[Batch]:
+    def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:
         """See ``Grouping``."""
         del now
         if self._first(Domain.EVENT) is None:
@@ -102,7 +102,7 @@ class WindowEndGrouping(RoundGrouping):
             return False
         return self._passing.put(window.fires, window.section, group, groups)
 
-    def advance(self, frontier: int, now: int, budget: Budget) -> Iterator[Batch]:
+    def advance(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[PaneBatch]:
         """See ``Grouping``."""
         del now
         pairs: list[Any] = []
@@ -122,7 +122,7 @@ class WindowEndGrouping(RoundGrouping):
             yield from self._expire(group, self._enter(timer.window))
         self._forget_ended()
 
-    def _ended(self, frontier: int, budget: Budget) -> Iterator[Ended]:
+    def _ended(self, frontier: int, budget: FiringBudget) -> Iterator[EndedPairs]:
         """Panes on time, in the order of their times; what is not handed out is in state then."""
         for fires in self._passing.times():
             yield from self._ended_in_state(min(fires, frontier), budget)
@@ -134,7 +134,7 @@ class WindowEndGrouping(RoundGrouping):
             self._wait(group, self._enter(section), groups)
         yield from self._ended_in_state(frontier, budget)
 
-    def _ended_in_state(self, up_to: int, budget: Budget) -> Iterator[Ended]:
+    def _ended_in_state(self, up_to: int, budget: FiringBudget) -> Iterator[EndedPairs]:
         for group, timer in self._due(Domain.EVENT, up_to, budget):
             window = self._enter(timer.window)
             context = window.context(0, on_time=True, last=self._closes(window))
@@ -142,7 +142,7 @@ class WindowEndGrouping(RoundGrouping):
                 yield context, pairs, size
                 budget.count(len(pairs))
 
-    def _ended_in_passing(self, fires: int, budget: Budget) -> Iterator[Ended]:
+    def _ended_in_passing(self, fires: int, budget: FiringBudget) -> Iterator[EndedPairs]:
         for section, group, groups in self._passing.take(fires):
             window = self._enter(section)
             if not budget.spend():
@@ -216,7 +216,7 @@ class WindowEndGrouping(RoundGrouping):
             timers.set(window.fires, _TIMER, b"", window.section)
         bag.append(encode_groups(b"", *groups))
 
-    def _late(self, group: bytes, window: EndingWindow, groups: Groups) -> Iterator[Batch]:
+    def _late(self, group: bytes, window: EndingWindow, groups: Groups) -> Iterator[PaneBatch]:
         """Panes of what came after the end of its window."""
         scope = self._overlay.scope(self._state_id, group)
         if scope.timers(Domain.EVENT).time_of(_TIMER, b"", window.section) is not None:
@@ -286,7 +286,7 @@ class WindowEndGrouping(RoundGrouping):
         if panes == 1 and timers.time_of(_TIMER, b"", window.section) is None:
             timers.set(window.times.expiry, _TIMER, b"", window.section)
 
-    def _expire(self, group: bytes, window: EndingWindow) -> Iterator[Batch]:
+    def _expire(self, group: bytes, window: EndingWindow) -> Iterator[PaneBatch]:
         scope = self._overlay.scope(self._state_id, group)
         panes = scope.map(_PANES_TAG, window.section)
         if self._closes_always and self._fires_late:
