@@ -14,14 +14,14 @@ from sparkdrain.rounds.kept_finalizers import Acknowledgement
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from sparkdrain.rounds.kept_finalizers import KeptFinalizers, Row
+    from sparkdrain.rounds.kept_finalizers import FinalizerRow, KeptFinalizers
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     transform: str
     callback: Callable[[], object]
-    row: Row | None = None
+    row: FinalizerRow | None = None
 
 
 class Finalizers:
@@ -43,15 +43,15 @@ class Finalizers:
         self.durable = kept is not None
         self._calls = FinalizerCalls() if calls is None else calls
         # Rows of finalizers that were called, also by a thread that no round waited for.
-        self._called: deque[Row] = deque()
+        self._called: deque[FinalizerRow] = deque()
         self._kept = kept
         self._round: list[_Waiting] = []
         self._open: list[_Waiting] = []
         self._covered: deque[tuple[int, list[_Waiting]]] = deque()
         self._unsettled: dict[tuple[str, str], _Waiting] = {}
         # Rows that nobody needs any more, and those of them that this round removes.
-        self._done: list[Row] = []
-        self._removed: list[Row] = []
+        self._done: list[FinalizerRow] = []
+        self._removed: list[FinalizerRow] = []
 
     # --- in a round ---------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class Finalizers:
         """The round never was."""
         self._round, self._removed = [], []
 
-    def restored(self, callbacks: Iterable[tuple[Row, str, Callable[[], object]]]) -> None:
+    def restored(self, callbacks: Iterable[tuple[FinalizerRow, str, Callable[[], object]]]) -> None:
         """A checkpoint that was published has these."""
         self._run([_Waiting(transform, callback, row) for row, transform, callback in callbacks])
 

@@ -52,7 +52,7 @@ class Acknowledgement(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FinalizerRow:
     """Where a finalizer is kept; of one name the newest round counts."""
 
     key: bytes
@@ -73,7 +73,7 @@ class KeptFinalizers:
         self._keys = group_keys(KEY_GROUPS)[groups.start : groups.stop]
         self._too_large: set[type] = set()
 
-    def put(self, round_: int, number: int, transform: str, callback: Any) -> Row | None:
+    def put(self, round_: int, number: int, transform: str, callback: Any) -> FinalizerRow | None:
         """Keep a finalizer that was registered in a round; None: it cannot be kept."""
         if isinstance(callback, Acknowledgement):
             name = json.dumps([transform, callback.ident]).encode()
@@ -84,7 +84,7 @@ class KeptFinalizers:
                 return None
             name = b"%d.%d" % (round_, number)
             fields = {"transform": transform, "pickled": b64encode(pickled).decode()}
-        row = Row(self._keys[0], name, round_)
+        row = FinalizerRow(self._keys[0], name, round_)
         value = json.dumps({"round": round_, **fields}).encode()
         self._overlay.scope(FINALIZERS_STATE_ID, row.key).map(_ROWS).put(name, value)
         return row
@@ -105,7 +105,7 @@ class KeptFinalizers:
             return None
         return pickled
 
-    def remove(self, row: Row) -> None:
+    def remove(self, row: FinalizerRow) -> None:
         """Forget what was run, unless a later one has taken its place."""
         rows = self._overlay.scope(FINALIZERS_STATE_ID, row.key).map(_ROWS)
         value = rows.get(row.name)
@@ -114,7 +114,7 @@ class KeptFinalizers:
 
     def restored(
         self, remake: Callable[[str, str], Callable[[], object]]
-    ) -> Iterator[tuple[Row, str, Callable[[], object]]]:
+    ) -> Iterator[tuple[FinalizerRow, str, Callable[[], object]]]:
         """All that are kept, with their transforms, in the order of their rounds.
 
         What cannot be made anew is logged, and left out.
@@ -134,8 +134,8 @@ class KeptFinalizers:
             else:
                 yield row, transform, callback
 
-    def _rows(self) -> Iterator[tuple[Row, dict[str, Any]]]:
+    def _rows(self) -> Iterator[tuple[FinalizerRow, dict[str, Any]]]:
         for key in self._keys:
             for name, value in self._overlay.scope(FINALIZERS_STATE_ID, key).map(_ROWS).items():
                 fields = json.loads(value)
-                yield Row(key, name, fields["round"]), fields
+                yield FinalizerRow(key, name, fields["round"]), fields

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.checkpoints.upload import Uploaded
     from sparkdrain.drain.phases import DrainPhase
-    from sparkdrain.rounds.driver.schedule import Shard
+    from sparkdrain.rounds.driver.schedule import LevelSlot
     from sparkdrain.rounds.messages import RoundReport
 
 # An upload that takes longer than this many intervals, and than ten minutes, is given up.
@@ -83,8 +83,8 @@ class Cut:
     play: int
     phase: DrainPhase
     drain: bytes | None
-    reports: Mapping[Shard, RoundReport]
-    files: Mapping[Shard, Uploaded]
+    reports: Mapping[LevelSlot, RoundReport]
+    files: Mapping[LevelSlot, Uploaded]
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class Flight:
     cut: Cut
     since: int
     asked: int = 0
-    waiting: set[Shard] = field(init=False)
+    waiting: set[LevelSlot] = field(init=False)
 
     def __post_init__(self) -> None:
         self.waiting = set(self.cut.reports) - set(self.cut.files)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sparkdrain.drain.phases import DrainPhase
-    from sparkdrain.rounds.driver.schedule import Schedule, Shard
+    from sparkdrain.rounds.driver.schedule import LevelSlot, Schedule
     from sparkdrain.rounds.messages import RoundReport
 
 
@@ -51,7 +51,7 @@ class NoCheckpoints:
     has_cut = True
 
     def __init__(self) -> None:
-        self._unsettled: set[Shard] = set()
+        self._unsettled: set[LevelSlot] = set()
         self._last: LastRounds | None = None
 
     def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sparkdrain.checkpoints.manifest import ShardState
-    from sparkdrain.rounds.driver.schedule import Shard
+    from sparkdrain.rounds.driver.schedule import LevelSlot
 
 
-def inheritances(shards: Iterable[ShardState], before: int, slots: int) -> dict[Shard, Inheritance]:
+def inheritances(
+    shards: Iterable[ShardState], before: int, slots: int
+) -> dict[LevelSlot, Inheritance]:
     """What each of ``slots`` of each level begins with.
 
     Args:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _NO_ORDERS: Final = Orders()
 
-Shard = tuple[int, int]
+LevelSlot = tuple[int, int]
 """Level and slot."""
 
 
@@ -37,9 +37,9 @@ class Schedule:
     """Timers that a drain has refused, by transform and family."""
     strangers: int = 0
     """Drain messages of other runs that slots have dropped."""
-    _last: dict[Shard, RoundReport] = field(default_factory=dict)
+    _last: dict[LevelSlot, RoundReport] = field(default_factory=dict)
     # What slots begin with that have not run since the job was taken up again.
-    _inherited: dict[Shard, Inheritance] = field(default_factory=dict)
+    _inherited: dict[LevelSlot, Inheritance] = field(default_factory=dict)
     # Of each edge the level and the stage that send it; asked for every slot of every round.
     _origins: dict[int, tuple[int, int]] = field(init=False)
 
@@ -51,7 +51,7 @@ class Schedule:
             for _, edge in stage.sinks
         }
 
-    def restore(self, number: int, inherited: Mapping[Shard, Inheritance]) -> None:
+    def restore(self, number: int, inherited: Mapping[LevelSlot, Inheritance]) -> None:
         """Go on where a checkpoint is: after round ``number``, with what each slot has then."""
         self.number = number
         self._last = {shard: inheritance.report for shard, inheritance in inherited.items()}
@@ -93,14 +93,14 @@ class Schedule:
         """The frontier of an edge at the end of the last round."""
         return least(self._told(edge, self._last))
 
-    def _told(self, edge: int, reports: Mapping[Shard, RoundReport]) -> list[int]:
+    def _told(self, edge: int, reports: Mapping[LevelSlot, RoundReport]) -> list[int]:
         level, number = self._origins[edge]
         return [
             reports[level, slot].outputs[number] if (level, slot) in reports else BEGIN
             for slot in range(self.slots)
         ]
 
-    def _drained(self, edge: int, reports: Mapping[Shard, RoundReport]) -> frozenset[int]:
+    def _drained(self, edge: int, reports: Mapping[LevelSlot, RoundReport]) -> frozenset[int]:
         """The slots that are drained on an edge."""
         level, number = self._origins[edge]
         return frozenset(

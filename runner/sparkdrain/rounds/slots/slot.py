@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.rounds.inputs import Input
     from sparkdrain.rounds.inside import Inside
-    from sparkdrain.rounds.kept_finalizers import Row
+    from sparkdrain.rounds.kept_finalizers import FinalizerRow
     from sparkdrain.rounds.messages import Orders
     from sparkdrain.rounds.slots.uploads import SlotUploads
     from sparkdrain.shuffle.outbox import Layout, Partition
@@ -304,7 +304,7 @@ class RoundSlot:
             self._uploads.begin(orders.checkpoint, self._snapshot)
         return tuple(self._finalizers.settle(_SETTLE_SECONDS)) if orders.last else ()
 
-    def _left_over(self) -> list[tuple[Row, str, Callable[[], object]]]:
+    def _left_over(self) -> list[tuple[FinalizerRow, str, Callable[[], object]]]:
         """Finalizers that a life before this one has not run, or not to their end."""
         owners = {str(id_): shard for shard in self._shards for id_, _ in shard.stage.transforms}
 

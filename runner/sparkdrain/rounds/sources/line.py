@@ -64,7 +64,7 @@ class Arrivals:
                     yield element
 
 
-class Line:
+class RestrictionLine:
     """Who is due in a round, in the order of turns, and what is left of them.
 
     Args:

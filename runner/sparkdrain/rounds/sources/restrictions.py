@@ -13,7 +13,7 @@ from sparkdrain.graph import urns
 from sparkdrain.rounds.inputs import Plain
 from sparkdrain.rounds.inside import Inside
 from sparkdrain.rounds.sources.interruption import Interruption, Watch
-from sparkdrain.rounds.sources.line import Arrivals, Line
+from sparkdrain.rounds.sources.line import Arrivals, RestrictionLine
 from sparkdrain.rounds.sources.residuals import Residual
 from sparkdrain.rounds.sources.resting import MOST_IDLE
 from sparkdrain.rounds.sources.truncation import TruncatedArrivals, Truncation
@@ -139,7 +139,7 @@ class RestrictionInput(Plain):
         if turn.draining:
             self._drain(turn, work, budget)
             return
-        waiting = Line(self._store, self._arrivals, turn.now)
+        waiting = RestrictionLine(self._store, self._arrivals, turn.now)
         work.run(waiting, budget)
         waiting.keep()
 
@@ -153,11 +153,11 @@ class RestrictionInput(Plain):
     def _put_off(self, turn: Turn) -> None:
         """Keep what has come, without a look at it."""
         self._open()
-        Line(self._store, self._arrivals, turn.now).keep()
+        RestrictionLine(self._store, self._arrivals, turn.now).keep()
 
     def _drain(self, turn: Turn, work: Work, budget: Budget) -> None:
         arrivals = TruncatedArrivals(self._arrivals, work.truncation)
-        waiting = Line(self._source_of(turn), arrivals, turn.now, _MOST_DELAY_OF_DRAIN)
+        waiting = RestrictionLine(self._source_of(turn), arrivals, turn.now, _MOST_DELAY_OF_DRAIN)
         if turn.of_drain:
             work.run(waiting, budget)
         elif self._truncate(turn.now, work.truncation, budget):
@@ -231,7 +231,7 @@ class Work:
         """Whether the DoFn processes an element once for each of its windows."""
         return bool(self._operation.by_window)
 
-    def run(self, line: Line, budget: Budget) -> None:
+    def run(self, line: RestrictionLine, budget: Budget) -> None:
         """Process those in line until nobody is left or ``budget`` is spent; at least one."""
         least = budget.seconds_left() * _LEAST_SHARE
         interrupt = self._interruption.interrupt
