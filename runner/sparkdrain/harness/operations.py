@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkdrain.harness.beam import common, operations
-from sparkdrain.harness.sampling import Schedule, size_sampler
+from sparkdrain.harness.sampling import SampleSchedule, size_sampler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ class SourceOperation(operations.Operation):
         self._coder = coder
         self._compiled: Any = None
         self._size: Any = None
-        self._due = Schedule()
+        self._due = SampleSchedule()
 
     @property
     def targets(self) -> Sequence[Any]:

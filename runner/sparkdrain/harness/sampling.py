@@ -11,7 +11,7 @@ _ALWAYS = 10
 _GROWTH = 1.5
 
 
-class Schedule:
+class SampleSchedule:
     """True at the first calls, then at fewer and fewer."""
 
     __slots__ = ("_calls", "_next")

@@ -31,7 +31,7 @@ class Extent:
 
     __slots__ = ("_file", "_offset", "_size")
 
-    def __init__(self, file: Run, offset: int, size: int) -> None:
+    def __init__(self, file: SortedRun, offset: int, size: int) -> None:
         self._file = file
         self._offset = offset
         self._size = size
@@ -41,7 +41,7 @@ class Extent:
         return self._file.read(self._offset, self._size if size is None else size)
 
 
-class Run:
+class SortedRun:
     """A sorted run on disk.
 
     ``[section size u32][key size u32][size u64][section][key]([chunk size u32][chunk])*`` for each
@@ -124,7 +124,7 @@ class SortMerger:
         self._budget = budget_bytes
         self._directory = directory
         self._table = GroupTable()
-        self._runs: list[Run] = []
+        self._runs: list[SortedRun] = []
 
     def add(self, payload: bytes) -> None:
         """Take in the payload of a block."""
@@ -133,7 +133,7 @@ class SortMerger:
             self._spill()
 
     def _spill(self) -> None:
-        run = Run(self._directory())
+        run = SortedRun(self._directory())
         run.write(self._table.in_order())
         self._runs.append(run)
         self._table = GroupTable()

@@ -14,7 +14,7 @@ from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue, WindowedValue
 
 from sparkdrain.harness.compiled.steps import Step, StepKind
-from sparkdrain.harness.sampling import Schedule
+from sparkdrain.harness.sampling import SampleSchedule
 from sparkdrain.shuffle.grouping import PLAIN_KEYS
 from sparkdrain.shuffle.keys import refuse_pair
 
@@ -304,7 +304,7 @@ def generate(root: Step, emitter: Emitter) -> Chain:
     for counter, count in emitter.counters:
         emitter.line(1, f"{emitter.name('count', count)}({counter})")
     if emitter.samples:
-        emitter.line(1, f"if {emitter.name('due', Schedule())}():")
+        emitter.line(1, f"if {emitter.name('due', SampleSchedule())}():")
         for sample, step in emitter.samples:
             emitter.maker = step
             emitter.leave_line(2, sample)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PERIOD_SECONDS = 0.05
 _TIMES = (monitoring_infos.PROCESS_BUNDLE_MSECS_URN, monitoring_infos.TOTAL_MSECS_URN)
 
-Look = tuple[str, str]
+StepPair = tuple[str, str]
 """Transform ids: the first step of a chain, and the one at work in it."""
 
 
@@ -31,9 +31,9 @@ class StepTimes:
         look: tells where the thread stands, or None if it is not in a chain.
     """
 
-    def __init__(self, look: Callable[[], Look | None]) -> None:
+    def __init__(self, look: Callable[[], StepPair | None]) -> None:
         self._look = look
-        self._seen: Counter[Look] = Counter()
+        self._seen: Counter[StepPair] = Counter()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="step-times", daemon=True)
@@ -50,7 +50,7 @@ class StepTimes:
                     self._seen[look] += 1
 
     def stop(self) -> None:
-        """Look no more: nobody does when this returns. Also if it was never begun."""
+        """StepPair no more: nobody does when this returns. Also if it was never begun."""
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()
