@@ -20,7 +20,7 @@ from sparkdrain.errors import TruncatedInput
 from sparkdrain.lines.bind import TcpBind
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
-from sparkdrain.stages.balance import Balancer, Lender, Lending, choose
+from sparkdrain.stages.balance import Balancer, Lending, LendingSlot, choose
 from sparkdrain.stages.restrictions import RestrictionReader
 from tests.support.restrictions import UpTo
 
@@ -29,16 +29,20 @@ CODING = ElementCoding.of(VarIntCoder(), GlobalWindowCoder())
 
 
 def test_nobody_is_asked_while_all_cores_are_busy() -> None:
-    assert choose([Lender(0, 1, since=0.0)], idle_cores=0, now=100.0) == []
+    assert choose([LendingSlot(0, 1, since=0.0)], idle_cores=0, now=100.0) == []
 
 
 def test_those_longest_at_work_are_asked_first() -> None:
-    young, old, asked = Lender(0, 1, 9.0), Lender(1, 1, 3.0), Lender(2, 1, 0.0, asked=True)
+    young, old, asked = (
+        LendingSlot(0, 1, 9.0),
+        LendingSlot(1, 1, 3.0),
+        LendingSlot(2, 1, 0.0, asked=True),
+    )
     assert choose([young, old, asked], idle_cores=1, now=20.0) == [old]
 
 
 def test_a_slot_is_left_alone_until_its_patience_is_over() -> None:
-    lender = Lender(0, 1, since=0.0, patience=8.0)
+    lender = LendingSlot(0, 1, since=0.0, patience=8.0)
     assert choose([lender], idle_cores=1, now=7.9) == []
     assert choose([lender], idle_cores=1, now=8.0) == [lender]
 

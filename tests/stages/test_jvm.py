@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sparkdrain.own_folder import OwnFolder
 from sparkdrain.stages.cluster import spark_defaults
 from sparkdrain.stages.code_archive import code_archive
-from sparkdrain.stages.jvm import Launched, Pump, _Start, quiet, start_jvm, with_place
+from sparkdrain.stages.jvm import Launched, PipePump, _Start, quiet, start_jvm, with_place
 
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 
@@ -24,7 +24,7 @@ def passed_on(chunks: list[bytes]) -> str:
     """What comes out when ``chunks`` are printed one after the other."""
     reading, writing = os.pipe()
     taken: list[str] = []
-    pump = Pump(reading, taken.append)
+    pump = PipePump(reading, taken.append)
     thread = threading.Thread(target=pump.run)
     thread.start()
     for chunk in chunks:
@@ -56,7 +56,7 @@ def test_what_says_nothing_is_left_out(cut):
 def test_a_line_that_is_not_complete_does_not_wait_for_its_end():
     reading, writing = os.pipe()
     taken = threading.Event()
-    pump = Pump(reading, lambda text: taken.set() if text == "50 %" else None)
+    pump = PipePump(reading, lambda text: taken.set() if text == "50 %" else None)
     thread = threading.Thread(target=pump.run)
     thread.start()
     os.write(writing, b"50 %")

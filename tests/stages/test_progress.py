@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.graph.translate import translate
-from sparkdrain.stages.progress import Progress, count, duration, size, steps_of
+from sparkdrain.stages.progress import JobProgress, count, duration, size, steps_of
 from sparkdrain.stages.report import SlotReport
 
 
@@ -26,7 +26,7 @@ def clock():
 
 @pytest.fixture
 def progress(clock):
-    return Progress("job-1", ["Read", "Group, Sum", "Write"], clock)
+    return JobProgress("job-1", ["Read", "Group, Sum", "Write"], clock)
 
 
 def report(slot: int, handled: int, sent: int = 0, spilled: int = 0) -> SlotReport:
@@ -89,7 +89,7 @@ def test_a_cluster_that_gives_no_core_is_noticed(progress, clock):
 
 
 def test_a_long_job_shows_the_levels_around_the_present_one(clock):
-    progress = Progress("job-1", [f"step {number}" for number in range(1, 101)], clock)
+    progress = JobProgress("job-1", [f"step {number}" for number in range(1, 101)], clock)
     for level in range(50):
         progress.begin(level)
         progress.end(level, [])

@@ -32,7 +32,7 @@ _BYE = "bye"
 
 
 @dataclass(slots=True)
-class Lender:
+class LendingSlot:
     """A slot at work on restrictions, as the driver sees it."""
 
     slot: int
@@ -43,7 +43,7 @@ class Lender:
     asked: bool = False
 
 
-def choose(lenders: Iterable[Lender], idle_cores: int, now: float) -> list[Lender]:
+def choose(lenders: Iterable[LendingSlot], idle_cores: int, now: float) -> list[LendingSlot]:
     """Whom to ask now: as many as there are idle cores, those longest at work first.
 
     A slot is asked when it has been at work for its patience since it began or last answered;
@@ -85,7 +85,7 @@ class Balancer:
         self._accept = accept
         self._clock = clock
         self._lock = threading.Lock()
-        self._lenders: dict[Line, Lender] = {}
+        self._lenders: dict[Line, LendingSlot] = {}
         self._unfinished = 0
         # Held while a gift is accepted: none is any more, once this is closed.
         self._accepting = threading.Lock()
@@ -107,7 +107,7 @@ class Balancer:
     def _serve(self, line: Line) -> None:
         slot, attempt = line.recv()
         with self._lock:
-            self._lenders[line] = Lender(slot, attempt, self._clock())
+            self._lenders[line] = LendingSlot(slot, attempt, self._clock())
         try:
             while (answer := line.recv()) != _BYE:
                 self._answered(line, answer)

@@ -19,7 +19,7 @@ from sparkdrain.stages.cluster import spark_context
 from sparkdrain.stages.elsewhere import lost_paths
 from sparkdrain.stages.executors import await_executors
 from sparkdrain.stages.levels import LevelRunner
-from sparkdrain.stages.progress import Progress, steps_of
+from sparkdrain.stages.progress import JobProgress, steps_of
 from sparkdrain.stages.progress_display import shown
 from sparkdrain.stages.workers import job_context
 
@@ -65,7 +65,7 @@ def execute(invocation: Invocation) -> Outcome:
         warn(path)
     await_executors(context, invocation.cancel, warn, all_of_them=False)
     invocation.observer.began(0)
-    progress = Progress(invocation.job_id, steps_of(plan), time.monotonic)
+    progress = JobProgress(invocation.job_id, steps_of(plan), time.monotonic)
 
     def start(run_id: str) -> LevelRunner:
         return LevelRunner(context, plan, invocation, run_id, preparation, progress)

@@ -222,7 +222,7 @@ def _has_log_configuration(environ: Mapping[str, str]) -> bool:
 
 def _pass_on(source: int, afterwards: Callable[[], None]) -> None:
     """Copy to ``sys.stderr`` as it is at that time: a notebook's cell, a live display."""
-    pump = Pump(source, _to_stderr)
+    pump = PipePump(source, _to_stderr)
 
     def run() -> None:
         pump.run()
@@ -232,7 +232,7 @@ def _pass_on(source: int, afterwards: Callable[[], None]) -> None:
     atexit.register(pump.finish)
 
 
-class Pump:
+class PipePump:
     """Passes on what can be read from a pipe, but for the lines that say nothing."""
 
     def __init__(self, source: int, take: Callable[[str], object]) -> None:

@@ -26,7 +26,7 @@ _KEYS: Final = 1024
 # The part of the budget of memory that the elements of these keys may take.
 _PART: Final = 32
 
-Group = tuple[bytes, Any]
+KeyedGroup = tuple[bytes, Any]
 """A key and its chunk, or its chunks."""
 
 
@@ -77,7 +77,7 @@ class KeyedReader:
         for first in groups:
             self._round(source, stateful, self._some(first, groups))
 
-    def _some(self, first: Group, groups: Iterator[Group]) -> Iterator[Group]:
+    def _some(self, first: KeyedGroup, groups: Iterator[KeyedGroup]) -> Iterator[KeyedGroup]:
         """The keys of one round."""
         left = self._round_bytes
         for number, (key, chunks) in enumerate(chain((first,), groups), 1):
@@ -86,7 +86,9 @@ class KeyedReader:
             if left <= 0 or number == _KEYS:
                 return
 
-    def _round(self, source: Source, stateful: Sequence[Stateful], groups: Iterator[Group]) -> None:
+    def _round(
+        self, source: Source, stateful: Sequence[Stateful], groups: Iterator[KeyedGroup]
+    ) -> None:
         overlay, decode_key = self._state.overlay, self._decode_key
         feeder = feeder_for(source, stateful, self._coding, decode_key, _never_late)
         feeder.feed(groups, self._elements)

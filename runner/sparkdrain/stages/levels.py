@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.invocation import Invocation
     from sparkdrain.stages.preparation import Preparation
-    from sparkdrain.stages.progress import Progress
+    from sparkdrain.stages.progress import JobProgress
 
 _SIDE_BUCKETS = 16
 
@@ -51,7 +51,7 @@ class LevelRunner:
         invocation: Invocation,
         run_id: str,
         preparation: Preparation,
-        progress: Progress,
+        progress: JobProgress,
     ) -> None:
         self._context = context
         self._plan = plan

@@ -62,7 +62,7 @@ class LevelProgress:
         self.spilled = sum(report.spilled for report in reports)
 
 
-class Progress:
+class JobProgress:
     """A job's levels; thread-safe.
 
     Args:

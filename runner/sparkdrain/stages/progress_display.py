@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from sparkdrain.options import Progress as Mode
-    from sparkdrain.stages.progress import Progress
+    from sparkdrain.options import JobProgress as Mode
+    from sparkdrain.stages.progress import JobProgress
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def mode_for(asked: Mode, stream: TextIO, terminal: str) -> Literal["live", "pla
 
 
 @contextmanager
-def shown(progress: Progress, asked: Mode, context: SparkContext) -> Iterator[None]:
+def shown(progress: JobProgress, asked: Mode, context: SparkContext) -> Iterator[None]:
     """Show ``progress`` while entered, and what the job has done if it ends well."""
     mode = mode_for(asked, sys.stderr, os.environ.get("TERM", ""))
     if mode == "off":
@@ -61,12 +61,12 @@ def shown(progress: Progress, asked: Mode, context: SparkContext) -> Iterator[No
 
 
 @contextmanager
-def _listening(progress: Progress, context: SparkContext) -> Iterator[None]:
+def _listening(progress: JobProgress, context: SparkContext) -> Iterator[None]:
     """Have the slots of ``context`` report to ``progress``, if this machine can listen."""
     try:
         listener = ProgressListener(driver_address(context), progress.tick)
     except OSError as error:
-        _LOGGER.warning("Progress is shown only when a level has ended: %s", error)
+        _LOGGER.warning("JobProgress is shown only when a level has ended: %s", error)
         yield
         return
     progress.endpoint = listener.endpoint
@@ -78,7 +78,7 @@ def _listening(progress: Progress, context: SparkContext) -> Iterator[None]:
 
 
 @contextmanager
-def _drawn(progress: Progress, *, live: bool) -> Iterator[None]:
+def _drawn(progress: JobProgress, *, live: bool) -> Iterator[None]:
     drawing = live and _TERMINAL.acquire(blocking=False)
     view: _View = _Live(progress) if drawing else _Plain(progress)
     ended = threading.Event()
@@ -94,7 +94,7 @@ def _drawn(progress: Progress, *, live: bool) -> Iterator[None]:
 
 
 class _Plain:
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: JobProgress) -> None:
         self._progress = progress
 
     def run(self, ended: threading.Event) -> None:
@@ -103,7 +103,7 @@ class _Plain:
 
 
 class _Live:
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: JobProgress) -> None:
         self._progress = progress
 
     def run(self, ended: threading.Event) -> None:

@@ -19,7 +19,7 @@ _ROOM = 4
 _PATIENCE_SECONDS = 0.2
 
 
-class Abandoned(BaseException):
+class PullerGone(BaseException):
     """Raised in the pushing code when nobody pulls any more."""
 
     _tagged_with_step = True
@@ -42,7 +42,7 @@ class Pump(Generic[T]):
             except queue.Full:
                 continue
             return
-        raise Abandoned
+        raise PullerGone
 
     def _run(self) -> None:
         try:
@@ -51,7 +51,7 @@ class Pump(Generic[T]):
             self._error = error
         try:
             self._push(None)
-        except Abandoned:
+        except PullerGone:
             return
 
     def __iter__(self) -> Iterator[T]:

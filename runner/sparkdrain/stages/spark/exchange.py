@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyspark  # noqa: F401 - whole before a part of it: see the package
 from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, pack_long
 
-from sparkdrain.stages.spark.gate import Gate, gate
+from sparkdrain.stages.spark.gate import JvmGate, gate
 from sparkdrain.stages.spark.serving import records_from
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def partitioner(context: SparkContext, partitions: int, identity: int) -> Any:
     return context._jvm.PythonPartitioner(partitions, identity)
 
 
-def _read(ways: Gate, pairs: Sequence[Any], wanted: Sequence[int]) -> Any:
+def _read(ways: JvmGate, pairs: Sequence[Any], wanted: Sequence[int]) -> Any:
     """The records of the ``wanted`` partitions, those of all ``pairs`` put together."""
     together = pairs[0]
     for more in pairs[1:]:
@@ -115,7 +115,7 @@ def _read(ways: Gate, pairs: Sequence[Any], wanted: Sequence[int]) -> Any:
     return ways.prune(ways.value_of_pair(together).rdd(), ways.chosen(wanted))
 
 
-def _at(ways: Gate, records: Any, places: Sequence[str]) -> Any:
+def _at(ways: JvmGate, records: Any, places: Sequence[str]) -> Any:
     """``records``, whose partitions are to be read at ``places``.
 
     A product of the two has the places as its tasks' preferred locations, and hands one record

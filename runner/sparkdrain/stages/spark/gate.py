@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 
-class Gate:
+class JvmGate:
     """Ways into Spark's JVM, found once: each look-up is a round trip, and rounds are short."""
 
     def __init__(self, context: SparkContext) -> None:
@@ -120,7 +120,7 @@ class Gate:
 _KEPT: Final = 64
 _PLACES_KEPT: Final = 4
 # By identity: a Java object's hash is a round trip. Kept with it, so that none is another's.
-_GATES: dict[int, tuple[Any, Gate]] = {}
+_GATES: dict[int, tuple[Any, JvmGate]] = {}
 _GATES_KEPT: Final = 4
 
 
@@ -129,10 +129,10 @@ def _make_room(kept: dict[Any, Any], limit: int = _KEPT) -> None:
         del kept[next(iter(kept))]
 
 
-def gate(context: SparkContext) -> Gate:
+def gate(context: SparkContext) -> JvmGate:
     """The ways into the JVM of ``context``."""
     jsc = context._jsc
     if id(jsc) not in _GATES:
         _make_room(_GATES, _GATES_KEPT)
-        _GATES[id(jsc)] = jsc, Gate(context)
+        _GATES[id(jsc)] = jsc, JvmGate(context)
     return _GATES[id(jsc)][1]
