@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparkdrain
-from sparkdrain.coordination.address import Address
+from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.errors import BadOption
 from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.options import OPTIONS, Settings, SparkDrainOptions
@@ -48,7 +48,7 @@ def test_without_flags_every_option_has_the_default_of_the_table():
         checkpoint_access="user",
         recoveries=3,
         run_id="",
-        metadata_store=Address("memory", ""),
+        metadata_store=StoreAddress("memory", ""),
         drain=True,
         drain_on_signal="none",
         drain_poll_ms=1000,
@@ -116,7 +116,7 @@ def test_flags_arrive_in_the_settings():
         resume=True,
         recoveries=0,
         run_id="wordcount/7",
-        metadata_store=Address("file", "/var/drain"),
+        metadata_store=StoreAddress("file", "/var/drain"),
         drain=False,
         drain_on_signal="TERM",
         drain_poll_ms=10,
@@ -133,11 +133,11 @@ def test_flags_arrive_in_the_settings():
 
 def test_requests_to_drain_are_as_durable_as_the_state_where_that_can_be(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    beside = Address("file", f"{tmp_path}/kept/@runs")
+    beside = StoreAddress("file", f"{tmp_path}/kept/@runs")
     assert settings(f"--checkpoint_dir={tmp_path}/kept").metadata_store == beside
     assert settings(f"--checkpoint_dir=file://{tmp_path}/kept").metadata_store == beside
     assert settings("--checkpoint_dir=kept").metadata_store == beside
-    memory = Address("memory", "")
+    memory = StoreAddress("memory", "")
     assert settings().metadata_store == memory
     assert settings("--checkpoint_dir=gs://bucket/state").metadata_store == memory
     assert settings("--checkpoint_dir=x", "--metadata_store=memory:").metadata_store == memory

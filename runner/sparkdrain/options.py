@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from sparkdrain import redaction
-from sparkdrain.coordination.address import AUTO, Address, beside, checkpoint_root, parse
+from sparkdrain.coordination.address import AUTO, StoreAddress, beside, checkpoint_root, parse
 from sparkdrain.errors import BadOption
 from sparkdrain.option_table import OPTIONS, Option
 from sparkdrain.redaction import redacted
@@ -117,7 +117,7 @@ class Settings:
     checkpoint_access: CheckpointAccess = "user"
     recoveries: int = 3
     run_id: str = ""
-    metadata_store: Address = Address("memory", "")  # noqa: RUF009 - frozen
+    metadata_store: StoreAddress = StoreAddress("memory", "")  # noqa: RUF009 - frozen
     drain: bool = True
     drain_on_signal: str = "none"
     drain_poll_ms: int = 1000

@@ -8,7 +8,7 @@ import pytest
 
 from sparkdrain.cli.main import main
 from sparkdrain.coordination import backends
-from sparkdrain.coordination.address import Address, parse
+from sparkdrain.coordination.address import StoreAddress, parse
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.runs import Run
@@ -63,7 +63,7 @@ class Job:
 def test_a_job_is_listed_and_drained_through_it(new_kind, capsys):
     text = f"{new_kind}:there:9092"
     address = parse(text)
-    assert address == Address(new_kind, "there:9092")
+    assert address == StoreAddress(new_kind, "there:9092")
     job = Job()
     run = Run("mine", "job-1", "wc", "", "RUNNING", drain=True, began=0)
     drain = JobDrain(run, Settings(slots=1, metadata_store=address), job, lambda: 5)

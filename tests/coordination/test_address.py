@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from sparkdrain.coordination.address import Address, beside, parse
+from sparkdrain.coordination.address import StoreAddress, beside, parse
 from sparkdrain.errors import BadOption
 
 
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("memory:", Address("memory", "")),
-        ("memory:mine", Address("memory", "mine")),
-        ("file:/var/drain", Address("file", "/var/drain")),
-        ("file:///var/drain/", Address("file", "/var/drain")),
-        ("rocksdb:/var/a:b", Address("rocksdb", "/var/a:b")),
+        ("memory:", StoreAddress("memory", "")),
+        ("memory:mine", StoreAddress("memory", "mine")),
+        ("file:/var/drain", StoreAddress("file", "/var/drain")),
+        ("file:///var/drain/", StoreAddress("file", "/var/drain")),
+        ("rocksdb:/var/a:b", StoreAddress("rocksdb", "/var/a:b")),
     ],
 )
 def test_an_address_is_a_kind_and_a_place(text, address):
@@ -23,10 +23,10 @@ def test_an_address_is_a_kind_and_a_place(text, address):
 @pytest.mark.parametrize(
     ("checkpoints", "address"),
     [
-        ("", Address("memory", "")),
-        ("gs://bucket/jobs", Address("memory", "")),
-        ("/var/jobs", Address("file", "/var/jobs/@runs")),
-        ("file:///var/jobs", Address("file", "/var/jobs/@runs")),
+        ("", StoreAddress("memory", "")),
+        ("gs://bucket/jobs", StoreAddress("memory", "")),
+        ("/var/jobs", StoreAddress("file", "/var/jobs/@runs")),
+        ("file:///var/jobs", StoreAddress("file", "/var/jobs/@runs")),
     ],
 )
 def test_a_job_that_names_none_has_a_store_beside_its_checkpoints(checkpoints, address):

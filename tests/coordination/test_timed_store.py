@@ -7,17 +7,17 @@ import threading
 import pytest
 
 from sparkdrain.coordination import timed_store
-from sparkdrain.coordination.address import Address
+from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.coordination.backends import file
-from sparkdrain.coordination.backends.memory import MemoryStore, Records
+from sparkdrain.coordination.backends.memory import MemoryMetadataStore, SharedSpaces
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.coordination.stores import Stores
 from sparkdrain.coordination.timed_store import TimedStore
 
 
-class Hanging(MemoryStore):
+class Hanging(MemoryMetadataStore):
     def __init__(self) -> None:
-        super().__init__(Records())
+        super().__init__(SharedSpaces())
         self.go_on = threading.Event()
 
     def put(self, namespace, key, value) -> None:
@@ -41,7 +41,7 @@ def test_a_call_that_hangs_is_given_up_and_others_fail_at_once_until_it_ends() -
 
 
 def test_what_a_store_raises_is_raised() -> None:
-    store = TimedStore(MemoryStore(Records()), "memory")
+    store = TimedStore(MemoryMetadataStore(SharedSpaces()), "memory")
     with pytest.raises(ValueError, match="no namespace"):
         store.get("no namespace", "a")
 
@@ -49,7 +49,7 @@ def test_what_a_store_raises_is_raised() -> None:
 def test_stores_in_files_are_waited_for_for_a_time_only(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(timed_store.TimedStore.__init__, "__defaults__", (0.2,))
     go_on = threading.Event()
-    store = Stores().open(Address("file", str(tmp_path)))
+    store = Stores().open(StoreAddress("file", str(tmp_path)))
     monkeypatch.setattr(file.FileStore, "get", lambda *_: go_on.wait(60))
     try:
         with pytest.raises(StoreDown, match="has not answered"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.coordination.backends.memory import MemoryStore
+from sparkdrain.coordination.backends.memory import MemoryMetadataStore
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.drain.monitor import LONGEST_PAUSE, DrainMonitor, State, pause_after
 from sparkdrain.drain.notification import DrainNotification
@@ -45,7 +45,7 @@ class Script:
         watch()
 
 
-class Flaky(MemoryStore):
+class Flaky(MemoryMetadataStore):
     """A store that does not answer while ``down``."""
 
     down = False

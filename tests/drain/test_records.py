@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sparkdrain.coordination.backends.file import FileStore
-from sparkdrain.coordination.backends.memory import MemoryStore
+from sparkdrain.coordination.backends.memory import MemoryMetadataStore
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.records import (
     EXPIRY,
@@ -27,7 +27,7 @@ OLD, NEW, OTHER = (
 
 @pytest.fixture
 def store():
-    return MemoryStore()
+    return MemoryMetadataStore()
 
 
 def refuse(error) -> None:
@@ -44,7 +44,7 @@ def test_a_notification_is_flushed_before_the_request_returns():
     """A store may keep what it was given in memory until it is flushed."""
     steps = []
 
-    class Steps(MemoryStore):
+    class Steps(MemoryMetadataStore):
         def put(self, *args):
             steps.append("put")
             super().put(*args)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.coordination.backends.memory import MemoryStore
+from sparkdrain.coordination.backends.memory import MemoryMetadataStore
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.runs import DrainDisabled, NoSuchRun, Run, RunTaken
 from sparkdrain.errors import BadOption, Fenced
@@ -29,7 +29,7 @@ RUNS = st.builds(
 
 @pytest.fixture
 def store():
-    return MemoryStore()
+    return MemoryMetadataStore()
 
 
 def run(run_id="mine", **changes) -> Run:
@@ -224,7 +224,7 @@ def test_of_two_drivers_at_the_same_moment_the_one_with_the_lease_stays(store, l
     assert store.all(runs.NAMESPACE) == before
 
 
-class Interleaved(MemoryStore):
+class Interleaved(MemoryMetadataStore):
     """Lets another driver act once, just before the first write."""
 
     def __init__(self, other) -> None:
@@ -275,7 +275,7 @@ def test_a_record_from_before_epochs_is_read(store):
 def test_an_old_run_that_is_taken_up_meanwhile_is_not_forgotten():
     again = run("r0", began=0, job_id="again")
 
-    class TakenUp(MemoryStore):
+    class TakenUp(MemoryMetadataStore):
         def compare_and_set(self, namespace, key, expected, value):
             if value is None:
                 self.put(namespace, key, again.encode())

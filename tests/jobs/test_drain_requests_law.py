@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sparkdrain.coordination.address import Address
+from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
@@ -41,7 +41,7 @@ class Requests(RuleBasedStateMachine):
 
     @initialize(at_start=st.booleans())
     def begin(self, at_start) -> None:
-        self.address = Address("memory", uuid.uuid4().hex)
+        self.address = StoreAddress("memory", uuid.uuid4().hex)
         self.store = STORES.open(self.address)
         self.now = 0
         self.drain = None

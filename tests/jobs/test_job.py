@@ -10,7 +10,7 @@ from fake_engine import FakeEngine, until_cancelled
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from sparkdrain.coordination.address import Address
+from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.errors import BadSetup, Cancelled, UserCodeError
 from sparkdrain.jobs.job import Job, Submission
 from sparkdrain.jobs.messages import failure_kind
@@ -21,7 +21,7 @@ M = beam_job_api_pb2.JobMessage
 
 
 def job(engine: FakeEngine) -> Job:
-    settings = Settings(slots=2, metadata_store=Address("memory", uuid.uuid4().hex))
+    settings = Settings(slots=2, metadata_store=StoreAddress("memory", uuid.uuid4().hex))
     submission = Submission("wc-1", "wc", "a pipeline", Struct(), {"slots": 2}, settings)
     return Job(submission, engine, lambda: Timestamp(seconds=7))
 

@@ -17,14 +17,14 @@ from sparkdrain.errors import BadOption, BadSetup
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.coordination.address import Address
+    from sparkdrain.coordination.address import StoreAddress
     from sparkdrain.coordination.metadata import MetadataStore
 
 _EVERY_SECONDS: Final = 0.5
 _REACH_SECONDS: Final = 2.0
 
 
-def address_of(metadata_store: str | None, checkpoint_dir: str | None) -> Address:
+def address_of(metadata_store: str | None, checkpoint_dir: str | None) -> StoreAddress:
     """The store of a run that was given one of these.
 
     Raises:
@@ -41,7 +41,7 @@ def address_of(metadata_store: str | None, checkpoint_dir: str | None) -> Addres
 
 
 @contextlib.contextmanager
-def opened(address: Address, *, new: bool) -> Iterator[MetadataStore]:
+def opened(address: StoreAddress, *, new: bool) -> Iterator[MetadataStore]:
     """The store at that address.
 
     Args:

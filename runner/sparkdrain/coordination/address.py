@@ -18,7 +18,7 @@ AUTO: Final = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class StoreAddress:
     """Which store.
 
     Attributes:
@@ -30,7 +30,7 @@ class Address:
     place: str
 
 
-def beside(checkpoints: str) -> Address:
+def beside(checkpoints: str) -> StoreAddress:
     """The store of a job that names none: as durable as its state, where that can be.
 
     Args:
@@ -39,8 +39,8 @@ def beside(checkpoints: str) -> Address:
     """
     root = checkpoint_root(checkpoints)
     if not root or "://" in root:
-        return Address("memory", "")
-    return Address("file", str(Path(root) / "@runs"))
+        return StoreAddress("memory", "")
+    return StoreAddress("file", str(Path(root) / "@runs"))
 
 
 def checkpoint_root(text: str) -> str:
@@ -64,7 +64,7 @@ def checkpoint_root(text: str) -> str:
     return os.path.abspath(text)
 
 
-def parse(text: str) -> Address:
+def parse(text: str) -> StoreAddress:
     """Read an address; nothing is opened.
 
     Raises:
@@ -80,7 +80,7 @@ def parse(text: str) -> Address:
         )
         raise BadOption(message)
     try:
-        return Address(kind, load(kind).place(place))
+        return StoreAddress(kind, load(kind).place(place))
     except ValueError as error:
         message = f"--metadata_store cannot be {text!r}: {error}"
         raise BadOption(message) from error

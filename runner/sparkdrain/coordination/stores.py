@@ -10,7 +10,7 @@ from sparkdrain.coordination.backend import load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sparkdrain.coordination.address import Address
+    from sparkdrain.coordination.address import StoreAddress
     from sparkdrain.coordination.backend import Backend
     from sparkdrain.coordination.metadata import MetadataStore
 
@@ -26,23 +26,23 @@ class Stores:
         self._lock = threading.Lock()
         self._backends: dict[str, Backend] = {}
 
-    def is_shared(self, address: Address) -> bool:
+    def is_shared(self, address: StoreAddress) -> bool:
         """See ``Backend``."""
         return self._backend(address).is_shared
 
-    def exists(self, address: Address) -> bool:
+    def exists(self, address: StoreAddress) -> bool:
         """See ``Backend``."""
         return self._backend(address).exists(address.place)
 
-    def prepare(self, address: Address, *, group: bool) -> Sequence[str]:
+    def prepare(self, address: StoreAddress, *, group: bool) -> Sequence[str]:
         """See ``Backend``."""
         return self._backend(address).prepare(address.place, group=group)
 
-    def open(self, address: Address) -> MetadataStore:
+    def open(self, address: StoreAddress) -> MetadataStore:
         """See ``Backend``."""
         return self._backend(address).open(address.place)
 
-    def _backend(self, address: Address) -> Backend:
+    def _backend(self, address: StoreAddress) -> Backend:
         with self._lock:
             if address.kind not in self._backends:
                 self._backends[address.kind] = load(address.kind)

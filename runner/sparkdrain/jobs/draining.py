@@ -24,7 +24,7 @@ from sparkdrain.drain.signal import DrainSignal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.coordination.address import Address
+    from sparkdrain.coordination.address import StoreAddress
     from sparkdrain.coordination.metadata import MetadataStore
     from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.drain.runs import RunState
@@ -74,7 +74,7 @@ class JobDrain:
         settings: Settings,
         job: Drained,
         now: Callable[[], int],
-        open_store: Callable[[Address], MetadataStore] | None = None,
+        open_store: Callable[[StoreAddress], MetadataStore] | None = None,
     ) -> None:
         """Prepare; nothing is opened.
 

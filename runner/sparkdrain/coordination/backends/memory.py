@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Records:
+class SharedSpaces:
     """What handles on one store share."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -29,7 +29,7 @@ class Backend:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._records: dict[str, Records] = {}
+        self._records: dict[str, SharedSpaces] = {}
 
     def place(self, text: str) -> str:
         """See ``Backend``."""
@@ -45,18 +45,18 @@ class Backend:
         del place, group
         return []
 
-    def open(self, place: str) -> MemoryStore:
+    def open(self, place: str) -> MemoryMetadataStore:
         """See ``Backend``."""
         with self._lock:
-            return MemoryStore(self._records.setdefault(place, Records()))
+            return MemoryMetadataStore(self._records.setdefault(place, SharedSpaces()))
 
 
-class MemoryStore:
+class MemoryMetadataStore:
     """See ``MetadataStore``. Nothing survives the process, whatever ``flush`` is asked for."""
 
-    def __init__(self, records: Records | None = None) -> None:
+    def __init__(self, records: SharedSpaces | None = None) -> None:
         """Open a handle on ``records``, or on a new store."""
-        self._records = Records() if records is None else records
+        self._records = SharedSpaces() if records is None else records
         self._closed = False
 
     def put(self, namespace: str, key: str, value: bytes) -> None:

@@ -36,13 +36,13 @@ class Backend:
         self._lock = threading.Lock()
         self._open: dict[str, tuple[RocksDatabase, int]] = {}
 
-    def open(self, place: str) -> RocksStore:
+    def open(self, place: str) -> RocksMetadataStore:
         """See ``Backend``."""
         directory = str(Path(place).resolve())
         with self._lock:
             database, handles = self._open.get(directory) or (RocksDatabase(Path(place)), 0)
             self._open[directory] = (database, handles + 1)
-        return RocksStore(database, lambda: self._release(directory))
+        return RocksMetadataStore(database, lambda: self._release(directory))
 
     def _release(self, directory: str) -> None:
         with self._lock:
@@ -100,7 +100,7 @@ class RocksDatabase:
             raise BadSetup(message)
 
 
-class RocksStore:
+class RocksMetadataStore:
     """See ``MetadataStore``. Every record is on disk when a call returns."""
 
     def __init__(self, database: RocksDatabase, release: Callable[[], object]) -> None:
