@@ -14,7 +14,7 @@ from sparkdrain.io.kafka import patience
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaWriteFailed
 from sparkdrain.io.kafka.history import History
-from sparkdrain.io.kafka.note import Recorded, Stage
+from sparkdrain.io.kafka.note import OwnerStage, Recorded
 from sparkdrain.io.kafka.records import ProducerRecord
 from sparkdrain.io.kafka.settings import settings
 from sparkdrain.io.kafka.write_once import Number, Publish, Transactional
@@ -217,7 +217,7 @@ def test_a_broker_that_is_killed_in_the_midst_of_a_transaction_costs_time_alone(
 def test_what_was_recorded_is_read_by_either_library(topics, library):
     sink = Sink(topics, library)
     history = History.begun(7, b"owner 1.")
-    for recorded in (Recorded(3), sink.transactional.record(history, Stage.OPEN)):
+    for recorded in (Recorded(3), sink.transactional.record(history, OwnerStage.OPEN)):
         one = sink.transactional.open(0)
         one.begin()
         one.record(recorded)

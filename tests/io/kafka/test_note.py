@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sparkdrain.io.kafka import ProducerRecord
 from sparkdrain.io.kafka.history import History, read_stamp
-from sparkdrain.io.kafka.note import Note, Recorded, Stage
+from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 
 BYTES = st.binary(min_size=8, max_size=8)
 RECORDS = st.builds(
@@ -22,8 +22,8 @@ RECORDS = st.builds(
 )
 
 
-@example(b"owner 1.", b"digest..", Stage.BEGUN, "\U0001f4a7" * 200, (b"owner 0.", b"digest 0"))
-@given(BYTES, BYTES, st.sampled_from(Stage), st.text(), st.none() | st.tuples(BYTES, BYTES))
+@example(b"owner 1.", b"digest..", OwnerStage.BEGUN, "\U0001f4a7" * 200, (b"owner 0.", b"digest 0"))
+@given(BYTES, BYTES, st.sampled_from(OwnerStage), st.text(), st.none() | st.tuples(BYTES, BYTES))
 def test_a_note_is_read_as_it_was_written_but_for_a_long_name(owner, digest, stage, job, behind):
     note = Note(owner, digest, stage, job, behind)
     text = note.text()
@@ -45,7 +45,7 @@ def test_a_zero_at_the_end_is_no_metadata():
     assert Recorded(7).is_bare
     assert Recorded(7, "\0").is_bare
     assert not Recorded(7, "x\0").is_bare
-    note = Note(b"owner 1.", b"digest..", Stage.OPEN)
+    note = Note(b"owner 1.", b"digest..", OwnerStage.OPEN)
     assert Recorded(7, note.text() + "\0").note() == note
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.io.kafka.history import History, read_stamp
-from sparkdrain.io.kafka.note import Note, Recorded, Stage
-from sparkdrain.io.kafka.outbox import Batch, Verdict, decide, may_begin
+from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
+from sparkdrain.io.kafka.outbox import Batch, Refusal, decide, may_begin
 from sparkdrain.io.kafka.records import ProducerRecord
 
 OWNER, OTHER = b"owner 1.", b"owner 2."
@@ -24,7 +24,7 @@ def histories(contents, owner=OWNER, begun_at=0):
     return found, stamps
 
 
-def recorded(history, stage=Stage.OPEN):
+def recorded(history, stage=OwnerStage.OPEN):
     return Recorded(history.number, Note(history.owner, history.digest, stage).text())
 
 
@@ -37,7 +37,7 @@ def test_published_and_batch_are_one_history_or_nothing_is_published(
     if not stamps:
         return
     decision = decide(Batch(first, stamps, more), recorded(there))
-    if isinstance(decision, Verdict):
+    if isinstance(decision, Refusal):
         same = is_ours and own[: len(published)] == published[: len(own)]
         assert not same or len(published) < first or (len(published) > len(own) and not more)
         return
@@ -57,9 +57,9 @@ def test_a_bare_number_is_gone_on_from(own, first, number):
         return
     decision = decide(Batch(first, stamps), Recorded(number))
     if number < first:
-        assert decision is Verdict.GAP
+        assert decision is Refusal.GAP
     elif number > len(own):
-        assert decision is Verdict.OLDER
+        assert decision is Refusal.OLDER
     else:
         assert decision == range(number, len(own))
 
@@ -68,7 +68,7 @@ def test_a_job_begins_where_nobody_is_or_who_is_has_published_nothing_or_everyth
     history = History.begun(3, OTHER)
     assert may_begin(None) is None
     assert may_begin(Recorded(3)) is None
-    assert may_begin(recorded(history, Stage.BEGUN)) is None
-    assert may_begin(recorded(history, Stage.OVER)) is None
-    assert may_begin(recorded(history, Stage.OPEN)) is Verdict.OPEN
-    assert may_begin(Recorded(3, "x")) is Verdict.UNREADABLE
+    assert may_begin(recorded(history, OwnerStage.BEGUN)) is None
+    assert may_begin(recorded(history, OwnerStage.OVER)) is None
+    assert may_begin(recorded(history, OwnerStage.OPEN)) is Refusal.OPEN
+    assert may_begin(Recorded(3, "x")) is Refusal.UNREADABLE

@@ -8,7 +8,7 @@ import pytest
 
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
-from sparkdrain.io.kafka.note import Note, Recorded, Stage
+from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 
 for _library, _extra in (("confluent_kafka", "kafka-fast"), ("kafka", "kafka")):
     pytest.importorskip(
@@ -199,7 +199,7 @@ class NotEnded:
 
 @pytest.mark.parametrize("rest", [b"", b"x", b'{"a":', b"\xc0\xff"])
 def test_metadata_without_an_end_is_read(library, rest):
-    note = Note(b"owner 1.", b"digest..", Stage.OPEN, "job }", (b"owner 2.", b"digest.."))
+    note = Note(b"owner 1.", b"digest..", OwnerStage.OPEN, "job }", (b"owner 2.", b"digest.."))
     library.answers["committed"] = lambda *_: [NotEnded(note.text().encode() + rest)]
     recorded = confluent(library).recorded()
     assert (recorded.number, recorded.note()) == (7, note)

@@ -14,7 +14,7 @@ from sparkdrain.io.kafka import ProducerRecord, WriteToKafka, patience
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.history import History
-from sparkdrain.io.kafka.note import Note, Recorded, Stage
+from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 from sparkdrain.io.kafka.outbox import may_begin
 from sparkdrain.io.kafka.settings import Settings
 from sparkdrain.io.kafka.write import Encoding
@@ -46,7 +46,7 @@ def _begun(_at_once, kafka):
         begin(kafka, History.begun(0, OWNER), group=group)
 
 
-def begin(kafka, history, stage=Stage.BEGUN, group=0):
+def begin(kafka, history, stage=OwnerStage.BEGUN, group=0):
     kafka.recorded[f"sink-{group}"] = SINK.record(history, stage)
 
 
@@ -199,7 +199,7 @@ def test_offsets_that_brokers_have_forgotten_are_an_error(kafka, first):
 
 
 def test_brokers_that_have_less_than_was_published_are_an_error(kafka):
-    begin(kafka, history_of(0, 1), Stage.OPEN)
+    begin(kafka, history_of(0, 1), OwnerStage.OPEN)
     refuses(numbered(3, 4), "the brokers lack records.* number is 2, and 3 comes next")
     assert written(kafka) == []
 
@@ -266,10 +266,10 @@ def test_the_first_one_is_an_error_too_once_another_has_begun(kafka):
 def test_a_job_that_has_begun_and_was_ended_does_no_harm(kafka):
     publish(made(0, 1))
     kafka.recorded["sink-0"] = SINK.record(
-        History.begun(2, OTHER), Stage.BEGUN, kafka.recorded["sink-0"]
+        History.begun(2, OTHER), OwnerStage.BEGUN, kafka.recorded["sink-0"]
     )
     kafka.recorded["sink-0"] = SINK.record(
-        History.begun(2, b"owner 3."), Stage.BEGUN, kafka.recorded["sink-0"]
+        History.begun(2, b"owner 3."), OwnerStage.BEGUN, kafka.recorded["sink-0"]
     )
     refuses(made(0, 2), "the brokers have other records")
     publish(made(0, 1, 2)[1:])
@@ -295,9 +295,9 @@ def test_metadata_of_others_is_an_error(kafka, metadata):
     "found",
     [
         None,
-        SINK.record(history_of(0), Stage.OPEN),
-        SINK.record(history_of(0, 1, 2, 3, 4), Stage.OPEN),
-        SINK.record(history_of(9, owner=OTHER), Stage.OPEN),
+        SINK.record(history_of(0), OwnerStage.OPEN),
+        SINK.record(history_of(0, 1, 2, 3, 4), OwnerStage.OPEN),
+        SINK.record(history_of(9, owner=OTHER), OwnerStage.OPEN),
         Recorded(3, "x"),
     ],
 )
@@ -326,10 +326,10 @@ def note(kafka, ident="sink-0"):
 def test_the_end_is_noted_and_is_no_record(kafka):
     elements = made(0, 1, END)
     publish(elements[:1])
-    assert note(kafka).stage is Stage.OPEN
+    assert note(kafka).stage is OwnerStage.OPEN
     publish(elements)
     publish(elements)
-    assert note(kafka) == Note(OWNER, note(kafka).digest, Stage.OVER, "orders")
+    assert note(kafka) == Note(OWNER, note(kafka).digest, OwnerStage.OVER, "orders")
     assert written(kafka) == [0, 1]
     assert kafka.numbers["sink-0"] == 3
     assert may_begin(kafka.recorded["sink-0"]) is None
@@ -360,7 +360,7 @@ def test_the_first_records_of_an_earlier_release_have_no_record_yet(kafka):
 
 
 def test_records_of_an_earlier_release_may_come_before_those_that_are_there(kafka):
-    begin(kafka, history_of(2, 3, begun_at=2), Stage.OPEN)
+    begin(kafka, history_of(2, 3, begun_at=2), OwnerStage.OPEN)
     dofn = Publish(SINK)
     dofn.more_is_safe(True)
     publish(of_before(0, 1), dofn)
@@ -375,7 +375,7 @@ def test_an_earlier_release_that_has_gone_on_is_noticed(kafka):
     refuses(of_before(1, 2), "the brokers have more")
     kafka.recorded["sink-0"] = Recorded(0)
     refuses(of_before(1, 2), "the brokers lack records")
-    begin(kafka, history_of(2, 3, begun_at=2), Stage.OPEN)
+    begin(kafka, history_of(2, 3, begun_at=2), OwnerStage.OPEN)
     refuses(of_before(0, 1, 2, 3, 4), "the brokers have more")
     assert written(kafka) == []
 
@@ -423,7 +423,7 @@ def number(cell, *values, group=0, sink=SINK, before=None, timer=None):
 
 
 def test_numbers_go_on_where_the_brokers_are_and_then_without_them(kafka):
-    begin(kafka, History.begun(5, OTHER), Stage.OVER, group=3)
+    begin(kafka, History.begun(5, OTHER), OwnerStage.OVER, group=3)
     cell = Cell()
     kafka.before = once("fence", KafkaUnreachable())
     assert number(cell, 1, 2, group=3) == [5, 6]
@@ -435,13 +435,13 @@ def test_numbers_go_on_where_the_brokers_are_and_then_without_them(kafka):
 
 def test_a_group_that_begins_is_told_to_the_brokers(kafka):
     cell = Cell()
-    begin(kafka, History.begun(5, OTHER), Stage.OVER, group=3)
+    begin(kafka, History.begun(5, OTHER), OwnerStage.OVER, group=3)
     digest = note(kafka, "sink-3").digest
     number(cell, 1, group=3)
     history = History.unpacked(cell.content)
     begun = History.begun(5, history.owner)
     before = kafka.recorded["sink-3"]
-    assert before.note() == Note(*begun[1:], Stage.BEGUN, "orders", (OTHER, digest))
+    assert before.note() == Note(*begun[1:], OwnerStage.BEGUN, "orders", (OTHER, digest))
     assert before.number == 5
     assert history == begun.grown(record(1))[0]
     assert history.owner != OTHER
@@ -456,14 +456,14 @@ def test_each_start_has_an_owner_of_its_own(kafka):
 
 
 def test_what_another_job_is_not_done_with_is_not_taken_over(kafka, caplog):
-    begin(kafka, history_of(0, 1, owner=OTHER), Stage.OPEN)
+    begin(kafka, history_of(0, 1, owner=OTHER), OwnerStage.OPEN)
     with pytest.raises(KafkaRefused, match=r"\(job 'orders'\), and was not drained"):
         number(Cell(), 5)
     assert note(kafka).owner == OTHER
     assert kafka.opened == kafka.closed
     assert number(Cell(), 5, sink=ANYWAY) == [2]
     assert "although the brokers' record speaks against it (open)" in caplog.text
-    assert note(kafka).stage is Stage.BEGUN
+    assert note(kafka).stage is OwnerStage.BEGUN
 
 
 def test_metadata_of_others_is_not_taken_over(kafka):
@@ -476,7 +476,7 @@ def test_a_number_of_an_earlier_release_is_gone_on_from_with_a_warning(kafka, ca
     kafka.recorded["sink-0"] = Recorded(7)
     assert number(Cell(), 1, 2) == [7, 8]
     assert "goes on behind 7 records of a job that an earlier release has run" in caplog.text
-    assert note(kafka).stage is Stage.BEGUN
+    assert note(kafka).stage is OwnerStage.BEGUN
 
 
 def test_state_of_an_earlier_release_is_gone_on_from_without_brokers(kafka):
@@ -574,4 +574,4 @@ def test_each_element_of_a_job_that_dies_is_written_once(kafka, slots, deaths):
         by_key.setdefault(record.key, []).append(int(record.value.split()[0]))
     assert all(own == sorted(own) for own in by_key.values())
     # Its input has ended, so that another job may go on.
-    assert {recorded.note().stage for recorded in kafka.recorded.values()} == {Stage.OVER}
+    assert {recorded.note().stage for recorded in kafka.recorded.values()} == {OwnerStage.OVER}

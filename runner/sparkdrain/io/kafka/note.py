@@ -15,7 +15,7 @@ _FORMAT: Final = 1
 _JOB: Final = 24
 
 
-class Stage(enum.Enum):
+class OwnerStage(enum.Enum):
     """How far the owner of a group is."""
 
     BEGUN = "begun"
@@ -40,14 +40,14 @@ class Note:
 
     owner: bytes
     digest: bytes
-    stage: Stage
+    stage: OwnerStage
     job: str = ""
     behind: tuple[bytes, bytes] | None = None
 
     @property
     def published(self) -> tuple[bytes, bytes] | None:
         """Owner and digest of what was published last, as far as that is known."""
-        return self.behind if self.stage is Stage.BEGUN else (self.owner, self.digest)
+        return self.behind if self.stage is OwnerStage.BEGUN else (self.owner, self.digest)
 
     def text(self) -> str:
         """The metadata of the offset."""
@@ -90,6 +90,6 @@ class Recorded:
             owner, digest = bytes.fromhex(fields["owner"]), bytes.fromhex(fields["digest"])
             parts = [bytes.fromhex(part) for part in fields["behind"]]
             behind = (parts[0], parts[1]) if parts else None
-            return Note(owner, digest, Stage(fields["stage"]), str(fields["job"]), behind)
+            return Note(owner, digest, OwnerStage(fields["stage"]), str(fields["job"]), behind)
         except (ValueError, LookupError, TypeError):
             return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparkdrain.io.kafka.history import History, Stamp
-from sparkdrain.io.kafka.note import Note, Recorded, Stage
+from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ class Batch:
         return None if before is None else before.after
 
 
-class Verdict(enum.Enum):
+class Refusal(enum.Enum):
     """Why nothing may be published."""
 
     FORGOTTEN = "forgotten"
@@ -89,7 +89,7 @@ class Verdict(enum.Enum):
     """A job that begins anew finds what another one has published, and is not done with."""
 
 
-def decide(batch: Batch, recorded: Recorded | None) -> range | Verdict:
+def decide(batch: Batch, recorded: Recorded | None) -> range | Refusal:
     """What to publish: the numbers, which may be none; or why nothing may be published.
 
     Args:
@@ -100,62 +100,62 @@ def decide(batch: Batch, recorded: Recorded | None) -> range | Verdict:
     if recorded is None:
         # An earlier release has recorded nothing before its first record.
         is_first = batch.first == 0 and batch.stamps[0] is None
-        return range(batch.next) if is_first else Verdict.FORGOTTEN
+        return range(batch.next) if is_first else Refusal.FORGOTTEN
     if recorded.is_bare:
         return _after_bare(batch, recorded.number)
     note = recorded.note()
     if note is None:
-        return Verdict.UNREADABLE
+        return Refusal.UNREADABLE
     return _after_note(batch, recorded.number, note)
 
 
-def _after_bare(batch: Batch, number: int) -> range | Verdict:
+def _after_bare(batch: Batch, number: int) -> range | Refusal:
     """An earlier release has published up to ``number``, and has compared numbers only."""
     if number < batch.first:
-        return Verdict.GAP
+        return Refusal.GAP
     if number > batch.next:
         return _all_there(batch)
     if number > batch.first and batch.stamps[number - batch.first - 1] is not None:
         # That release has not made these records.
-        return Verdict.FOREIGN
+        return Refusal.FOREIGN
     return range(number, batch.next)
 
 
-def _after_note(batch: Batch, number: int, note: Note) -> range | Verdict:
+def _after_note(batch: Batch, number: int, note: Note) -> range | Refusal:
     if batch.owner is None:
         # Records of an earlier release come again; what follows them was published already.
-        return _all_there(batch) if number > batch.next else Verdict.OLDER
+        return _all_there(batch) if number > batch.next else Refusal.OLDER
     owner, digest = note.owner, note.digest
     if owner != batch.owner:
         # Who has begun since has published nothing, and will be refused once we have.
         has_begun_here = number == batch.first and batch.is_beginning
-        if note.stage is Stage.BEGUN and has_begun_here:
+        if note.stage is OwnerStage.BEGUN and has_begun_here:
             return range(number, batch.next)
         owner, digest = note.published or (b"", b"")
-    return _after(batch, number, digest) if owner == batch.owner else Verdict.FOREIGN
+    return _after(batch, number, digest) if owner == batch.owner else Refusal.FOREIGN
 
 
-def _after(batch: Batch, number: int, digest: bytes) -> range | Verdict:
+def _after(batch: Batch, number: int, digest: bytes) -> range | Refusal:
     """The owner of the batch has published up to ``number``."""
     if number < batch.first:
-        return Verdict.GAP
+        return Refusal.GAP
     if number > batch.next:
         return _all_there(batch)
     if batch.digest_at(number) != digest:
-        return Verdict.DIVERGED
+        return Refusal.DIVERGED
     return range(number, batch.next)
 
 
-def _all_there(batch: Batch) -> range | Verdict:
+def _all_there(batch: Batch) -> range | Refusal:
     """The brokers have more than this batch: right, if the rest of it is still to come."""
-    return range(batch.next, batch.next) if batch.more else Verdict.OLDER
+    return range(batch.next, batch.next) if batch.more else Refusal.OLDER
 
 
-def may_begin(recorded: Recorded | None) -> Verdict | None:
+def may_begin(recorded: Recorded | None) -> Refusal | None:
     """Why a job must not begin in a group that it has no state of, if there is a reason."""
     if recorded is None or recorded.is_bare:
         return None
     note = recorded.note()
     if note is None:
-        return Verdict.UNREADABLE
-    return Verdict.OPEN if note.stage is Stage.OPEN else None
+        return Refusal.UNREADABLE
+    return Refusal.OPEN if note.stage is OwnerStage.OPEN else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkdrain.errors import BadOption
-from sparkdrain.io.kafka.outbox import Verdict
+from sparkdrain.io.kafka.outbox import Refusal
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -21,22 +21,22 @@ OPTION: Final = "kafka_publish_anyway"
 _TOLERANCE: Final = timedelta(days=1)
 
 _WHY: Final = {
-    Verdict.FORGOTTEN: "the brokers have forgotten how much was published (the offsets of a group "
+    Refusal.FORGOTTEN: "the brokers have forgotten how much was published (the offsets of a group "
     "expire after offsets.retention.minutes without use), so it cannot be told whether record "
     "{first} and what follows is there",
-    Verdict.GAP: "the brokers lack records that were published before: their number is {number}, "
+    Refusal.GAP: "the brokers lack records that were published before: their number is {number}, "
     "and {first} comes next. The group's offset was reset, or the topic comes from a backup",
-    Verdict.FOREIGN: "another job, or another start of this job, has published under this name "
+    Refusal.FOREIGN: "another job, or another start of this job, has published under this name "
     "since{job}. Cancel one of them, and give each sink of each job a name of its own",
-    Verdict.OLDER: "the brokers have more than the job goes on from: their number is {number}, and "
+    Refusal.OLDER: "the brokers have more than the job goes on from: their number is {number}, and "
     "the checkpoint has records up to {next}. The checkpoint is not the newest one, or a copy of "
     "the job has gone on. Go on from the newest checkpoint, if there is one",
-    Verdict.DIVERGED: "the brokers have other records under the numbers up to {number} than the "
+    Refusal.DIVERGED: "the brokers have other records under the numbers up to {number} than the "
     "job has. The job has gone on from a checkpoint that was not the newest one, or a copy of the "
     "job has gone on. Go on from the newest checkpoint, if there is one",
-    Verdict.UNREADABLE: "the metadata of the group's offset is none that this release can read: "
+    Refusal.UNREADABLE: "the metadata of the group's offset is none that this release can read: "
     "another program, or a later release, has committed it",
-    Verdict.OPEN: "another job, or an earlier start of this job, has published under this name{job}"
+    Refusal.OPEN: "another job, or an earlier start of this job, has published under this name{job}"
     ", and was not drained. Begun anew, this job may write its records again. Go on with --resume, "
     "or drain that job first, or give the sink another name",
 }
@@ -58,7 +58,7 @@ class KafkaOptions(PipelineOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SinkGroup:
     """A group of a sink, as messages name it.
 
     Attributes:
@@ -71,7 +71,7 @@ class Group:
 
 
 def refusal(
-    verdict: Verdict, group: Group, recorded: Recorded | None, first: int, next_: int
+    verdict: Refusal, group: SinkGroup, recorded: Recorded | None, first: int, next_: int
 ) -> str:
     """Why a group publishes nothing, and what to do."""
     note = None if recorded is None else recorded.note()

@@ -30,9 +30,9 @@ from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaRefused
 from sparkdrain.io.kafka.history import OWNER_BYTES, History, Stamp, grow, read_stamp
-from sparkdrain.io.kafka.note import Note, Recorded, Stage
-from sparkdrain.io.kafka.outbox import Batch, Verdict, decide, may_begin
-from sparkdrain.io.kafka.overrule import Group as GroupName
+from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
+from sparkdrain.io.kafka.outbox import Batch, Refusal, decide, may_begin
+from sparkdrain.io.kafka.overrule import SinkGroup as GroupName
 from sparkdrain.io.kafka.overrule import overruled, refusal
 from sparkdrain.io.kafka.patience import patiently
 from sparkdrain.io.kafka.records import ProducerRecord
@@ -114,7 +114,9 @@ class Transactional:
         """The transactional id of a group."""
         return f"{self._name}-{group}"
 
-    def record(self, history: History, stage: Stage, before: Recorded | None = None) -> Recorded:
+    def record(
+        self, history: History, stage: OwnerStage, before: Recorded | None = None
+    ) -> Recorded:
         """What the brokers are to know of a group; ``before``, where an owner begins."""
         note = None if before is None else before.note()
         behind = None if note is None else note.published
@@ -122,7 +124,7 @@ class Transactional:
         return Recorded(history.number, text)
 
     def refuse(
-        self, verdict: Verdict, group: int, recorded: Recorded | None, first: int, next_: int
+        self, verdict: Refusal, group: int, recorded: Recorded | None, first: int, next_: int
     ) -> None:
         """Refuse to publish, unless that was overruled: then warn.
 
@@ -174,16 +176,16 @@ class WriteOnce(beam.PTransform):
         return (
             records
             | "Everywhere" >> beam.WindowInto(GlobalWindows())
-            | "Group"
+            | "SinkGroup"
             >> beam.ParDo(
-                Group(self._encoding, self._groups, event_time=self._event_time)
+                SinkGroup(self._encoding, self._groups, event_time=self._event_time)
             ).with_output_types(grouped)
             | "Number" >> beam.ParDo(Number(self._transactional)).with_output_types(Numbered)
             | "Publish" >> StableParDo(Publish(self._transactional))
         )
 
 
-class Group(beam.DoFn):
+class SinkGroup(beam.DoFn):
     """Encodes records, and deals them out over groups: those of a key to the same one.
 
     All groups begin with the first record of any of them. So a checkpoint that has a record has
@@ -278,7 +280,7 @@ class Number(beam.DoFn):
                 self._transactional.refuse(verdict, group, recorded, number, number)
             history = History.begun(number, owner)
             transactions.begin()
-            transactions.record(self._transactional.record(history, Stage.BEGUN, recorded))
+            transactions.record(self._transactional.record(history, OwnerStage.BEGUN, recorded))
             transactions.commit()
         finally:
             transactions.close()
@@ -342,7 +344,7 @@ class Publish(beam.DoFn):
         transactions, recorded = self._open[group]
         batch = Batch(first, _Stamps(numbered), self._more)
         decision = decide(batch, recorded)
-        if isinstance(decision, Verdict):
+        if isinstance(decision, Refusal):
             self._transactional.refuse(decision, group, recorded, first, batch.next)
             decision = range(first, batch.next)
         ends = 0
@@ -369,7 +371,7 @@ class Publish(beam.DoFn):
         owner, digest = batch.owner, batch.digest
         if owner is None or digest is None:
             return Recorded(batch.next)  # as the release did that has numbered the records
-        stage = Stage.OVER if is_over else Stage.OPEN
+        stage = OwnerStage.OVER if is_over else OwnerStage.OPEN
         return self._transactional.record(History(batch.next, owner, digest), stage)
 
     def _check_behind(self) -> None:
@@ -377,7 +379,7 @@ class Publish(beam.DoFn):
         for group, next_ in list(self._behind.items()):
             del self._behind[group]
             _, recorded = self._open[group]
-            self._transactional.refuse(Verdict.OLDER, group, recorded, next_, next_)
+            self._transactional.refuse(Refusal.OLDER, group, recorded, next_, next_)
 
     def _let_go(self, group: int) -> None:
         transactions, _ = self._open.pop(group, (None, None))
