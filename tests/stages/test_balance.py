@@ -78,7 +78,7 @@ def test_every_restriction_is_fed_or_given_away_and_never_both(blocks, give_at) 
     for block in blocks:
         payload = mixed_run([GlobalWindows.windowed_value(i) for i in block], CODING)
         reader.take(memoryview(payload), [source])
-    reader.drain([source])
+    reader.hand_out([source])
     given_away = [
         element.value
         for payload in source.given

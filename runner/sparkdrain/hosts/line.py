@@ -1,8 +1,8 @@
 """What wardens and tasks say to the driver, on a line to its leash.
 
 A warden says its host's ``HostRecord`` and hears ``WELCOME``, later ``Close``; in the end it says
-how the host ended, as text. Before that the driver may say ``LookRequest``, and hears a ``Sight``. If
-there is a host of that name already, the warden hears of that one instead.
+how the host ended, as text. Before that the driver may say ``LookRequest``, and hears a ``Sight``.
+If there is a host of that name already, the warden hears of that one instead.
 A task may ``Ask`` about a host.
 """
 

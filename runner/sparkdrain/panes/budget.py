@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class FiringBudget(Protocol):
+class PaneBudget(Protocol):
     """What a round may still fire; one budget may be for all stages of a slot."""
 
     def spend(self) -> bool:
@@ -19,8 +19,8 @@ class Unlimited:
     """No budget at all."""
 
     def spend(self) -> bool:
-        """See ``FiringBudget``."""
+        """See ``PaneBudget``."""
         return True
 
     def count(self, pairs: int) -> None:
-        """See ``FiringBudget``."""
+        """See ``PaneBudget``."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from sparkdrain.panes.budget import FiringBudget
+    from sparkdrain.panes.budget import PaneBudget
     from sparkdrain.shuffle.coding import ElementCoding
     from timers_state import Overlay
 
@@ -57,7 +57,7 @@ class Grouping(Protocol):
                 into state.
         """
 
-    def advance(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[PaneBatch]:
+    def advance(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[PaneBatch]:
         """Fire what is due, in time order, until ``budget`` is spent.
 
         Args:

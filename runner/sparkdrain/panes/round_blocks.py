@@ -33,7 +33,7 @@ class RoundBlocks:
         self._payloads.append(self._file.append(payload))
         self.spilled_bytes += len(payload)
 
-    def drain(self) -> Iterator[bytes]:
+    def take_all(self) -> Iterator[bytes]:
         """The blocks in the order of their arrival, once."""
         payloads = self._payloads
         self.clear()

@@ -10,7 +10,7 @@ from sparkdrain.shuffle.keys import key_codec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.panes.budget import FiringBudget
+    from sparkdrain.panes.budget import PaneBudget
     from sparkdrain.panes.round_blocks import RoundBlocks
     from timers_state import Domain, Overlay, Timer
 
@@ -65,7 +65,7 @@ class RoundGrouping:
         return self._overlay.first_time(self._state_id, domain)
 
     def _due(
-        self, domain: Domain, up_to: int, budget: FiringBudget
+        self, domain: Domain, up_to: int, budget: PaneBudget
     ) -> Iterator[tuple[bytes, Timer]]:
         """Timers in time order, taken out one by one while the budget lasts; each with its key."""
         overlay, state_id = self._overlay, self._state_id

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.panes.behaviors import Closing, OnTime
-    from sparkdrain.panes.budget import FiringBudget
+    from sparkdrain.panes.budget import PaneBudget
     from sparkdrain.panes.firing import Pane
     from sparkdrain.panes.grouping import PaneBatch
     from sparkdrain.panes.key_windows import OpenWindow
@@ -78,7 +78,7 @@ class TriggeredGrouping(RoundGrouping):
         del ahead
         return self._batches(self._processed(frontier, now))
 
-    def advance(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[PaneBatch]:
+    def advance(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[PaneBatch]:
         """See ``Grouping``."""
         yield from self._batches(self._ended(frontier, now, budget))
         yield from self._batches(self._woken(frontier, now, budget))
@@ -117,7 +117,7 @@ class TriggeredGrouping(RoundGrouping):
             yield context, pairs
 
     def _processed(self, frontier: int, now: int) -> Iterator[tuple[bytes, Pane]]:
-        for section, _, groups in self._arrivals.sorted_out(self._blocks.drain()):
+        for section, _, groups in self._arrivals.sorted_out(self._blocks.take_all()):
             if self._by_window and frontier >= self._rules.times(section).expiry:
                 self.dropped += values_in(groups[1])
                 continue
@@ -128,7 +128,7 @@ class TriggeredGrouping(RoundGrouping):
                 for pane in self._put(key, section, chunks, frontier, now):
                     yield key, pane
 
-    def _ended(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[tuple[bytes, Pane]]:
+    def _ended(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[tuple[bytes, Pane]]:
         for key, timer in self._due(Domain.EVENT, frontier, budget):
             windows = self._windows(key)
             found = windows.of_timer(timer.window)
@@ -139,7 +139,7 @@ class TriggeredGrouping(RoundGrouping):
                 for pane in panes:
                     yield key, pane
 
-    def _woken(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[tuple[bytes, Pane]]:
+    def _woken(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[tuple[bytes, Pane]]:
         for key, timer in self._due(Domain.PROCESSING, now, budget):
             windows = self._windows(key)
             found = windows.of_timer(timer.window)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.panes.arrivals import Groups
-    from sparkdrain.panes.budget import FiringBudget
+    from sparkdrain.panes.budget import PaneBudget
     from sparkdrain.panes.grouping import PaneBatch
     from sparkdrain.panes.round_blocks import RoundBlocks
     from sparkdrain.shuffle.coding import ElementCoding
@@ -86,7 +86,7 @@ class WindowEndGrouping(RoundGrouping):
         del now
         if self._first(Domain.EVENT) is None:
             self._waiting = {}
-        for section, group, groups in self._arrivals.sorted_out(self._blocks.drain()):
+        for section, group, groups in self._arrivals.sorted_out(self._blocks.take_all()):
             window = self._enter(section)
             if frontier < window.fires:
                 if not self._passes(group, window, groups, ahead):
@@ -102,7 +102,7 @@ class WindowEndGrouping(RoundGrouping):
             return False
         return self._passing.put(window.fires, window.section, group, groups)
 
-    def advance(self, frontier: int, now: int, budget: FiringBudget) -> Iterator[PaneBatch]:
+    def advance(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[PaneBatch]:
         """See ``Grouping``."""
         del now
         pairs: list[Any] = []
@@ -122,7 +122,7 @@ class WindowEndGrouping(RoundGrouping):
             yield from self._expire(group, self._enter(timer.window))
         self._forget_ended()
 
-    def _ended(self, frontier: int, budget: FiringBudget) -> Iterator[EndedPairs]:
+    def _ended(self, frontier: int, budget: PaneBudget) -> Iterator[EndedPairs]:
         """Panes on time, in the order of their times; what is not handed out is in state then."""
         for fires in self._passing.times():
             yield from self._ended_in_state(min(fires, frontier), budget)
@@ -134,7 +134,7 @@ class WindowEndGrouping(RoundGrouping):
             self._wait(group, self._enter(section), groups)
         yield from self._ended_in_state(frontier, budget)
 
-    def _ended_in_state(self, up_to: int, budget: FiringBudget) -> Iterator[EndedPairs]:
+    def _ended_in_state(self, up_to: int, budget: PaneBudget) -> Iterator[EndedPairs]:
         for group, timer in self._due(Domain.EVENT, up_to, budget):
             window = self._enter(timer.window)
             context = window.context(0, on_time=True, last=self._closes(window))
@@ -142,7 +142,7 @@ class WindowEndGrouping(RoundGrouping):
                 yield context, pairs, size
                 budget.count(len(pairs))
 
-    def _ended_in_passing(self, fires: int, budget: FiringBudget) -> Iterator[EndedPairs]:
+    def _ended_in_passing(self, fires: int, budget: PaneBudget) -> Iterator[EndedPairs]:
         for section, group, groups in self._passing.take(fires):
             window = self._enter(section)
             if not budget.spend():

@@ -69,7 +69,7 @@ class KeyedReader:
         """Collect a block."""
         self._blocks.add(payload)
 
-    def drain(self, sources: Sequence[Source]) -> None:
+    def hand_out(self, sources: Sequence[Source]) -> None:
         """Feed all keys."""
         (source,) = sources
         stateful = self._state.behind(self._edge)

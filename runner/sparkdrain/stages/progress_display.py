@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from sparkdrain.options import JobProgress as Mode
+    from sparkdrain.options import Progress as Mode
     from sparkdrain.stages.progress import JobProgress
 
 _LOGGER = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def _listening(progress: JobProgress, context: SparkContext) -> Iterator[None]:
     try:
         listener = ProgressListener(driver_address(context), progress.tick)
     except OSError as error:
-        _LOGGER.warning("JobProgress is shown only when a level has ended: %s", error)
+        _LOGGER.warning("Progress is shown only when a level has ended: %s", error)
         yield
         return
     progress.endpoint = listener.endpoint

@@ -92,7 +92,7 @@ class ElementReader:
                 else:
                     source.feed(values, context)
 
-    def drain(self, sources: Sequence[Source]) -> None:
+    def hand_out(self, sources: Sequence[Source]) -> None:
         """All was fed."""
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class GroupReader(_Collecting):
         super().__init__(merger)
         self._groups = groups
 
-    def drain(self, sources: Sequence[Source]) -> None:
+    def hand_out(self, sources: Sequence[Source]) -> None:
         """Feed all groups."""
         for context, pairs in self._groups.batches():
             for source in sources:
@@ -158,7 +158,7 @@ class TriggeredReader:
         """Collect a block."""
         self._grouping.take(payload)
 
-    def drain(self, sources: Sequence[Source]) -> None:
+    def hand_out(self, sources: Sequence[Source]) -> None:
         """Feed all panes: those that elements bring about, then those of the end of time."""
         grouping = self._grouping
         for batches in (grouping.process(BEGIN, 0), grouping.advance(END, END, Unlimited())):

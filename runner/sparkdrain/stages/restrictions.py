@@ -57,7 +57,7 @@ class RestrictionReader:
         with self._lock:
             self._blocks.append(bytes(payload))
 
-    def drain(self, sources: Sequence[Any]) -> None:
+    def hand_out(self, sources: Sequence[Any]) -> None:
         """Process all that is not given away in the meantime."""
         (source,) = sources
         self._split = source.split

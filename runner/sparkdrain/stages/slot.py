@@ -101,7 +101,7 @@ class Slot:
             for record in records:
                 self._take(record)
             inputs = self._complete.verify()
-            self._drain()
+            self._hand_out()
             self._finish(inputs)
             failed = False
         finally:
@@ -115,20 +115,20 @@ class Slot:
             self._open(only=edge)
             self._readers = {edge: self._readers[edge]}
             self._readers[edge].take(memoryview(gift.payload), self._sources[edge])
-            self._drain()
+            self._hand_out()
             # Should the giver be run again, what it gave must not count.
             self._finish({(self._level, gift.slot): gift.attempt})
             failed = False
         finally:
             self._close(failed=failed)
 
-    def _drain(self) -> None:
+    def _hand_out(self) -> None:
         """Hand out what was collected: grouped values, and restrictions."""
         lending = self._lend()
         try:
             for edge, reader in self._readers.items():
                 with read_by(self._steps[edge]):
-                    reader.drain(self._sources[edge])
+                    reader.hand_out(self._sources[edge])
         finally:
             if lending is not None:
                 lending.close()

@@ -174,7 +174,7 @@ def test_offsets_are_committed_once_the_bundle_is_safe(kafka, dofn):
     assert kafka.groups == {}
     for callback in turn.callbacks:
         callback()
-    reading._shared.commits.drain(10)
+    reading._shared.commits.wait(10)
     assert kafka.groups == {Partition("t", 0): 7}
     assert process(reading, FIRST, turn.residual).callbacks == []
 

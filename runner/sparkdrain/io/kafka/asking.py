@@ -131,7 +131,7 @@ class Commits:
                 self._thread = threading.Thread(target=self._run, name="kafka-commits", daemon=True)
                 self._thread.start()
 
-    def drain(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> None:
         """Wait, not longer than that, until all is committed."""
         thread = self._thread
         if thread is not None:
@@ -144,7 +144,7 @@ class Commits:
             Exception: why it is not.
         """
         if seconds > 0 and self._there.get(partition, -1) < offset:
-            self.drain(seconds)
+            self.wait(seconds)
         if self._there.get(partition, -1) >= offset:
             return True
         with self._lock:

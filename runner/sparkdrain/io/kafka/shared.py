@@ -109,7 +109,7 @@ class Shared:
     def close(self) -> None:
         """Let go of everything."""
         if "commits" in self.__dict__:
-            self.commits.drain(_CLOSING)
+            self.commits.wait(_CLOSING)
         with self._lock:
             intake, self._intake = self._intake, None
             catalog, self._catalog = self._catalog, None

@@ -32,8 +32,7 @@ from sparkdrain.io.kafka.errors import KafkaRefused
 from sparkdrain.io.kafka.history import OWNER_BYTES, History, Stamp, grow, read_stamp
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 from sparkdrain.io.kafka.outbox import Batch, Refusal, decide, may_begin
-from sparkdrain.io.kafka.overrule import SinkGroup as GroupName
-from sparkdrain.io.kafka.overrule import overruled, refusal
+from sparkdrain.io.kafka.overrule import SinkGroup, overruled, refusal
 from sparkdrain.io.kafka.patience import patiently
 from sparkdrain.io.kafka.records import ProducerRecord
 from sparkdrain.io.stable import OVERRULED, SINK, StableParDo
@@ -131,7 +130,7 @@ class Transactional:
         Raises:
             KafkaRefused: it was not.
         """
-        name = GroupName(self._name, self.ident(group))
+        name = SinkGroup(self._name, self.ident(group))
         if self._name not in self._overruled:
             raise KafkaRefused(refusal(verdict, name, recorded, first, next_))
         _LOGGER.warning(
@@ -176,16 +175,16 @@ class WriteOnce(beam.PTransform):
         return (
             records
             | "Everywhere" >> beam.WindowInto(GlobalWindows())
-            | "SinkGroup"
+            | "Group"
             >> beam.ParDo(
-                SinkGroup(self._encoding, self._groups, event_time=self._event_time)
+                Group(self._encoding, self._groups, event_time=self._event_time)
             ).with_output_types(grouped)
             | "Number" >> beam.ParDo(Number(self._transactional)).with_output_types(Numbered)
             | "Publish" >> StableParDo(Publish(self._transactional))
         )
 
 
-class SinkGroup(beam.DoFn):
+class Group(beam.DoFn):
     """Encodes records, and deals them out over groups: those of a key to the same one.
 
     All groups begin with the first record of any of them. So a checkpoint that has a record has

@@ -141,7 +141,7 @@ class FrontGate(Gate):
     def process(self, turn: Turn) -> None:
         """See ``Input``."""
         self._release(turn)
-        for payload in self._blocks.drain():
+        for payload in self._blocks.take_all():
             self._let_in(memoryview(payload))
         self.inner.process(self._behind(turn))
 

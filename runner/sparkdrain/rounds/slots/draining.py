@@ -160,7 +160,7 @@ class Draining:
             blocks = self._blocks.pop(edge, None)
             if blocks is None and turn.budget.is_spent() and _is_behind(input_, turn.now):
                 continue  # what would have happened anyway comes first
-            for payload in () if blocks is None else blocks.drain():
+            for payload in () if blocks is None else blocks.take_all():
                 input_.take(memoryview(payload))
             seconds.append(
                 (
