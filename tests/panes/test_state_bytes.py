@@ -15,7 +15,7 @@ numbers = st.integers(-(1 << 63) + 1, (1 << 63) - 1)
 times = st.none() | numbers
 states = st.builds(
     WindowState,
-    slots=st.lists(numbers, max_size=5),
+    numbers=st.lists(numbers, max_size=5),
     bags=st.lists(st.integers(0, (1 << 32) - 1), max_size=5),
     finished=st.booleans(),
     fresh=st.booleans(),

@@ -34,8 +34,8 @@ class PaneFiring:
         state, expired = found.state, time >= found.times.expiry
         panes: list[Pane] = []
         if not state.finished:
-            if time >= found.times.end and self._rules.trigger.awaits_end(state.slots):
-                self._rules.trigger.end(state.slots)
+            if time >= found.times.end and self._rules.trigger.awaits_end(state.numbers):
+                self._rules.trigger.end(state.numbers)
                 pane = self.ask(windows, found, time, now, by_timer=True)
                 if pane is not None:
                     panes.append(pane)
@@ -51,9 +51,9 @@ class PaneFiring:
         """Ask the trigger of a window; a pane if it fires and there is something to say."""
         state, times, trigger = found.state, found.times, self._rules.trigger
         moment = Moment(watermark, now, times.end)
-        if state.finished or not trigger.should_fire(state.slots, moment):
+        if state.finished or not trigger.should_fire(state.numbers, moment):
             return None
-        finished = trigger.fire(state.slots, moment)
+        finished = trigger.fire(state.numbers, moment)
         is_on_time = by_timer and watermark >= times.end and not state.panes_on_time
         if (
             state.fresh

@@ -85,7 +85,7 @@ class KeyWindows:
         else:
             parts.insert(0, target)
         state, states = target.state, [part.state for part in parts]
-        self._rules.trigger.merge(state.slots, [list(part.slots) for part in states])
+        self._rules.trigger.merge(state.numbers, [list(part.numbers) for part in states])
         state.bags = [number for part in states for number in part.bags]
         state.finished = any(part.finished for part in states)
         state.fresh = any(part.fresh for part in states)
@@ -136,7 +136,7 @@ class KeyWindows:
             scope.forget()
 
     def _add(self, encoded: bytes, data: bytes | None) -> OpenWindow:
-        state = WindowState.decode(data) if data else WindowState([0] * self._rules.slots)
+        state = WindowState.decode(data) if data else WindowState([0] * self._rules.numbers)
         window, times = self._rules.window(encoded), self._rules.times(encoded)
         found = OpenWindow(encoded, window, times, state, is_new=data is None)
         self._open[encoded] = found
@@ -162,9 +162,9 @@ class KeyWindows:
 
     def _keep(self, found: OpenWindow, now: int) -> None:
         state, trigger = found.state, self._rules.trigger
-        awaits_end = not state.finished and trigger.awaits_end(state.slots)
+        awaits_end = not state.finished and trigger.awaits_end(state.numbers)
         event = found.times.end if awaits_end else found.times.expiry
-        wake = None if state.finished else trigger.wake(state.slots, now)
+        wake = None if state.finished else trigger.wake(state.numbers, now)
         hold = state.hold
         # A timer in event time holds back whatever is not before it anyway.
         held = whole_millis(hold) if hold is not None and hold < event - 1 else None

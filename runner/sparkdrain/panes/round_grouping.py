@@ -64,9 +64,7 @@ class RoundGrouping:
         """The time of the earliest timer."""
         return self._overlay.first_time(self._state_id, domain)
 
-    def _due(
-        self, domain: Domain, up_to: int, budget: PaneBudget
-    ) -> Iterator[tuple[bytes, Timer]]:
+    def _due(self, domain: Domain, up_to: int, budget: PaneBudget) -> Iterator[tuple[bytes, Timer]]:
         """Timers in time order, taken out one by one while the budget lasts; each with its key."""
         overlay, state_id = self._overlay, self._state_id
         while (key := overlay.next_due(state_id, domain, up_to)) is not None:

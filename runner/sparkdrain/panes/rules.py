@@ -37,7 +37,7 @@ class Rules:
     merge: Callable[[Any], None]
     """Beam's ``WindowFn.merge``."""
     trigger: Trigger
-    slots: int
+    numbers: int
     """How many the trigger has."""
     lateness: int
     """Microseconds."""
@@ -55,7 +55,7 @@ class Rules:
             Unsupported: the trigger is not known.
         """
         coder = window_coder.get_impl()
-        trigger, slots = compiled(windowing.triggerfn)
+        trigger, numbers = compiled(windowing.triggerfn)
         lateness = windowing.allowed_lateness.micros
         window = lru_cache(_WINDOWS_REMEMBERED)(coder.decode)
         return Rules(
@@ -66,7 +66,7 @@ class Rules:
             type(windowing.windowfn) is Sessions,
             windowing.windowfn.merge,
             trigger,
-            slots,
+            numbers,
             lateness,
             OutputTime(windowing),
             windowing.accumulation_mode == AccumulationMode.DISCARDING,

@@ -1,17 +1,17 @@
-"""What every trigger is: a machine over a few numbers, its slots."""
+"""What every trigger is: a machine over a few numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-Slots = list[int]
+Numbers = list[int]
 """What a trigger remembers of one window; all zero as the window begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a trigger looks at beside its slots."""
+    """What a trigger looks at beside its numbers."""
 
     watermark: int
     now: int
@@ -25,26 +25,26 @@ class Trigger(Protocol):
     has_ontime_pane: bool
     """Whether it fires at the end of the window though nothing came since it last fired."""
 
-    def add(self, slots: Slots, count: int, moment: Moment) -> None:
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         """So many elements came."""
 
-    def should_fire(self, slots: Slots, moment: Moment) -> bool:
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """Whether a pane is due."""
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """A pane is handed out; returns whether that was the last."""
 
-    def reset(self, slots: Slots) -> None:
+    def reset(self, numbers: Numbers) -> None:
         """Begin again."""
 
-    def merge(self, slots: Slots, others: list[Slots]) -> None:
-        """Make of windows' slots those of the window that they merge into."""
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
+        """Make of windows' numbers those of the window that they merge into."""
 
-    def awaits_end(self, slots: Slots) -> bool:
+    def awaits_end(self, numbers: Numbers) -> bool:
         """Whether it must be asked when the watermark passes the end of the window."""
 
-    def end(self, slots: Slots) -> None:
+    def end(self, numbers: Numbers) -> None:
         """It is being asked because the watermark passed the end of the window."""
 
-    def wake(self, slots: Slots, after: int) -> int | None:
+    def wake(self, numbers: Numbers, after: int) -> int | None:
         """The first processing time later than ``after`` at which it must be asked."""

@@ -1,7 +1,7 @@
 """Beam's triggers as machines over a few numbers, which is all that a window has of them.
 
-A trigger is a tree. Each node that remembers something owns a slot; the slots of all nodes are the
-state of the trigger in one window.
+A trigger is a tree. Each node that remembers something owns a number. All of them
+are the state of the trigger in one window.
 
 The rules are those of the trigger classes of Beam's Python SDK, with one difference: these take a
 processing time for a watermark when a timer fires, and forget what waits for processing time when
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparkdrain.panes.trigger import Moment, Slots, Trigger
+    from sparkdrain.panes.trigger import Moment, Numbers, Trigger
 
 _AWAITS_END = 1
 
@@ -24,54 +24,54 @@ class _Leaf:
 
     has_ontime_pane = False
 
-    def add(self, slots: Slots, count: int, moment: Moment) -> None:
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         """See ``Trigger``."""
 
-    def reset(self, slots: Slots) -> None:
+    def reset(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
 
-    def merge(self, slots: Slots, others: list[Slots]) -> None:
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
         """See ``Trigger``."""
 
-    def awaits_end(self, slots: Slots) -> bool:
+    def awaits_end(self, numbers: Numbers) -> bool:
         """See ``Trigger``."""
-        del slots
+        del numbers
         return False
 
-    def end(self, slots: Slots) -> None:
+    def end(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
 
-    def wake(self, slots: Slots, after: int) -> int | None:
+    def wake(self, numbers: Numbers, after: int) -> int | None:
         """See ``Trigger``."""
-        del slots, after
+        del numbers, after
         return None
 
 
 class AfterEveryBundle(_Leaf):
     """Always, and what Beam makes of processing time behind a GroupByKey."""
 
-    def should_fire(self, slots: Slots, moment: Moment) -> bool:
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        del slots, moment
+        del numbers, moment
         return True
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        del slots, moment
+        del numbers, moment
         return False
 
 
 class Never(_Leaf):
     """Leaves everything to the pane at the expiry of the window."""
 
-    def should_fire(self, slots: Slots, moment: Moment) -> bool:
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        del slots, moment
+        del numbers, moment
         return False
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        del slots, moment
+        del numbers, moment
         return True
 
 
@@ -80,108 +80,108 @@ class Default(_Leaf):
 
     has_ontime_pane = True
 
-    def __init__(self, slot: int) -> None:
-        self._slot = slot
+    def __init__(self, index: int) -> None:
+        self._index = index
 
-    def add(self, slots: Slots, count: int, moment: Moment) -> None:
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         """See ``Trigger``."""
         del count, moment
-        slots[self._slot] = _AWAITS_END
+        numbers[self._index] = _AWAITS_END
 
-    def should_fire(self, slots: Slots, moment: Moment) -> bool:
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
         if moment.watermark < moment.end:
             return False
-        slots[self._slot] = 0
+        numbers[self._index] = 0
         return True
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        del slots, moment
+        del numbers, moment
         return False
 
-    def reset(self, slots: Slots) -> None:
+    def reset(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
-        slots[self._slot] = 0
+        numbers[self._index] = 0
 
-    def merge(self, slots: Slots, others: list[Slots]) -> None:
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
         """See ``Trigger``."""
-        slots[self._slot] = max(other[self._slot] for other in others)
+        numbers[self._index] = max(other[self._index] for other in others)
 
-    def awaits_end(self, slots: Slots) -> bool:
+    def awaits_end(self, numbers: Numbers) -> bool:
         """See ``Trigger``."""
-        return slots[self._slot] != 0
+        return numbers[self._index] != 0
 
-    def end(self, slots: Slots) -> None:
+    def end(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
-        slots[self._slot] = 0
+        numbers[self._index] = 0
 
 
 class AfterCount(_Leaf):
     """Once so many elements came."""
 
-    def __init__(self, slot: int, count: int) -> None:
-        self._slot = slot
+    def __init__(self, index: int, count: int) -> None:
+        self._index = index
         self._count = count
 
-    def add(self, slots: Slots, count: int, moment: Moment) -> None:
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         """See ``Trigger``."""
         del moment
-        slots[self._slot] += count
+        numbers[self._index] += count
 
-    def should_fire(self, slots: Slots, moment: Moment) -> bool:
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
         del moment
-        return slots[self._slot] >= self._count
+        return numbers[self._index] >= self._count
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        del slots, moment
+        del numbers, moment
         return True
 
-    def reset(self, slots: Slots) -> None:
+    def reset(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
-        slots[self._slot] = 0
+        numbers[self._index] = 0
 
-    def merge(self, slots: Slots, others: list[Slots]) -> None:
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
         """See ``Trigger``."""
-        slots[self._slot] = sum(other[self._slot] for other in others)
+        numbers[self._index] = sum(other[self._index] for other in others)
 
 
 class AfterProcessingTime(_Leaf):
-    """So long after the first element. The slot is when, plus one; nothing was before time 0."""
+    """So long after the first element. The number is when, plus one; nothing was before time 0."""
 
-    def __init__(self, slot: int, delay: int) -> None:
-        self._slot = slot
+    def __init__(self, index: int, delay: int) -> None:
+        self._index = index
         self._delay = delay
 
-    def add(self, slots: Slots, count: int, moment: Moment) -> None:
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         """See ``Trigger``."""
         del count
-        if not slots[self._slot]:
-            slots[self._slot] = max(0, moment.now + self._delay) + 1
+        if not numbers[self._index]:
+            numbers[self._index] = max(0, moment.now + self._delay) + 1
 
-    def should_fire(self, slots: Slots, moment: Moment) -> bool:
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        return 0 < slots[self._slot] <= moment.now + 1
+        return 0 < numbers[self._index] <= moment.now + 1
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        del slots, moment
+        del numbers, moment
         return True
 
-    def reset(self, slots: Slots) -> None:
+    def reset(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
-        slots[self._slot] = 0
+        numbers[self._index] = 0
 
-    def merge(self, slots: Slots, others: list[Slots]) -> None:
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
         """See ``Trigger``."""
-        waiting = [other[self._slot] for other in others if other[self._slot]]
-        slots[self._slot] = min(waiting, default=0)
+        waiting = [other[self._index] for other in others if other[self._index]]
+        numbers[self._index] = min(waiting, default=0)
 
-    def wake(self, slots: Slots, after: int) -> int | None:
+    def wake(self, numbers: Numbers, after: int) -> int | None:
         """See ``Trigger``."""
-        time = slots[self._slot] - 1
+        time = numbers[self._index] - 1
         return time if time > max(after, -1) else None
 
 
@@ -199,8 +199,8 @@ class Repeatedly:
         self.end = part.end
         self.wake = part.wake
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        if self._part.fire(slots, moment):
-            self._part.reset(slots)
+        if self._part.fire(numbers, moment):
+            self._part.reset(numbers)
         return False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sparkdrain.panes.trigger import Moment, Slots, Trigger
+    from sparkdrain.panes.trigger import Moment, Numbers, Trigger
 
 _LATE, _AWAITS_END = 1, 2
 
@@ -19,24 +19,24 @@ class _Parts:
         self._parts = parts
         self.has_ontime_pane = any(part.has_ontime_pane for part in parts)
 
-    def reset(self, slots: Slots) -> None:
+    def reset(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
         for part in self._parts:
-            part.reset(slots)
+            part.reset(numbers)
 
-    def merge(self, slots: Slots, others: list[Slots]) -> None:
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
         """See ``Trigger``."""
         for part in self._parts:
-            part.merge(slots, others)
+            part.merge(numbers, others)
 
-    def awaits_end(self, slots: Slots) -> bool:
+    def awaits_end(self, numbers: Numbers) -> bool:
         """See ``Trigger``."""
-        return any(part.awaits_end(slots) for part in self._parts)
+        return any(part.awaits_end(numbers) for part in self._parts)
 
-    def end(self, slots: Slots) -> None:
+    def end(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
         for part in self._parts:
-            part.end(slots)
+            part.end(numbers)
 
 
 class Together(_Parts):
@@ -46,142 +46,146 @@ class Together(_Parts):
         super().__init__(parts)
         self._combine = combine
 
-    def add(self, slots: Slots, count: int, moment: Moment) -> None:
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         """See ``Trigger``."""
         for part in self._parts:
-            part.add(slots, count, moment)
+            part.add(numbers, count, moment)
 
-    def should_fire(self, slots: Slots, moment: Moment) -> bool:
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        return self._combine(part.should_fire(slots, moment) for part in self._parts)
+        return self._combine(part.should_fire(numbers, moment) for part in self._parts)
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
         return self._combine(
-            [part.fire(slots, moment) for part in self._parts if part.should_fire(slots, moment)]
+            [
+                part.fire(numbers, moment)
+                for part in self._parts
+                if part.should_fire(numbers, moment)
+            ]
         )
 
-    def wake(self, slots: Slots, after: int) -> int | None:
+    def wake(self, numbers: Numbers, after: int) -> int | None:
         """See ``Trigger``."""
-        return _earliest(part.wake(slots, after) for part in self._parts)
+        return _earliest(part.wake(numbers, after) for part in self._parts)
 
 
 class InTurn(_Parts):
-    """AfterEach: one part after the other; the slot is which it is at."""
+    """AfterEach: one part after the other; the number says which part has its turn."""
 
-    def __init__(self, slot: int, parts: list[Trigger]) -> None:
+    def __init__(self, index: int, parts: list[Trigger]) -> None:
         super().__init__(parts)
-        self._slot = slot
+        self._index = index
 
-    def add(self, slots: Slots, count: int, moment: Moment) -> None:
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         """See ``Trigger``."""
-        part = self._part(slots)
+        part = self._part(numbers)
         if part is not None:
-            part.add(slots, count, moment)
+            part.add(numbers, count, moment)
 
-    def should_fire(self, slots: Slots, moment: Moment) -> bool:
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        part = self._part(slots)
-        return part is not None and part.should_fire(slots, moment)
+        part = self._part(numbers)
+        return part is not None and part.should_fire(numbers, moment)
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        part = self._part(slots)
+        part = self._part(numbers)
         if part is None:
             return False
-        if part.fire(slots, moment):
-            slots[self._slot] += 1
-        return slots[self._slot] == len(self._parts)
+        if part.fire(numbers, moment):
+            numbers[self._index] += 1
+        return numbers[self._index] == len(self._parts)
 
-    def reset(self, slots: Slots) -> None:
+    def reset(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
-        slots[self._slot] = 0
-        super().reset(slots)
+        numbers[self._index] = 0
+        super().reset(numbers)
 
-    def merge(self, slots: Slots, others: list[Slots]) -> None:
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
         """See ``Trigger``."""
-        slots[self._slot] = max(other[self._slot] for other in others)
-        super().merge(slots, others)
+        numbers[self._index] = max(other[self._index] for other in others)
+        super().merge(numbers, others)
 
-    def wake(self, slots: Slots, after: int) -> int | None:
+    def wake(self, numbers: Numbers, after: int) -> int | None:
         """See ``Trigger``."""
-        part = self._part(slots)
-        return None if part is None else part.wake(slots, after)
+        part = self._part(numbers)
+        return None if part is None else part.wake(numbers, after)
 
-    def _part(self, slots: Slots) -> Trigger | None:
-        index = slots[self._slot]
+    def _part(self, numbers: Numbers) -> Trigger | None:
+        index = numbers[self._index]
         return self._parts[index] if index < len(self._parts) else None
 
 
 class AfterEnd(_Parts):
     """AfterWatermark: at the end of the window, with other triggers before and after it."""
 
-    def __init__(self, slot: int, early: Trigger | None, late: Trigger | None) -> None:
+    def __init__(self, index: int, early: Trigger | None, late: Trigger | None) -> None:
         super().__init__([part for part in (early, late) if part is not None])
-        self._slot = slot
+        self._index = index
         self._early = early
         self._late = late
         self.has_ontime_pane = True
 
-    def add(self, slots: Slots, count: int, moment: Moment) -> None:
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         """See ``Trigger``."""
-        if not self._is_late(slots):
-            slots[self._slot] |= _AWAITS_END
-        part = self._part(slots)
+        if not self._is_late(numbers):
+            numbers[self._index] |= _AWAITS_END
+        part = self._part(numbers)
         if part is not None:
-            part.add(slots, count, moment)
+            part.add(numbers, count, moment)
 
-    def should_fire(self, slots: Slots, moment: Moment) -> bool:
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        if not self._is_late(slots) and moment.watermark >= moment.end:
-            slots[self._slot] &= ~_AWAITS_END
+        if not self._is_late(numbers) and moment.watermark >= moment.end:
+            numbers[self._index] &= ~_AWAITS_END
             return True
-        part = self._part(slots)
-        return part is not None and part.should_fire(slots, moment)
+        part = self._part(numbers)
+        return part is not None and part.should_fire(numbers, moment)
 
-    def fire(self, slots: Slots, moment: Moment) -> bool:
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
         """See ``Trigger``."""
-        if self._is_late(slots):
-            part = self._part(slots)
-            return part is not None and part.fire(slots, moment)
+        if self._is_late(numbers):
+            part = self._part(numbers)
+            return part is not None and part.fire(numbers, moment)
         if moment.watermark >= moment.end:
-            slots[self._slot] |= _LATE
+            numbers[self._index] |= _LATE
             return self._late is None
         if self._early is not None:
-            self._early.fire(slots, moment)
+            self._early.fire(numbers, moment)
         return False
 
-    def reset(self, slots: Slots) -> None:
+    def reset(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
-        slots[self._slot] &= ~_LATE
-        super().reset(slots)
+        numbers[self._index] &= ~_LATE
+        super().reset(numbers)
 
-    def merge(self, slots: Slots, others: list[Slots]) -> None:
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
         """See ``Trigger``."""
-        slots[self._slot] = 0
+        numbers[self._index] = 0
         for other in others:
-            slots[self._slot] |= other[self._slot]
-        super().merge(slots, others)
+            numbers[self._index] |= other[self._index]
+        super().merge(numbers, others)
 
-    def awaits_end(self, slots: Slots) -> bool:
+    def awaits_end(self, numbers: Numbers) -> bool:
         """See ``Trigger``."""
-        return bool(slots[self._slot] & _AWAITS_END) or super().awaits_end(slots)
+        return bool(numbers[self._index] & _AWAITS_END) or super().awaits_end(numbers)
 
-    def end(self, slots: Slots) -> None:
+    def end(self, numbers: Numbers) -> None:
         """See ``Trigger``."""
-        slots[self._slot] &= ~_AWAITS_END
-        super().end(slots)
+        numbers[self._index] &= ~_AWAITS_END
+        super().end(numbers)
 
-    def wake(self, slots: Slots, after: int) -> int | None:
+    def wake(self, numbers: Numbers, after: int) -> int | None:
         """See ``Trigger``."""
-        part = self._part(slots)
-        return None if part is None else part.wake(slots, after)
+        part = self._part(numbers)
+        return None if part is None else part.wake(numbers, after)
 
-    def _is_late(self, slots: Slots) -> bool:
-        return self._late is not None and bool(slots[self._slot] & _LATE)
+    def _is_late(self, numbers: Numbers) -> bool:
+        return self._late is not None and bool(numbers[self._index] & _LATE)
 
-    def _part(self, slots: Slots) -> Trigger | None:
-        return self._late if self._is_late(slots) else self._early
+    def _part(self, numbers: Numbers) -> Trigger | None:
+        return self._late if self._is_late(numbers) else self._early
 
 
 def _earliest(times: Iterable[int | None]) -> int | None:

@@ -225,7 +225,7 @@ class TriggeredGrouping(RoundGrouping):
         state = found.state
         state.hold = self._rules.output_time.combined((state.hold, hold))
         state.fresh = True
-        self._rules.trigger.add(state.slots, count, Moment(frontier, now, found.times.end))
+        self._rules.trigger.add(state.numbers, count, Moment(frontier, now, found.times.end))
 
     def _sorted_out(self, chunk: bytes, frontier: int) -> dict[bytes, list[Any]]:
         """The elements of a chunk by window, without those whose window has expired."""

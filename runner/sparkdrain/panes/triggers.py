@@ -24,17 +24,17 @@ _MICROS = 1_000_000
 
 
 def compiled(trigger: Any) -> tuple[Trigger, int]:
-    """The machine for a trigger of Beam's, and how many slots it has.
+    """The machine for a trigger of Beam's, and how many numbers it has.
 
     Raises:
         Unsupported: it is none of those that a pipeline can carry.
     """
-    slots = count()
-    machine = _compiled(trigger, slots)
-    return machine, next(slots)
+    numbers = count()
+    machine = _compiled(trigger, numbers)
+    return machine, next(numbers)
 
 
-def _compiled(trigger: Any, slots: Iterator[int]) -> Trigger:
+def _compiled(trigger: Any, numbers: Iterator[int]) -> Trigger:
     build = _MACHINES.get(type(trigger))
     if build is None:
         msg = (
@@ -42,41 +42,43 @@ def _compiled(trigger: Any, slots: Iterator[int]) -> Trigger:
             "apache_beam.transforms.trigger"
         )
         raise Unsupported(msg)
-    return build(trigger, slots)
+    return build(trigger, numbers)
 
 
-def _all(triggers: Any, slots: Iterator[int]) -> list[Trigger]:
-    return [_compiled(part, slots) for part in triggers]
+def _all(triggers: Any, numbers: Iterator[int]) -> list[Trigger]:
+    return [_compiled(part, numbers) for part in triggers]
 
 
-def _after_end(trigger: Any, slots: Iterator[int]) -> Trigger:
+def _after_end(trigger: Any, numbers: Iterator[int]) -> Trigger:
     early, late = trigger.early, trigger.late
     return AfterEnd(
-        next(slots),
-        _compiled(early, slots) if early else None,
-        _compiled(late, slots) if late else None,
+        next(numbers),
+        _compiled(early, numbers) if early else None,
+        _compiled(late, numbers) if late else None,
     )
 
 
-def _after_processing_time(trigger: Any, slots: Iterator[int]) -> Trigger:
-    return leaves.AfterProcessingTime(next(slots), round(trigger.delay * _MICROS))
+def _after_processing_time(trigger: Any, numbers: Iterator[int]) -> Trigger:
+    return leaves.AfterProcessingTime(next(numbers), round(trigger.delay * _MICROS))
 
 
-def _after_any(trigger: Any, slots: Iterator[int]) -> Trigger:
-    return Together(_all(trigger.triggers, slots), any)
+def _after_any(trigger: Any, numbers: Iterator[int]) -> Trigger:
+    return Together(_all(trigger.triggers, numbers), any)
 
 
 _MACHINES: dict[type, Callable[[Any, Iterator[int]], Trigger]] = {
-    beam.DefaultTrigger: lambda _, slots: leaves.Default(next(slots)),
+    beam.DefaultTrigger: lambda _, numbers: leaves.Default(next(numbers)),
     beam.Always: lambda _, __: leaves.AfterEveryBundle(),
     AfterSynchronizedProcessingTime: lambda _, __: leaves.AfterEveryBundle(),
     Never: lambda _, __: leaves.Never(),
-    beam.AfterCount: lambda trigger, slots: leaves.AfterCount(next(slots), trigger.count),
+    beam.AfterCount: lambda trigger, numbers: leaves.AfterCount(next(numbers), trigger.count),
     beam.AfterProcessingTime: _after_processing_time,
     beam.AfterWatermark: _after_end,
-    beam.Repeatedly: lambda trigger, slots: leaves.Repeatedly(_compiled(trigger.underlying, slots)),
+    beam.Repeatedly: lambda trigger, numbers: leaves.Repeatedly(
+        _compiled(trigger.underlying, numbers)
+    ),
     beam.AfterAny: _after_any,
     beam.OrFinally: _after_any,
-    beam.AfterAll: lambda trigger, slots: Together(_all(trigger.triggers, slots), all),
-    beam.AfterEach: lambda trigger, slots: InTurn(next(slots), _all(trigger.triggers, slots)),
+    beam.AfterAll: lambda trigger, numbers: Together(_all(trigger.triggers, numbers), all),
+    beam.AfterEach: lambda trigger, numbers: InTurn(next(numbers), _all(trigger.triggers, numbers)),
 }

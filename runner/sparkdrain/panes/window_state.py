@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparkdrain.panes.trigger import Slots
+    from sparkdrain.panes.trigger import Numbers
 
 _HEAD = struct.Struct(">BIIqqqqHI")
 _NOT_SET = -(1 << 63)
@@ -18,7 +18,7 @@ _FINISHED, _FRESH = 1, 2
 class WindowState:
     """A window of a key. Times are microseconds."""
 
-    slots: Slots
+    numbers: Numbers
     """Of the trigger."""
     bags: list[int] = field(default_factory=list)
     """Where its values are, in order; of merging windows only."""
@@ -46,18 +46,18 @@ class WindowState:
             self.panes,
             self.panes_on_time,
             *(_NOT_SET if t is None else t for t in (self.hold, self.event, self.wake, self.held)),
-            len(self.slots),
+            len(self.numbers),
             len(self.bags),
-        ) + struct.pack(f">{len(self.slots)}q{len(self.bags)}I", *self.slots, *self.bags)
+        ) + struct.pack(f">{len(self.numbers)}q{len(self.bags)}I", *self.numbers, *self.bags)
 
     @staticmethod
     def decode(data: bytes) -> WindowState:
         """The state in bytes of ``encode``."""
-        flags, panes, on_time, hold, event, wake, held, slots, bags = _HEAD.unpack_from(data)
-        numbers = struct.unpack_from(f">{slots}q{bags}I", data, _HEAD.size)
+        flags, panes, on_time, hold, event, wake, held, numbers, bags = _HEAD.unpack_from(data)
+        both = struct.unpack_from(f">{numbers}q{bags}I", data, _HEAD.size)
         return WindowState(
-            list(numbers[:slots]),
-            list(numbers[slots:]),
+            list(both[:numbers]),
+            list(both[numbers:]),
             bool(flags & _FINISHED),
             bool(flags & _FRESH),
             panes,
