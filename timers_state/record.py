@@ -1,4 +1,4 @@
-"""A key whose state in a window is little, values, bags, sets and timers: an object with tuples.
+"""A key whose state in a window is little, values, items and timers: an object with tuples.
 
 What changes is replaced, never changed in place. So what was committed is kept aside by keeping
 references, and what the store has is told apart from what it has not by comparing them.
@@ -14,7 +14,7 @@ from timers_state.keys import Domain
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from timers_state.cells import Bag, Set, Value
+    from timers_state.cells.cell import Cell
 
 RECORD_BYTES: Final = 480
 """What a record costs in memory beside its key, window, values and timers."""
@@ -29,7 +29,7 @@ SAVED_BYTES: Final = 200
 """What it costs to keep aside what was committed, beside the content of values."""
 
 MOST_ITEM_BYTES: Final = 16 * 1024
-"""A bag or set that takes more, see ``Items``, is more than a record can hold."""
+"""Items that take more memory than this, in bytes, are too many for a record."""
 
 OTHER_TIMER_BYTES: Final = 300
 """What a timer costs that is not one of ``Layout.families``, beside its payload."""
@@ -38,7 +38,7 @@ MOST_OTHER_TIMERS: Final = 64
 """More of these timers are more than a record can hold."""
 
 Values = tuple[Any, ...]
-"""Of values their bytes, of bags and sets ``Items``; None if there is nothing."""
+"""Of values their bytes; of other kinds a tuple, see ``small.cell``; None if there is nothing."""
 Times = tuple[int | None, ...]
 Payloads = tuple[bytes, ...]
 TimerName = tuple[Domain, bytes, bytes]
@@ -56,13 +56,13 @@ class Layout:
     """What the records of a state have.
 
     Attributes:
-        values: kind of cell and tag of each value, bag and set.
+        values: kind of cell and tag of each state.
         families: of the event timers; a timer without a dynamic tag has a place of its own.
         expires: whether windows end.
         others: whether there are timers that follow processing time.
     """
 
-    values: tuple[tuple[type[Value] | type[Bag] | type[Set], bytes], ...]
+    values: tuple[tuple[type[Cell], bytes], ...]
     families: tuple[bytes, ...]
     expires: bool = True
     others: bool = False
@@ -160,7 +160,7 @@ def times_in(content: Content, domain: Domain) -> Iterator[int]:
 
 
 def size_of(content: Content) -> int:
-    """What values, bags, sets, payloads and other timers cost in memory."""
+    """What values, items, payloads and other timers cost in memory."""
     values, _, payloads, _, others = content
     size = sum(OTHER_TIMER_BYTES + len(payload) for _, payload in others.values()) if others else 0
     for value in values:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from timers_state.cells.segment import decode_segment
 from timers_state.keys import (
     Domain,
     Family,
-    Kind,
     cell_of_row,
     decode_i64,
     escape_again,
@@ -19,7 +17,7 @@ from timers_state.keys import (
     timer_of_owned_tag_row,
 )
 from timers_state.record import MOST_ITEM_BYTES, MOST_OTHER_TIMERS, NO_OTHERS, Record
-from timers_state.record_items import NO_BAG, NO_SET, with_more
+from timers_state.small import SMALL_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,7 +79,10 @@ class RecordLoading:
         )
         self._state = state_id
         self._empty = empty
-        self._values = {(kind.KIND, tag): n for n, (kind, tag) in enumerate(layout.values)}
+        self._values = {
+            (kind.KIND, tag): (number, SMALL_CELLS.get(kind))
+            for number, (kind, tag) in enumerate(layout.values)
+        }
         self._families = {family: number for number, family in enumerate(layout.families)}
         self._cells: dict[bytes, tuple[bytes, int]] = {}
         self._timers: dict[bytes, tuple[bytes, int]] = {}
@@ -129,20 +130,18 @@ class RecordLoading:
             self._draft(found, place[0]).values[place[1]] = value
             return True
         window, tag, kind, item = cell_of_row(row, cut)
-        number = self._values.get((kind, tag))
-        if number is None:
+        known = self._values.get((kind, tag))
+        if known is None:
             return False
+        number, small = known
         values = self._draft(found, window).values
-        if kind is Kind.BAG:
-            items = with_more(values[number] or NO_BAG, decode_segment(value))
-        elif kind is Kind.SET:
-            items = with_more(values[number] or NO_SET, (item,))
-        else:
+        if small is None:
             _note(self._cells, row[cut:], window, number)
             values[number] = value
             return True
-        values[number] = items
-        return items[0] <= MOST_ITEM_BYTES
+        items = values[number] = small.with_row(values[number], item, value)
+        size: int = items[0]
+        return size <= MOST_ITEM_BYTES
 
     def _take_timer(self, found: dict[bytes, _Draft], row: bytes, cut: int, time: bytes) -> bool:
         """Whether a record can hold the timer of a tag row."""

@@ -5,34 +5,27 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from timers_state.cells.segment import encode_segment, segments_of
 from timers_state.keys import (
     Domain,
     Family,
-    Kind,
     cell_name,
     encode_i64,
     escape_again,
     owners_in_time,
-    prefix_end,
-    segment_suffix,
     state_prefix,
     time_row,
     timer_name,
 )
-from timers_state.record_items import added_since, all_of
-from timers_state.store import delete_rows
+from timers_state.small import SMALL_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from timers_state.record import Content, Layout, Others, Record
-    from timers_state.record_items import Items
     from timers_state.store import Batch, Store
 
 _EXPIRY_NAME = timer_name(b"", b"")
 _NOT_SET: Final[tuple[int | None, bytes]] = None, b""
-_MANY = (Kind.BAG, Kind.SET)
 _PLACE = itemgetter(0)
 _DOMAINS = {domain: bytes((domain,)) for domain in Domain}
 
@@ -60,8 +53,8 @@ class RecordRows:
         self._groups = groups
         self._cells = state_prefix(Family.CELLS, state_id)
         self._tags = state_prefix(Family.TAGS, state_id)
-        self._values = [(tag, kind.KIND) for kind, tag in layout.values]
-        self._many = [n for n, (_, kind) in enumerate(self._values) if kind in _MANY]
+        self._values = [(tag, kind.KIND, SMALL_CELLS.get(kind)) for kind, tag in layout.values]
+        self._many = [n for n, (_, _, small) in enumerate(self._values) if small is not None]
         self._families = [timer_name(family, b"") for family in layout.families]
         self._empty = layout.empty
 
@@ -71,7 +64,7 @@ class RecordRows:
         return sorted(zip(places, records, strict=True), key=_PLACE)
 
     def have_items_of(self, record: Record) -> bool:
-        """Whether the store has not got what was committed of a record's bags and sets."""
+        """Whether the store lacks items of a record that were committed."""
         base, content = record.base or self._empty, record.committed()
         return any(base[0][number] != content[0][number] for number in self._many)
 
@@ -101,12 +94,12 @@ class RecordRows:
             known = record.base or empty
             values, times, payloads, expiry, others = content
             if values is not known[0]:
-                for (tag, kind), before, after in zip(kinds, known[0], values, strict=True):
+                for (tag, kind, small), before, after in zip(kinds, known[0], values, strict=True):
                     if before == after:
                         continue
                     row = cells + place + cell_name(record.window, tag, kind)
-                    if kind in _MANY:
-                        _add_items(row, kind, before, after, batch, store)
+                    if small is not None:
+                        small.write(row, before, after, batch, store)
                     elif after is None:
                         batch.delete(row)
                     else:
@@ -165,24 +158,3 @@ class RecordRows:
         if after is not None:
             row = time_row(self._state, domain, after, place_and_name)
             batch.put_timer(tag_row, encode_i64(after), row, payload)
-
-
-def _add_items(
-    prefix: bytes,
-    kind: Kind,
-    before: Items | None,
-    after: Items | None,
-    batch: Batch,
-    store: Store,
-) -> None:
-    """Adds what was appended; or all of it, if something else happened."""
-    added = added_since(before, after)
-    if added is None:
-        delete_rows(store, batch, prefix, prefix_end(prefix))
-        added = all_of(after)
-    if kind is Kind.SET:
-        for item in added:
-            batch.put(prefix + item, b"")
-        return
-    for index, segment in enumerate(segments_of(list(added))):
-        batch.put(prefix + segment_suffix(batch.sequence, index), encode_segment(segment))

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from timers_state.cells import Bag, Set, Value
+from timers_state.cells import Value
 from timers_state.cells.cell import CELL_BYTES
 from timers_state.image import IMAGE_BYTES, Image
 from timers_state.keys import Domain
 from timers_state.record import size_of
-from timers_state.record_items import added_since, all_of
 from timers_state.round_scope import RoundScope
 from timers_state.scope import SCOPE_BYTES
+from timers_state.small import SMALL_CELLS
 from timers_state.timers import TIMER_BYTES, TIMERS_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from timers_state.cells.cell import Cell
     from timers_state.holdings import Holdings
     from timers_state.image import TimersImage, ValueImage
     from timers_state.record import Content, Layout, Others, Record, TimerName
-    from timers_state.record_items import Items
     from timers_state.timer_rows import Change, Ident
 
 _EXPIRY: Final[Ident] = (b"", b"")
@@ -29,7 +29,7 @@ _EXPIRY: Final[Ident] = (b"", b"")
 def scope_of(overlay: Holdings, state_id: int, records: list[Record], layout: Layout) -> RoundScope:
     """A scope at rest that has what was committed of a key, and is unwritten if that differs.
 
-    What was committed of bags and sets is in the store.
+    Items that were committed are in the store.
     """
     stored = any(record.base is not None for record in records)
     scope = RoundScope(overlay, state_id, records[0].key, stored)
@@ -79,28 +79,16 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
 
 
 def _change_cell(
-    scope: RoundScope, kind: type[Value | Bag | Set], tag: bytes, window: bytes, old: Any, new: Any
+    scope: RoundScope, kind: type[Cell], tag: bytes, window: bytes, old: Any, new: Any
 ) -> None:
-    if issubclass(kind, Bag):
-        _change_items(scope.bag(tag, window), old, new)
-    elif issubclass(kind, Set):
-        _change_items(scope.set(tag, window), old, new)
+    cell, small = scope.cell(kind, tag, window), SMALL_CELLS.get(kind)
+    if small is not None:
+        small.tell(cell, old, new)
     elif new is None:
-        scope.value_of(kind, tag, window).clear()
-    else:
-        scope.value_of(kind, tag, window).set(new)
-
-
-def _change_items(cell: Bag | Set, old: Items | None, new: Items | None) -> None:
-    added = added_since(old, new)
-    if added is None:
         cell.clear()
-        added = all_of(new)
-    if isinstance(cell, Bag):
-        cell.extend(list(added))
     else:
-        for item in added:
-            cell.add(item)
+        assert isinstance(cell, Value)
+        cell.set(new)
 
 
 def _image(records: list[Record], layout: Layout, *, stored: bool) -> Image:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from timers_state.record import Content, Layout, TimerName
-    from timers_state.record_items import Items
+    from timers_state.small.items import Items
 
 _LEASE: Final = 1 << 16
 _POINTER_BYTES: Final = 8
@@ -173,7 +173,7 @@ class Records:
         self._replace(record, number, items)
 
     def clear_items(self, record: Record, number: int) -> None:
-        """Takes everything from a bag or set."""
+        """Takes everything from a state with items."""
         before = record.values[number]
         if before is None:
             return
@@ -184,6 +184,15 @@ class Records:
         else:
             self.room += size
         self._replace(record, number, None)
+
+    def replace_items(self, record: Record, number: int, items: tuple[int, Any] | None) -> None:
+        """Replaces the items of a list or map; None: there are none."""
+        self.clear_items(record, number)
+        if items is not None:
+            if record.saved is None:
+                self._save(record)
+            self.room -= VALUE_BYTES + items[0]
+            self._replace(record, number, items)
 
     def set_timer(self, record: Record, number: int, time: int, payload: bytes = b"") -> None:
         """Sets or moves a timer."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from timers_state.ahead import StoredTimer
-    from timers_state.cells import Bag, Value
+    from timers_state.cells import Bag
     from timers_state.cells.cell import Cell
     from timers_state.due_index import DueIndex
     from timers_state.holdings import Holdings
@@ -71,10 +71,6 @@ class RoundScope(KeyScope):
     def bag(self, tag: bytes, window: bytes = b"") -> Bag:
         """See ``KeyScope``."""
         return self._cell(RoundBag, tag, window)
-
-    def value_of(self, kind: type[Value], tag: bytes, window: bytes) -> Value:
-        """The cell of that kind, tag and window."""
-        return self._cell(kind, tag, window)
 
     def timers(self, domain: Domain) -> Timers:
         """See ``KeyScope``."""

@@ -116,6 +116,10 @@ class KeyScope:
         """The ordered list of a tag and window."""
         return self._cell(OrderedList, tag, window)
 
+    def cell(self, kind: type[Cell], tag: bytes, window: bytes = b"") -> Cell:
+        """The cell of that kind, tag and window."""
+        return self.bag(tag, window) if kind is Bag else self._cell(kind, tag, window)
+
     def timers(self, domain: Domain) -> Timers:
         """The key's timers that follow one clock, of all windows."""
         if not self.active:

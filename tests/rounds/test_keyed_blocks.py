@@ -78,15 +78,15 @@ class Counted(beam.DoFn):
         yield element[0], count.read()
 
 
-class InLists(beam.DoFn):
+class CalledByBeam(beam.DoFn):
     LIST = userstate.OrderedListStateSpec("list", VarIntCoder())
 
-    def process(self, element, all_=beam.DoFn.StateParam(LIST)):
+    def process(self, element, _=beam.DoFn.WindowedValueParam, all_=beam.DoFn.StateParam(LIST)):
         all_.add((Timestamp(1), element[1]))
         yield element[0], sum(1 for _ in all_.read())
 
 
-@pytest.mark.parametrize(("dofn", "is_merged"), [(Counted, False), (InLists, True)])
+@pytest.mark.parametrize(("dofn", "is_merged"), [(Counted, False), (CalledByBeam, True)])
 def test_blocks_are_merged_where_turns_are_dear(dofn, is_merged):
     steps = [[("a", 1, 1), ("b", 1, 1), ("a", 2, 1)], Mark(2), [("a", 3, 3)]]
     with patch.object(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timers_state.cells.cell import ITEM_BYTES
-from timers_state.record_items import NO_BAG, NO_SET, added_since, all_of, is_among, with_more
+from timers_state.small.items import NO_BAG, NO_SET, added_since, all_of, is_among, with_more
 
 ITEMS = [b"", *(b"%d" % n for n in range(40)), b"3" * 40]
 strings = st.lists(st.sampled_from(ITEMS), min_size=1, max_size=20)

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
 from timers_state.cells import Bag, Combining, Set, Value
 from timers_state.holdings import ABSENT_BYTES
-from timers_state.record_items import NO_BAG, NO_SET, all_of, is_among, with_more
 from timers_state.scope import SCOPE_BYTES
+from timers_state.small.items import NO_BAG, NO_SET, all_of, is_among, with_more
 
 STATE = 7
 LAYOUT = Layout(((Value, b"v"), (Combining, b"c"), (Bag, b"b"), (Set, b"s")), (b"f", b"g"))

@@ -11,7 +11,7 @@ import pytest
 
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store, undo
 from timers_state.cells import Bag, Set, Value
-from timers_state.record_items import NO_BAG, NO_SET, with_more
+from timers_state.small.items import NO_BAG, NO_SET, with_more
 
 SCOPES, RECORDS = 1, 7
 LAYOUT = Layout(((Value, b"v"), (Bag, b"b"), (Set, b"s")), (b"f", b"g"))

@@ -32,6 +32,13 @@ PAIR_BYTES: Final = ITEM_BYTES + 88
 _sort_key = itemgetter(0)
 
 
+def check_sort_key(sort_key: int) -> None:
+    """Raises ValueError if a sort key does not fit into 64 bits."""
+    if not I64_MIN <= sort_key <= I64_MAX:
+        message = f"the sort key {sort_key} does not fit into a signed 64-bit number"
+        raise ValueError(message)
+
+
 class OrderedList(Cell):
     """(sort key, bytes) by sort key; equal sort keys in the order of appending.
 
@@ -49,9 +56,7 @@ class OrderedList(Cell):
 
     def append(self, sort_key: int, item: bytes) -> None:
         """Adds an element; ValueError if the sort key does not fit into 64 bits."""
-        if not I64_MIN <= sort_key <= I64_MAX:
-            message = f"the sort key {sort_key} does not fit into a signed 64-bit number"
-            raise ValueError(message)
+        check_sort_key(sort_key)
         self._items.append((sort_key, item))
         self._sorted = False
         scope = self._scope

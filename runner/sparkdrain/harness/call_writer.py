@@ -13,16 +13,14 @@ from apache_beam import DoFn
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.harness.arguments import Given, Side
-from sparkdrain.harness.record_cells import ProcessingTimer, timer_of
-from sparkdrain.harness.round_state import RoundTimer
-from timers_state import Domain
+from sparkdrain.harness.timers import ProcessingTimer, timer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.harness.arguments import Argument
-    from sparkdrain.harness.record_state import RecordPlace
-    from sparkdrain.harness.round_state import RoundKeyedState
+    from sparkdrain.harness.large_place import LargePlace
+    from sparkdrain.harness.small_place import SmallPlace
 
 # What is passed for a marker, as source text.
 ELEMENT = {
@@ -52,18 +50,10 @@ _NUMBERS = itertools.count()
 class CallWriter:
     """Writes the function that calls one method."""
 
-    def __init__(
-        self,
-        context: RoundKeyedState,
-        handle_results: Callable[..., None],
-        place: RecordPlace | None,
-    ) -> None:
-        self._context = context
+    def __init__(self, place: LargePlace | SmallPlace, handle_results: Callable[..., None]) -> None:
         self._place = place
         self._names: dict[str, Any] = {
-            "enter": context.enter if place is None else place.enter,
-            "cell": context.cell,
-            "RoundTimer": RoundTimer,
+            "enter": place.enter,
             "micros": None,
             "timestamp": None,
             "WindowedValue": WindowedValue,
@@ -90,7 +80,7 @@ class CallWriter:
             "            continue",
             "        (window,) = windows",
             "        if window is not last:",
-            "            place = enter(window, key)",
+            "            enter(window, key)",
             *(f"            {line}" for line in self._on_enter),
             "            last = window",
             *([f"        {line}" for line in _TIMESTAMP] if "timestamp" in asked else []),
@@ -110,11 +100,11 @@ class CallWriter:
             if default not in NOT_FOR_TIMERS
         ]
         asks = any(isinstance(default, (DoFn.StateParam, DoFn.TimerParam)) for default in defaults)
-        enters = self._place is None and asks
+        # A small key's record is what has the timer, so its place was entered before.
+        enters = self._place.is_large and asks
         lines = [
             "def call(key, window, timestamp, pane, tag):",
-            *(["    place = enter(window, key)"] if enters else []),
-            *(f"    {line}" for line in self._on_enter),
+            *(["    enter(window, key)"] if enters else []),
             f"    results = method({', '.join(arguments)})",
             "    if results is not None:",
             "        handle_results(WindowedValue(None, timestamp, (window,)), results)",
@@ -136,40 +126,16 @@ class CallWriter:
 
     def _argument(self, default: Any, known: dict[Any, str], timestamp: str, pane: str) -> str:
         """What is passed for a marker."""
-        number = len(self._names)
-        if self._place is not None:
-            made = self._of_place(default, self._place, f"kept{number}", timestamp, pane)
-            if made is not None:
-                return made
+        name = f"kept{len(self._names)}"
         if isinstance(default, DoFn.StateParam):
-            self._names[f"spec{number}"] = default.state_spec
-            self._on_enter.append(f"state{number} = cell(place, spec{number})")
-            return f"state{number}"
-        if isinstance(default, DoFn.TimerParam):
-            family, domain = self._context.family(default.timer_spec)
-            self._names[f"family{number}"] = family
-            self._names[f"domain{number}"] = domain
-            if domain is Domain.PROCESSING:
-                return f"RoundTimer(place, family{number}, domain{number}, {timestamp}, {pane})"
-            # Nobody asks an event-time timer when it was set: one serves for a whole turn.
-            made = f"RoundTimer(place, family{number}, domain{number}, None, None)"
-            self._on_enter.append(f"timer{number} = {made}")
-            return f"timer{number}.set_in({pane})"
-        return known[default]
-
-    def _of_place(
-        self, default: Any, place: RecordPlace, name: str, timestamp: str, pane: str
-    ) -> str | None:
-        """The same for what a place has, which is always the same object."""
-        if isinstance(default, DoFn.StateParam):
-            self._names[name] = place.cells[default.state_spec.name]
+            self._names[name] = self._place.cell(default.state_spec)
             return name
         if isinstance(default, DoFn.TimerParam):
-            timer = self._names[name] = timer_of(place, default.timer_spec)
+            timer = self._names[name] = timer_of(self._place, default.timer_spec)
             if isinstance(timer, ProcessingTimer):
                 return f"{name}.set_at({timestamp}, {pane})"
             return f"{name}.set_in({pane})"
-        return None
+        return known[default]
 
     def _made(self, lines: list[str], method: Any) -> Any:
         self._names["method"] = method.method_value

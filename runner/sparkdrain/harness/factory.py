@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Consumers = dict[str, list[Any]]
 MakeState = Callable[[str, Any], Any]
-"""Makes a stateful DoFn's ``RoundKeyedState``, of its transform id and its window coder."""
+"""Makes a stateful DoFn's ``KeyedState``, of its transform id and its window coder."""
 
 
 class StageFactory(BeamTransformFactory):

@@ -15,15 +15,15 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.harness.arguments import Given, Side
 from sparkdrain.harness.call_writer import ELEMENT
-from sparkdrain.harness.record_cells import ProcessingTimer, RecordValue, timer_of
-from sparkdrain.harness.round_cells import UNREAD
+from sparkdrain.harness.cells import UNREAD, ValueCell
+from sparkdrain.harness.timers import ProcessingTimer, timer_of
 from sparkdrain.shuffle.keyed_chunks import NO_CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.harness.arguments import Argument
-    from sparkdrain.harness.record_state import RecordPlace
+    from sparkdrain.harness.small_place import SmallPlace
 
 _MARKERS: Final = {
     **ELEMENT,
@@ -101,7 +101,7 @@ def loop(groups, decode_key, chunks, feed_key, tell):
 
 
 def record_loop(
-    place: RecordPlace,
+    place: SmallPlace,
     method: Any,
     passed: list[Argument],
     handle_results: Callable[..., None],
@@ -151,10 +151,12 @@ def record_loop(
             names[f"views{number}"] = what.views
             entered.append(f"{name} = views{number}[window]")
         elif isinstance(what, DoFn.StateParam):
-            cell = names[name] = place.cells[what.state_spec.name]
-            plain = isinstance(cell, RecordValue)
-            begin.append(f"{name}.value = UNREAD" if plain else f"{name}.renew()")
-            end += [f"if {name}.is_changed:", f"    {name}.store()"]
+            cell = names[name] = place.cell(what.state_spec)
+            part = f"part{number}"
+            names[part] = cell.part
+            plain = isinstance(cell, ValueCell)
+            begin.append(f"{part}.value = UNREAD" if plain else f"{part}.renew()")
+            end += [f"if {part}.is_changed:", f"    {part}.store()"]
         elif isinstance(what, DoFn.TimerParam):
             timer = names[name] = timer_of(place, what.timer_spec)
             if isinstance(timer, ProcessingTimer):

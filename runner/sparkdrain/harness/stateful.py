@@ -21,25 +21,25 @@ from sparkdrain.harness.call_writer import ELEMENT, NOT_FOR_TIMERS, TIMER, CallW
 from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.compiled.steps import makes_plain_results
 from sparkdrain.harness.record_loop import record_loop
-from sparkdrain.harness.record_state import RecordPlace, layout_for
 from sparkdrain.harness.sampling import size_sampler
+from sparkdrain.harness.small_place import SmallPlace, layout_for
 from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.harness.arguments import Argument
     from sparkdrain.harness.compiled.chain import LazyChain
     from sparkdrain.harness.dofn import DoFnHandle
+    from sparkdrain.harness.keyed_state import KeyedState
+    from sparkdrain.harness.large_place import LargePlace
     from sparkdrain.harness.operations import SourceOperation
-    from sparkdrain.harness.round_state import RoundKeyedState
 
 Fire = dict[bytes, "Callable[[Any, Any, Any, Any, str], None]"]
 
 
 @dataclass(slots=True)
 class RecordCalls:
-    """The same calls for keys that are kept as records.
+    """The same calls for small keys, which are kept as records.
 
     Attributes:
         place: says which record has its turn.
@@ -47,7 +47,7 @@ class RecordCalls:
         loop: feeds many keys, see ``record_loop``.
     """
 
-    place: RecordPlace
+    place: SmallPlace
     feed: Callable[[Any, list[Any]], None]
     fire: Fire
     loop: Callable[..., tuple[int, Any, Any]]
@@ -58,19 +58,23 @@ class StatefulCalls:
     """The calls of one DoFn, for elements of one key after the other, and for its timers.
 
     Attributes:
+        place: says which large key has its turn.
         feed: ``feed(key, elements)``: processes windowed values, whose own values have no key.
         fire: by family: ``fire(key, window, timestamp, pane, tag)``.
         event_only: whether all timers fire in event time.
-        records: the same for keys that are kept as records; None: none is.
+        records: the same for small keys.
         flush: sees to it that all results of calls have left the DoFn; call it while it processes,
             or fires.
+        reraise: names the step in an error of user code as Beam does, once.
     """
 
+    place: LargePlace
     feed: Callable[[Any, list[Any]], None]
     fire: Fire
     event_only: bool
-    records: RecordCalls | None
+    records: RecordCalls
     flush: Callable[[], None]
+    reraise: Callable[[BaseException], NoReturn]
     _operation: Any
     _firing: Any
     _source: Any
@@ -90,16 +94,12 @@ class StatefulCalls:
         if self._sample is not None and last is not None:
             self._sample((key, last.value), last)
 
-    def reraise(self, error: BaseException) -> NoReturn:
-        """Name the step in an error of user code as Beam does, once."""
-        raise_named(error, self._operation.name_context)
-
 
 def stateful_calls(
     source: SourceOperation,
     operation: Any,
     handle: DoFnHandle,
-    context: RoundKeyedState,
+    context: KeyedState,
     chain: LazyChain | None,
 ) -> StatefulCalls | None:
     """The calls of the DoFn of ``operation``; None if Beam must make them.
@@ -125,62 +125,47 @@ def stateful_calls(
         gathering = Gathering(chain)
         handle_results, flush = gathering.handle_results, gathering.flush
     event_only = all(TimeDomain.is_event_time(spec.time_domain) for spec in timers)
-    feed, fire = _written(context, handle_results, process, passed, timers, None)
-    place = _record_place(context, process, timers)
-    calls = StatefulCalls(
-        feed,
-        fire,
+
+    def reraise(error: BaseException) -> NoReturn:
+        raise_named(error, operation.name_context)
+
+    def calls_in(place: LargePlace | SmallPlace) -> tuple[Any, Fire]:
+        return CallWriter(place, handle_results).feed(process, passed), {
+            spec.name.encode(): CallWriter(place, handle_results).fire(method)
+            for spec, method in timers.items()
+        }
+
+    small = _small_place(context, process, timers)
+    loop = record_loop(small, process, passed, handle_results, reraise)
+    return StatefulCalls(
+        context.large,
+        *calls_in(context.large),
         event_only,
-        None,
+        RecordCalls(small, *calls_in(small), loop),
         flush,
+        reraise,
         operation,
         _firing_state(operation),
         source,
         size_sampler(source.receivers[0]),
     )
-    if place is not None:
-        loop = record_loop(place, process, passed, handle_results, calls.reraise)
-        own = _written(context, handle_results, process, passed, timers, place)
-        calls.records = RecordCalls(place, *own, loop)
-    return calls
 
 
 def _no_results() -> None:
     """Beam's handler keeps none."""
 
 
-def _written(
-    context: RoundKeyedState,
-    handle_results: Callable[..., None],
-    process: Any,
-    passed: list[Argument],
-    timers: dict[Any, Any],
-    place: RecordPlace | None,
-) -> tuple[Any, Fire]:
-    feed = CallWriter(context, handle_results, place).feed(process, passed)
-    return feed, {
-        spec.name.encode(): CallWriter(context, handle_results, place).fire(method)
-        for spec, method in timers.items()
-    }
-
-
-def _record_place(
-    context: RoundKeyedState, process: Any, timers: dict[Any, Any]
-) -> RecordPlace | None:
-    """Where the DoFn's records have their turns; None if its keys cannot be records."""
+def _small_place(context: KeyedState, process: Any, timers: dict[Any, Any]) -> SmallPlace:
+    """Where the DoFn's small keys have their turns."""
     asked = [default for method in (process, *timers.values()) for default in method.defaults]
     states = {d.state_spec.name: d.state_spec for d in asked if isinstance(d, DoFn.StateParam)}
     asked_timers = {default.timer_spec for default in asked if isinstance(default, DoFn.TimerParam)}
     all_timers = {*timers, *asked_timers}
     events = {spec for spec in all_timers if TimeDomain.is_event_time(spec.time_domain)}
     specs = [states[name] for name in sorted(states)]
-    layout = layout_for(
-        specs,
-        sorted(spec.name.encode() for spec in events),
-        expires=context.expiry_of is not None,
-        others=events != all_timers,
-    )
-    return None if layout is None else RecordPlace(context, specs, layout)
+    families = sorted(spec.name.encode() for spec in events)
+    layout = layout_for(context, specs, families, others=events != all_timers)
+    return SmallPlace(context, specs, layout)
 
 
 def _is_plain(dofn: Any) -> bool:

@@ -130,7 +130,7 @@ class Due:
     def _forget_all(self) -> bool:
         """Time is at its end, and nothing is due anymore: all windows go at once."""
         if self._overlay.first_time(self._one.state_id, Domain.EXPIRY) is not None:
-            self._bundle().states[self._one.transform].forget_all()
+            self._bundle().states[self._one.transform].large.forget_all()
         return True
 
     def _is_over(self) -> bool:
@@ -161,10 +161,10 @@ class Due:
         if all(first is None or first > end for first, end in firsts):
             return None
         calls = self._calls()
-        if calls is None or calls.records is None:
+        if calls is None:
             return None
         context = self._bundle().states[self._one.transform]
-        return RecordFiring(calls, calls.records, context, up_to, self._decode_key, self._expiry_of)
+        return RecordFiring(calls, context, up_to, self._decode_key, self._expiry_of)
 
     def _firing(self) -> Firing:
         """Fires timers of keys that are not."""

@@ -11,7 +11,9 @@ from sparkdrain.shuffle.keyed_chunks import KeyedChunks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sparkdrain.harness.round_state import RoundKeyedState
+    from sparkdrain.harness.keyed_state import KeyedState
+    from sparkdrain.harness.large_place import LargePlace
+    from sparkdrain.harness.small_place import SmallPlace
     from sparkdrain.harness.stateful import StatefulCalls
     from sparkdrain.keyed.inlet import Inlet
     from sparkdrain.keyed.stateful import Stateful
@@ -45,7 +47,7 @@ class BeamFeeder:
     def __init__(
         self,
         feed: Callable[[list[Any]], None],
-        contexts: list[RoundKeyedState],
+        contexts: list[KeyedState],
         decode_key: Callable[[bytes], Any],
     ) -> None:
         self._feed = feed
@@ -61,16 +63,16 @@ class BeamFeeder:
         key = self._decode_key(encoded)
         contexts = self._contexts
         for context in contexts:
-            context.begin_key(encoded)
+            context.large.begin(encoded)
         try:
             for elements in batches:
                 for element in elements:
                     element.value = (key, element.value)
                 self._feed(elements)
             for context in contexts:
-                context.end_key()
+                context.large.end()
         except BaseException as error:
-            tell_key(error, key, contexts[0].window if contexts else None)
+            tell_key(error, key, contexts[0].large.window if contexts else None)
             raise
 
 
@@ -80,12 +82,10 @@ class CallingFeeder:
     def __init__(
         self,
         calls: StatefulCalls,
-        context: RoundKeyedState,
         decode_key: Callable[[bytes], Any],
         chunks: KeyedChunks,
     ) -> None:
         self._calls = calls
-        self._context = context
         self._decode_key = decode_key
         self._chunks = chunks
         self._count = 0
@@ -94,28 +94,23 @@ class CallingFeeder:
     @property
     def takes_pieces(self) -> bool:
         """See ``Feeder``: all keys are records in memory, or new."""
-        records = self._calls.records
-        return records is not None and records.place.records.is_complete
+        return self._calls.records.place.records.is_complete
 
     def feed(self, keys: Iterable[tuple[bytes, Any]], batches: Batches) -> None:
         """See ``Feeder``."""
-        calls, records = self._calls, self._calls.records
+        calls = self._calls
         self._count = 0
 
         def feed_key(encoded: bytes, chunks: Any) -> None:
             self._feed_key(encoded, batches(chunks))
 
         with calls.processing():
-            if records is None:
-                for encoded, chunks in keys:
-                    feed_key(encoded, chunks)
-            else:
-                count, key, element = records.loop(
-                    keys, self._decode_key, self._chunks, feed_key, tell_key
-                )
-                if count:
-                    self._count += count
-                    self._last = key, element
+            count, key, element = calls.records.loop(
+                keys, self._decode_key, self._chunks, feed_key, tell_key
+            )
+            if count:
+                self._count += count
+                self._last = key, element
             calls.flush()
         if self._count:
             calls.fed(self._count, *self._last)
@@ -124,12 +119,10 @@ class CallingFeeder:
         """Feed all elements of a key."""
         calls, records = self._calls, self._calls.records
         key = self._decode_key(encoded)
-        if records is not None and records.place.begin(encoded):
-            place: Any = records.place
-            call = records.feed
-        else:
-            place = self._begin(encoded)
-            call = calls.feed
+        place: LargePlace | SmallPlace = records.place
+        call = records.feed
+        if not place.begin(encoded):
+            place, call = self._large(encoded)
         element = None
         try:
             for elements in batches:
@@ -142,7 +135,7 @@ class CallingFeeder:
                     element = elements[-1]
                 if place.is_outgrown:
                     place.end()
-                    place, call = self._begin(encoded), calls.feed
+                    place, call = self._large(encoded)
             place.end()
         except BaseException as error:
             tell_key(error, key, place.window)
@@ -150,9 +143,10 @@ class CallingFeeder:
         if element is not None:
             self._last = key, element
 
-    def _begin(self, encoded: bytes) -> RoundKeyedState:
-        self._context.begin_key(encoded)
-        return self._context
+    def _large(self, encoded: bytes) -> tuple[LargePlace, Callable[[Any, list[Any]], None]]:
+        place = self._calls.place
+        place.begin(encoded)
+        return place, self._calls.feed
 
 
 def feeder_for(
@@ -176,5 +170,5 @@ def feeder_for(
     if len(contexts) == 1:
         calls = bundle.stateful_calls(inlet.transform, stateful[0].transform)
         if calls is not None:
-            return CallingFeeder(calls, contexts[0], decode_key, KeyedChunks(coding, is_late))
+            return CallingFeeder(calls, decode_key, KeyedChunks(coding, is_late))
     return BeamFeeder(inlet.operation().feed_windowed, contexts, decode_key)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from sparkdrain.harness.round_state import RoundKeyedState
+    from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.stateful import StatefulCalls
     from sparkdrain.keyed.up_to import UpTo
     from timers_state.ahead import DueKey, StoredTimer
@@ -95,7 +95,7 @@ class Firing:
 
     def __init__(
         self,
-        context: RoundKeyedState,
+        context: KeyedState,
         call: Callback,
         up_to: UpTo,
         decode_key: Callable[[bytes], Any],
@@ -103,7 +103,8 @@ class Firing:
     ) -> None:
         context.bound.repeats = up_to.repeats
         self.at_work = call.at_work
-        self._context = context
+        self._decode_window = context.decode_window
+        self._place = context.large
         self._call = call
         self._up_to = up_to
         self._processing = None if call.event_only else up_to.processing
@@ -127,39 +128,39 @@ class Firing:
     def _turn_of(
         self, encoded: bytes, read: Sequence[StoredTimer], event: int, processing: int | None
     ) -> None:
-        context = self._context
+        place = self._place
         key = self._decode_key(encoded)
         self._over.clear()
-        context.begin_key(encoded)
+        place.begin(encoded)
         if not read or self._fire_taken(key, read, event):
             last = max(event, read[-1][0]) if read else event
-            while (due := context.pop_due(last, processing)) is not None:
+            while (due := place.pop_due(last, processing)) is not None:
                 if not self._fire_one(key, *due):
                     break
         try:
-            context.end_key()
+            place.end()
         except BaseException as error:
-            tell_key(error, key, context.window)
+            tell_key(error, key, place.window)
             raise
         for window in self._over:
-            context.begin_key(encoded)
-            context.expire_window(window)
-            context.end_key()
+            place.begin(encoded)
+            place.expire_window(window)
+            place.end()
 
     def _fire_taken(self, key: Any, read: Sequence[StoredTimer], horizon: int) -> bool:
         """Fire what was read until it is asked for otherwise; whether there may be more to do."""
-        context = self._context
+        place = self._place
         for stored in read:
-            due = context.take(stored)
+            due = place.take(stored)
             if due is None:
                 return True
             if not self._fire_one(key, *due):
                 return False
-        return context.all_taken(horizon)
+        return place.all_taken(horizon)
 
     def _fire_one(self, key: Any, timer: Timer, pane: Any) -> bool:
         """Fire a timer; whether the budget allows another one."""
-        window = self._context.decode_window(timer.window)
+        window = self._decode_window(timer.window)
         try:
             self._call(key, window, timer, pane)
         except BaseException as error:
@@ -175,8 +176,8 @@ class Firing:
 
     def expire(self, encoded: bytes) -> None:
         """Forget the windows of a key that are over."""
-        context = self._context
-        context.begin_key(encoded)
-        context.expire(self._up_to.event)
-        context.end_key()
+        place = self._place
+        place.begin(encoded)
+        place.expire(self._up_to.event)
+        place.end()
         self._up_to.budget.spend(1)

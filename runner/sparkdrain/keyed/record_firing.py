@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.harness.record_state import pane_of
+from sparkdrain.harness.timers import pane_of
 from sparkdrain.keyed.errors import tell_key
 from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
@@ -14,8 +14,8 @@ from timers_state import Domain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.harness.round_state import RoundKeyedState
-    from sparkdrain.harness.stateful import RecordCalls, StatefulCalls
+    from sparkdrain.harness.keyed_state import KeyedState
+    from sparkdrain.harness.stateful import StatefulCalls
     from sparkdrain.keyed.up_to import UpTo
     from timers_state.record import Record, TimerName
 
@@ -25,7 +25,6 @@ class RecordFiring:
 
     Args:
         calls: of the DoFn.
-        records: the same for its records.
         context: of the DoFn.
         up_to: what is due.
         decode_key: of the input.
@@ -35,17 +34,16 @@ class RecordFiring:
     def __init__(
         self,
         calls: StatefulCalls,
-        records: RecordCalls,
-        context: RoundKeyedState,
+        context: KeyedState,
         up_to: UpTo,
         decode_key: Callable[[bytes], Any],
         expiry_of: Callable[[Any], int] | None,
     ) -> None:
         context.bound.repeats = up_to.repeats
         self._calls = calls
-        self._fire = records.fire
-        self._place = records.place
-        self._records = records.place.records
+        self._fire = calls.records.fire
+        self._place = calls.records.place
+        self._records = self._place.records
         self._families = self._records.layout.families
         self._decode_window = context.decode_window
         self._bound = context.bound

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.graph.plan import TransformId
 from sparkdrain.graph.state_ids import transform_state_id
-from sparkdrain.harness.round_state import RoundKeyedState
+from sparkdrain.harness.keyed_state import KeyedState
 from sparkdrain.keyed.stateful import stateful_behind
 from timers_state import Overlay, RoundStore
 
@@ -55,13 +55,13 @@ class SlotState:
         )
         return stateful_behind(self._plan, stage, edge)
 
-    def make(self, transform_id: str, window_coder: Any) -> RoundKeyedState:
+    def make(self, transform_id: str, window_coder: Any) -> KeyedState:
         """What one stateful DoFn sees of its state; see ``harness.factory.MakeState``.
 
         No window expires: a key has nothing left when its turn is over.
         """
         state_id = transform_state_id(self._plan, TransformId(transform_id))
-        return RoundKeyedState(transform_id, state_id, window_coder, self.overlay, None)
+        return KeyedState(transform_id, state_id, window_coder, self.overlay, None)
 
     def close(self) -> None:
         """Give disk space back."""

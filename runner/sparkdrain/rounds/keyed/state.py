@@ -8,7 +8,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.state_ids import edge_state_id
-from sparkdrain.harness.round_state import RoundKeyedState
+from sparkdrain.harness.keyed_state import KeyedState
 from sparkdrain.keyed.blocks import KeyedBlocks
 from sparkdrain.keyed.stateful import stateful_behind
 from sparkdrain.rounds.keyed.input import KeyedInput
@@ -59,9 +59,9 @@ def state_maker(plan: Plan, stage: Stage, codings: Codings, overlay: Overlay) ->
         for one in stateful_behind(plan, stage, edges[id_])
     }
 
-    def make(transform_id: str, window_coder: Any) -> RoundKeyedState:
+    def make(transform_id: str, window_coder: Any) -> KeyedState:
         state_id, expiry_of = made[TransformId(transform_id)]
-        return RoundKeyedState(transform_id, state_id, window_coder, overlay, expiry_of)
+        return KeyedState(transform_id, state_id, window_coder, overlay, expiry_of)
 
     return make
 

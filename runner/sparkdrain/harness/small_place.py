@@ -1,67 +1,43 @@
-"""State and timers of keys that are kept as records: cells that move from key to key.
+"""State and timers of keys that are small: cells and timers that move from record to record.
 
-A DoFn whose state is values, accumulators, bags, sets and timers has one cell for each of these,
-made once. A key's turn points them at its record. A large bag or set, or many timers that follow
-processing time or have dynamic tags, are more than a record can hold. Such a key continues in a
-scope after the turn.
+A DoFn has one cell for each state, made once. A key's turn points the cells at its record. Many
+items, or many timers that follow processing time or have dynamic tags, are more than a record can
+hold. Such a key continues in a scope after the turn.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from apache_beam.transforms import userstate
-from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
-
-from sparkdrain.harness.record_cells import (
-    RecordAccumulator,
-    RecordBag,
-    RecordSet,
-    RecordValue,
-    Stored,
-)
-from sparkdrain.harness.round_cells import ELSEWHERE, CombiningKind
-from sparkdrain.harness.round_state import decoded_pane
+from sparkdrain.harness.cells import state_kind
 from timers_state import Domain, Layout
-from timers_state.cells import Bag, Combining, Set, Value
 from timers_state.record import MOST_OTHER_TIMERS
+from timers_state.small import SMALL_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sparkdrain.harness.drain_timers import TimerBound
-    from sparkdrain.harness.record_cells import RecordCell
-    from sparkdrain.harness.round_cells import PutOff
-    from sparkdrain.harness.round_state import RoundKeyedState
+    from sparkdrain.harness.keyed_state import KeyedState
     from timers_state import KeyScope
     from timers_state.record import Record, TimerName
     from timers_state.records import Records
 
-_CELLS: Final = {
-    userstate.ReadModifyWriteStateSpec: Value,
-    userstate.CombiningValueStateSpec: Combining,
-    userstate.BagStateSpec: Bag,
-    userstate.SetStateSpec: Set,
-}
-
 
 def layout_for(
-    states: Sequence[Any], families: Sequence[bytes], *, expires: bool, others: bool
-) -> Layout | None:
-    """What records of a DoFn have; None: its keys cannot be records.
+    context: KeyedState, states: Sequence[Any], families: Sequence[bytes], *, others: bool
+) -> Layout:
+    """What records of a DoFn have.
 
     Args:
+        context: of the DoFn.
         states: of the DoFn.
         families: of its event timers.
-        expires: whether windows end.
         others: whether it has timers that follow processing time.
     """
-    values: list[tuple[Any, bytes]] = []
-    for spec in states:
-        kind = next((_CELLS[class_] for class_ in type(spec).__mro__ if class_ in _CELLS), None)
-        if kind is None:
-            return None
-        values.append((kind, str(spec.name).encode()))
+    values = [
+        (state_kind(context.transform_id, spec).stored, str(spec.name).encode()) for spec in states
+    ]
+    expires = context.expiry_of is not None
     return Layout(tuple(values), tuple(families), expires, others)
 
 
@@ -69,8 +45,8 @@ Due = tuple["Record", "int | TimerName"]
 """A record, and which of its timers: a number, see ``Layout.families``, or the name of another."""
 
 
-class RecordPlace:
-    """The window of a key that has its turn: see ``round_cells.Place``.
+class SmallPlace:
+    """The window of a small key that has its turn: see ``cells.Place``.
 
     Order of calls: ``begin``; ``enter``, calls of user code; ``end``.
 
@@ -80,9 +56,11 @@ class RecordPlace:
         layout: of its records.
     """
 
-    def __init__(self, context: RoundKeyedState, states: Sequence[Any], layout: Layout) -> None:
+    is_large = False
+
+    def __init__(self, context: KeyedState, states: Sequence[Any], layout: Layout) -> None:
         self._context = context
-        context.record_place = self
+        context.small = self
         self.encode_window = context.encode_window
         self._last_window: Any = None
         self._last_section = b""
@@ -97,19 +75,15 @@ class RecordPlace:
         self._expiry_of = context.expiry_of
         self.expires = context.expiry_of is not None
         self.bound = context.bound
-        self.cells: dict[Any, RecordCell] = {}
-        for number, spec in enumerate(states):
-            kind = context.kind(spec)
-            if isinstance(kind, CombiningKind):
-                self.cells[spec.name] = RecordAccumulator(kind, self, Stored(self, number))
-            elif issubclass(layout.values[number][0], Bag):
-                self.cells[spec.name] = RecordBag(kind, self, number)
-            elif issubclass(layout.values[number][0], Set):
-                self.cells[spec.name] = RecordSet(kind, self, number)
-            else:
-                self.cells[spec.name] = RecordValue(kind, self, number)
-        self._all_cells = tuple(self.cells.values())
+        self._cells = {
+            spec.name: context.make_cell(spec, self, number) for number, spec in enumerate(states)
+        }
+        self._parts = tuple(cell.part for cell in self._cells.values())
         self._families = {family: number for number, family in enumerate(layout.families)}
+
+    def cell(self, spec: Any) -> Any:
+        """The cell of a state; always the same one."""
+        return self._cells[spec.name]
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -152,8 +126,8 @@ class RecordPlace:
             self._leave()
         self.record = record
         self.window = window
-        for cell in self._all_cells:
-            cell.renew()
+        for part in self._parts:
+            part.renew()
 
     def end(self) -> None:
         """The turn is over: what has changed goes to the records."""
@@ -197,22 +171,22 @@ class RecordPlace:
         return found
 
     def _leave(self) -> None:
-        for cell in self._all_cells:
-            if cell.is_changed:
-                cell.store()
+        for part in self._parts:
+            if part.is_changed:
+                part.store()
         # A record that is left with nothing does not expire; its scope, which has more, must.
         if not self.beyond_record:
             self.records.end(self.record)
 
-    def rest(self) -> None:
-        """No key has its turn; whoever uses a cell or timer nevertheless hears of it."""
-        self.record = _NOBODYS
-        for cell in self._all_cells:
-            cell.renew()
+    def rest(self, record: Any) -> None:
+        """No key has its turn; cells and timers are given a record that is nobody's."""
+        self.record = record
+        for part in self._parts:
+            part.renew()
 
-    def changed_cells(self) -> list[RecordCell]:
-        """Those with something that no record has yet."""
-        return [cell for cell in self._all_cells if cell.is_changed]
+    def changed_cells(self) -> list[Any]:
+        """Cells with something that no record has yet."""
+        return [cell for cell in self._cells.values() if cell.part.is_changed]
 
     @property
     def is_outgrown(self) -> bool:
@@ -228,12 +202,12 @@ class RecordPlace:
 
     # --- what cells and timers ask --------------------------------------------------------------
 
-    @property
-    def section(self) -> bytes:
-        return self.record.window
+    def items(self, number: int) -> Any:
+        small = SMALL_CELLS.get(self.records.layout.values[number][0])
+        return None if small is None else small(self, number)
 
-    def scope(self) -> KeyScope:
-        message = "a key that has records has no scope"
+    def open(self, number: int) -> Any:
+        message = f"state {number} of a small key has no cell in a scope"
         raise NotImplementedError(message)
 
     def keep(self) -> None:
@@ -241,14 +215,10 @@ class RecordPlace:
         if expiry_of is not None and record.expiry is None:
             self.records.expire_at(record, expiry_of(self.window))
 
-    def put_off(self, cell: PutOff) -> None:
-        """Nothing: cells that have changed say so."""
-
     def where(self) -> str:
         return f"key {self.key!r}, window {self.window}"
 
     def admits(self, family: bytes, domain: Domain, time: int) -> int | None:
-        """See ``WindowPlace``."""
         return self.bound.admits(family, domain, time, self.window, self._expiry_of)
 
     def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
@@ -279,28 +249,11 @@ class RecordPlace:
             self.beyond_record.append(_nothing)
 
     def number(self, family: bytes) -> int:
-        """Where records have the timer of a family."""
         return self._families[family]
+
+    def has_one_timer(self) -> bool:
+        return len(self._families) == 1
 
 
 def _nothing(scope: KeyScope) -> None:
     """It is enough that there is a scope."""
-
-
-class _Nobodys:
-    """The record of no key."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        where = "where no key has its turn, as in finish_bundle"
-        message = f"state or a timer was used {where}. {ELSEWHERE}"
-        raise RuntimeError(message)
-
-
-_NOBODYS: Final[Any] = _Nobodys()
-
-
-def pane_of(bound: TimerBound, domain: Domain, time: int, payload: bytes) -> Any:
-    """The pane in which a timer was set that fires now."""
-    if payload or bound.repeats is not None:
-        payload = bound.fires(domain, time, payload)
-    return decoded_pane(payload) if payload else PANE_INFO_UNKNOWN

@@ -5,12 +5,15 @@ To add costs what is added: most strings are in a part that stays as it is, the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from timers_state.cells.cell import ITEM_BYTES
+from timers_state.record import MOST_ITEM_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from timers_state.small.cell import Turn
 
 _ENTRY_BYTES: Final = ITEM_BYTES + 48
 """What a string costs in a dict, beside its content."""
@@ -54,3 +57,55 @@ def added_since(before: Items | None, after: Items | None) -> tuple[bytes, ...] 
     """What was added to ``before``; None if it is not the beginning of ``after``."""
     old, new = all_of(before), all_of(after)
     return new[len(old) :] if new[: len(old)] == old else None
+
+
+class SmallItems:
+    """What small bags and sets share: a turn adds strings, or removes all of them."""
+
+    __slots__ = ("_added", "_is_cleared", "_left", "_number", "_turn", "is_changed")
+    NOTHING: ClassVar[Items]
+    FRESH: ClassVar[type[Any]]
+
+    def __init__(self, turn: Turn, number: int) -> None:
+        self._turn = turn
+        self._number = number
+        self._added: Any = self.FRESH()
+        self.renew()
+
+    def clear(self) -> None:
+        """Removes everything."""
+        self._added = self.FRESH()
+        self._is_cleared = self.is_changed = True
+
+    def store(self) -> None:
+        """See ``SmallCell``."""
+        turn, number = self._turn, self._number
+        turn.keep()
+        records, record = turn.records, turn.record
+        if self._is_cleared:
+            records.clear_items(record, number)
+        if self._added:
+            items = with_more(self._stored(), self._added)
+            records.extend(record, number, items)
+            if items[0] > MOST_ITEM_BYTES:
+                turn.outgrow()
+            self._added = self.FRESH()
+        self.renew()
+
+    def renew(self) -> None:
+        """See ``SmallCell``."""
+        self.is_changed = self._is_cleared = False
+        self._left = MOST_ITEM_BYTES
+
+    def _stored(self) -> Items:
+        if self._is_cleared:
+            return self.NOTHING
+        items: Items | None = self._turn.record.values[self._number]
+        return items or self.NOTHING
+
+    def _is_more(self, item: bytes) -> None:
+        """A string was added."""
+        self.is_changed = True
+        self._left -= len(item)
+        if self._left < 0:
+            self._turn.outgrow()  # what comes is not to be in memory at once

@@ -1,0 +1,246 @@
+"""State and timers of keys that are large: cells and timers that move from scope to scope.
+
+A key has its turn whenever elements came for it, or its timers are due. Single values are written
+back when the turn ends. Timers and items go to the scope at once, since timers may be due in the
+same turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.harness.cells import state_kind
+from sparkdrain.harness.timers import pane_of, timer_of
+from timers_state import Domain
+from timers_state.large import LargeKey
+from timers_state.timers import Timer
+
+if TYPE_CHECKING:
+    from sparkdrain.harness.keyed_state import KeyedState
+    from sparkdrain.harness.timers import EventTimer, ProcessingTimer
+    from timers_state import KeyScope, Overlay
+    from timers_state.ahead import StoredTimer
+    from timers_state.record import TimerName
+
+_EXPIRY: Final = b""
+# So many windows of keys are remembered as known to expire; more of them are told again.
+_MOST_KNOWN: Final = 100_000
+
+
+class LargePlace:
+    """The window of a large key that has its turn: see ``cells.Place``.
+
+    Order of calls: ``begin``; ``enter``, then user code or timers from ``pop_due``; ``end``.
+
+    Args:
+        context: of the DoFn.
+        overlay: the slot's state.
+    """
+
+    is_large = True
+    is_outgrown = False
+    """See ``SmallPlace``."""
+
+    def __init__(self, context: KeyedState, overlay: Overlay) -> None:
+        self._context = context
+        self._overlay = overlay
+        self._state_id = context.state_id
+        self._expiry_of = context.expiry_of
+        self.expires = context.expiry_of is not None
+        self.bound = context.bound
+        self._turn = LargeKey(overlay, context.state_id)
+        self.record: Any = self._turn
+        self.records: Any = self._turn
+        self.key: Any = None
+        self.window: Any = None
+        self._last_window: Any = None
+        self._last_section = b""
+        self._is_kept = False
+        self._known: set[tuple[bytes, bytes]] = set()
+        self._cells: dict[str, Any] = {}
+        self._timers: dict[str, EventTimer | ProcessingTimer] = {}
+
+    # --- turns --------------------------------------------------------------------------------
+
+    def begin(self, encoded: bytes) -> None:
+        """What follows belongs to the key with this encoding."""
+        self.record = self._turn
+        self._turn.begin(encoded)
+        self.bound.is_on = False
+
+    def enter(self, window: Any, key: Any) -> None:
+        """Calls that follow are for this window of the key."""
+        self.key = key
+        if window is self._last_window:
+            section = self._last_section
+        else:
+            section = self._last_section = self._context.encode_window(window)
+            self._last_window = window
+        if self.window is not None:
+            if section == self._turn.window:  # cells go on with what they have
+                self.window = window
+                return
+            self._leave()
+        self.window = window
+        self._turn.window = section
+        self._is_kept = False
+        for cell in self._cells.values():
+            cell.renew()
+
+    def end(self) -> None:
+        """The turn is over: what has changed goes to the scope."""
+        if self.window is not None:
+            self._leave()
+            self.window = None
+        self._turn.begin(self._turn.key)
+
+    def rest(self, record: Any) -> None:
+        """No key has its turn; cells and timers are given a record that is nobody's."""
+        self.record = record
+        self._is_kept = True
+        for cell in self._cells.values():
+            cell.renew()
+
+    def changed_cells(self) -> list[Any]:
+        """Cells with something that no scope has yet."""
+        return [cell for cell in self._cells.values() if cell.is_changed]
+
+    def _leave(self) -> None:
+        for cell in self._cells.values():
+            if cell.is_changed:
+                cell.store()
+
+    # --- what user code gets ------------------------------------------------------------------
+
+    def cell(self, spec: Any) -> Any:
+        """The cell of a state; always the same one."""
+        cell = self._cells.get(spec.name)
+        if cell is None:
+            stored = state_kind(self._context.transform_id, spec).stored
+            number = self._turn.add_state(stored, str(spec.name).encode())
+            cell = self._cells[spec.name] = self._context.make_cell(spec, self, number)
+        return cell
+
+    def timer(self, spec: Any) -> EventTimer | ProcessingTimer:
+        """The timer of a family; always the same one."""
+        timer = self._timers.get(spec.name)
+        if timer is None:
+            timer = self._timers[spec.name] = timer_of(self, spec)
+        return timer
+
+    # --- what cells and timers ask ------------------------------------------------------------
+
+    def items(self, number: int) -> None:
+        del number
+
+    def open(self, number: int) -> Any:
+        return self.record.cell(number)
+
+    def number(self, family: bytes) -> int:
+        return self._turn.number(family)
+
+    def has_one_timer(self) -> bool:
+        return False
+
+    def where(self) -> str:
+        return f"key {self.key!r}, window {self.window}"
+
+    def keep(self) -> None:
+        expiry_of = self._expiry_of
+        if self._is_kept or expiry_of is None:
+            return
+        self._is_kept = True
+        known, turn = self._known, self._turn
+        ident = (turn.key, turn.window)
+        if ident in known:
+            return
+        turn.scope().timers(Domain.EXPIRY).set(expiry_of(self.window), _EXPIRY, b"", turn.window)
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known.add(ident)
+
+    def admits(self, family: bytes, domain: Domain, time: int) -> int | None:
+        return self.bound.admits(family, domain, time, self.window, self._expiry_of)
+
+    def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
+        record = self.record
+        self.keep()
+        record.set_other(record, name, time, payload)
+
+    def clear_timer(self, name: TimerName) -> None:
+        record = self.record
+        record.clear_other(record, name)
+
+    # --- timers that fire ---------------------------------------------------------------------
+
+    def pop_due(self, event: int, processing: int | None) -> tuple[Timer, Any] | None:
+        """Take out the present key's next timer, with the pane that it was set in.
+
+        Those of event time come first, in time order; then those of processing time.
+
+        Args:
+            event: event time up to which timers are due.
+            processing: the same for processing time; None if no timer follows that.
+        """
+        scope = self._scope()
+        found = scope.timers(Domain.EVENT).pop_due(event)
+        domain = Domain.EVENT
+        if found is None:
+            if processing is None:
+                return None
+            domain = Domain.PROCESSING
+            found = scope.timers(domain).pop_due(processing)
+            if found is None:
+                return None
+            scope.timers(Domain.HOLD).clear(found.family, found.tag, found.window)
+        return found, pane_of(self.bound, domain, found.time, found.payload)
+
+    def take(self, timer: StoredTimer) -> tuple[Timer, Any] | None:
+        """As ``pop_due``, for an event timer of the present key that was read from the store.
+
+        Returns:
+            None if state or timers of the key were asked for in this turn: then ``pop_due`` has it.
+        """
+        turn = self._turn
+        if turn.is_open or not self._overlay.take(self._state_id, Domain.EVENT, turn.key, timer):
+            return None
+        pane = pane_of(self.bound, Domain.EVENT, timer[0], timer[4])
+        return tuple.__new__(Timer, timer[:5]), pane
+
+    def all_taken(self, horizon: int) -> bool:
+        """All that the store has up to a time was taken; whether ``pop_due`` may have more."""
+        if not self._turn.is_open:
+            return False
+        self._scope().timers(Domain.EVENT).none_until(horizon)
+        return True
+
+    def expire(self, up_to: int) -> None:
+        """Forget the present key's windows that expire at or before ``up_to``.
+
+        A window that still has timers lasts until they have fired: call ``expire_window`` then.
+        """
+        for timer in self._scope().timers(Domain.EXPIRY).due(up_to):
+            self._expire(timer.window)
+
+    def expire_window(self, window: Any) -> None:
+        """Forget a window that has expired, and whose timers have fired, if these were the last."""
+        section, name = self._context.encode_window(window), (_EXPIRY, b"")
+        key = self._turn.key
+        if self._overlay.time_of(self._state_id, Domain.EXPIRY, key, section, name) is None:
+            self._expire(section)
+
+    def forget_all(self) -> None:
+        """Forget all keys."""
+        self._turn.begin(b"")
+        self._known.clear()
+        self._overlay.forget_all(self._state_id)
+
+    def _expire(self, section: bytes) -> None:
+        scope = self._scope()
+        if any(scope.timers(d).is_any_set(section) for d in (Domain.EVENT, Domain.PROCESSING)):
+            return
+        self._known.discard((self._turn.key, section))
+        scope.forget_window(section)
+
+    def _scope(self) -> KeyScope:
+        return self._turn.scope()

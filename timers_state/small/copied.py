@@ -1,0 +1,75 @@
+"""What small lists and maps share: the first change of a turn copies what the record has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from timers_state.record import MOST_ITEM_BYTES
+
+if TYPE_CHECKING:
+    from timers_state.small.cell import Turn
+
+Copied = tuple[int, Any]
+"""What all items take in memory, in bytes, and a list or dict of them that is never changed."""
+
+
+class SmallCopied:
+    """The items are copied once in a turn, changed there, and given to the record at its end.
+
+    ``_items`` is None as long as the turn has not changed anything, and ``_size`` is what the
+    items take in memory.
+    """
+
+    __slots__ = ("_items", "_number", "_size", "_turn", "is_changed")
+    FRESH: ClassVar[type[Any]]
+
+    def __init__(self, turn: Turn, number: int) -> None:
+        self._turn = turn
+        self._number = number
+        self._items: Any = None
+        self.renew()
+
+    def clear(self) -> None:
+        """Removes everything."""
+        self._items = self.FRESH()
+        self._size = 0
+        self.is_changed = True
+
+    def store(self) -> None:
+        """See ``SmallCell``."""
+        turn = self._turn
+        turn.keep()
+        value = (self._size, self._items) if self._items else None
+        turn.records.replace_items(turn.record, self._number, value)
+        if self._size > MOST_ITEM_BYTES:
+            turn.outgrow()
+        self.renew()
+
+    def renew(self) -> None:
+        """See ``SmallCell``."""
+        self.is_changed = False
+        self._items = None
+        self._size = 0
+
+    def _now(self) -> Any:
+        """What is there now, to be read only."""
+        if self._items is not None:
+            return self._items
+        value: Copied | None = self._turn.record.values[self._number]
+        return self.FRESH() if value is None else value[1]
+
+    def _own(self) -> Any:
+        """What is there now, to be changed."""
+        items = self._items
+        if items is None:
+            value: Copied | None = self._turn.record.values[self._number]
+            self._size, items = (0, self.FRESH()) if value is None else (value[0], value[1].copy())
+            self._items = items
+            self.is_changed = True
+        return items
+
+    def _grow(self, size: int) -> None:
+        """Items take more memory by so many bytes, or less if ``size`` is negative."""
+        self._size += size
+        if self._size > MOST_ITEM_BYTES:
+            self._turn.outgrow()  # what comes is not to be in memory at once

@@ -1,0 +1,105 @@
+"""An ordered list of a record: numbers and strings, sorted by the numbers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from timers_state.cells.ordered_list import PAIR_BYTES, check_sort_key
+from timers_state.keys import I64_MAX, I64_MIN, sort_key_bound, sort_key_of, sorted_suffix
+from timers_state.small.copied import SmallCopied
+from timers_state.store import delete_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from timers_state.cells import OrderedList
+    from timers_state.small.copied import Copied
+    from timers_state.store import Batch, Store
+
+_sort_key = itemgetter(0)
+
+
+class SmallOrderedList(SmallCopied):
+    """What ``OrderedList`` is for a scope. The list is sorted when it is read or stored."""
+
+    __slots__ = ()
+    FRESH = list
+
+    def append(self, sort_key: int, item: bytes) -> None:
+        """Adds an element; ValueError if the sort key does not fit into 64 bits."""
+        check_sort_key(sort_key)
+        self._own().append((sort_key, item))
+        self._grow(len(item) + PAIR_BYTES)
+
+    def read(self, lower: int = I64_MIN, upper: int = I64_MAX + 1) -> list[tuple[int, bytes]]:
+        """Elements with sort keys in ``[lower, upper)``; equal ones in the order of appending."""
+        items = self._now()
+        if items is self._items:
+            items.sort(key=_sort_key)
+        start = bisect_left(items, lower, key=_sort_key)
+        return list(items[start : bisect_left(items, upper, lo=start, key=_sort_key)])
+
+    def clear_range(self, lower: int, upper: int) -> None:
+        """Removes the elements with sort keys in ``[lower, upper)``."""
+        gone = self.read(lower, upper)
+        if gone:
+            items = self._own()
+            start = bisect_left(items, lower, key=_sort_key)
+            del items[start : start + len(gone)]
+            self._grow(-sum(len(item) + PAIR_BYTES for _, item in gone))
+
+    def store(self) -> None:
+        """See ``SmallCell``."""
+        self._items.sort(key=_sort_key)
+        super().store()
+
+    @staticmethod
+    def with_row(value: Copied | None, suffix: bytes, data: bytes) -> Copied:
+        """See ``SmallCell``. Rows come in the order of the list."""
+        size, items = value or (0, [])
+        items.append((sort_key_of(suffix), data))
+        return size + len(data) + PAIR_BYTES, items
+
+    @staticmethod
+    def write(
+        prefix: bytes, before: Copied | None, after: Copied | None, batch: Batch, store: Store
+    ) -> None:
+        """See ``SmallCell``. Each element that was appended is a row."""
+        index = 0
+        for sort_key, is_anew, added in _changes(before, after):
+            if is_anew:
+                lower = sort_key_bound(prefix, sort_key)
+                delete_rows(store, batch, lower, sort_key_bound(prefix, sort_key + 1))
+            for item in added:
+                batch.put(prefix + sorted_suffix(sort_key, batch.sequence, index), item)
+                index += 1
+
+    @staticmethod
+    def tell(cell: OrderedList, before: Copied | None, after: Copied | None) -> None:
+        """See ``SmallCell``."""
+        for sort_key, is_anew, added in _changes(before, after):
+            if is_anew:
+                cell.clear_range(sort_key, sort_key + 1)
+            for item in added:
+                cell.append(sort_key, item)
+
+
+def _changes(
+    before: Copied | None, after: Copied | None
+) -> Iterator[tuple[int, bool, list[bytes]]]:
+    """Sort keys whose elements differ; whether the ones before have to go; elements to append."""
+    old, new = _by_sort_key(before), _by_sort_key(after)
+    for sort_key in {**old, **new}:
+        there, wanted = old.get(sort_key, []), new.get(sort_key, [])
+        if there != wanted:
+            is_anew = wanted[: len(there)] != there
+            yield sort_key, is_anew, wanted if is_anew else wanted[len(there) :]
+
+
+def _by_sort_key(value: Copied | None) -> dict[int, list[bytes]]:
+    found: dict[int, list[bytes]] = {}
+    for sort_key, item in () if value is None else value[1]:
+        found.setdefault(sort_key, []).append(item)
+    return found
