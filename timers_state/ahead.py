@@ -16,10 +16,7 @@ TAKEN_BYTES: Final = 640
 """What a timer costs in memory that was taken from the store, until that is written."""
 
 StoredTimer = tuple[int, bytes, bytes, bytes, bytes, bytes, int]
-"""Time, window, family, dynamic tag, payload; then its row, and where its name starts in there.
-
-Of a timer that only memory has: no row, and how many of them its key has.
-"""
+"""Time, window, family, dynamic tag, payload; then its row, and where its name starts in there."""
 
 Name = tuple["Domain", bytes, bytes, bytes]
 """Which timer of a key: domain, window, family, dynamic tag."""

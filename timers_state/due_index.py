@@ -23,9 +23,9 @@ from timers_state.keys import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from timers_state.ahead import Ahead, StoredTimer, Taken
+    from timers_state.ahead import Ahead, Taken
     from timers_state.keys import Domain
     from timers_state.store import Store
     from timers_state.timers import Timers
@@ -67,19 +67,12 @@ class Memory(Protocol):
     def taken_of(self, state_id: int, key: bytes) -> Taken | None:
         """Timers of a key that do not count anymore; None if something of it may be in memory."""
 
-    def let_read(self, state_id: int, key: bytes) -> Taken | None:
-        """As ``taken_of``, for a key that is about to be read from the store.
-
-        What memory has of it is let go of, if it is nothing but what is read.
-        """
-
 
 class DueIndex:
     """The earliest timer over all keys of one state and domain.
 
     ``_bounds`` has, per key, the time of the list that counts of those that it is in; ``_listed``
     is how many keys are in all lists, of which those that were looked at are heaps, in ``_fronts``.
-    Keys in ``_given`` need not be in a list, since somebody has them.
     ``_low`` is at or below all times that are in the batch that is being made, and ``_start`` is at
     or below the first row in the store that is not hidden.
     """
@@ -89,7 +82,6 @@ class DueIndex:
         "_bounds",
         "_domain",
         "_fronts",
-        "_given",
         "_head",
         "_keys",
         "_listed",
@@ -110,7 +102,6 @@ class DueIndex:
         self._rows: Iterator[bytes] | None = None
         self._head: Place | None = None
         self._ahead: Ahead | None = None
-        self._given: dict[bytes, int] = {}
         self._forget_memory()
 
     def note(self, time: int, key: bytes, *, alone: bool) -> None:
@@ -176,55 +167,13 @@ class DueIndex:
             end,
             (up_to, most),
             self._domain,
-            lambda key: memory.let_read(state, key),
+            lambda key: memory.taken_of(state, key),
             self._is_hidden,
         )
         keys = self._ahead.keys
         if not keys:
             self.read_on()
         return keys
-
-    def read_held(
-        self,
-        up_to: int,
-        most: int,
-        timers_of: Callable[[bytes], list[StoredTimer] | None],
-    ) -> list[DueKey]:
-        """See ``Overlay``.
-
-        Args:
-            up_to: when timers fire, at most.
-            most: about how many.
-            timers_of: all that a key has; None if its scope is to be asked.
-        """
-        self._take_back()
-        found: list[DueKey] = []
-        times, bounds, fronts, given = self._times, self._bounds, self._fronts, self._given
-        while times and times[0] <= up_to and most > 0:
-            time = times[0]
-            front = fronts[time] if time in fronts else self._open(time)
-            while front and most > 0:
-                key = heappop(front)[1]
-                self._listed -= 1
-                if bounds.get(key) != time or key in given:  # it may be in a list twice
-                    continue
-                timers = timers_of(key)
-                if timers is None and not self._is_first(time, key):
-                    continue
-                found.append(DueKey(key, timers, up_to))
-                given[key] = time
-                most -= 1 if timers is None else len(timers)
-            if not front:
-                heappop(times)
-                del fronts[time]
-        return found
-
-    def _take_back(self) -> None:
-        """Lists keys again that were given to somebody, if they still have timers."""
-        given, self._given = self._given, {}
-        for key, time in given.items():
-            if self._bounds.get(key) == time and self._is_first(time, key):
-                self._list(time, key)
 
     def read_on(self) -> None:
         """See ``Overlay``."""
@@ -280,7 +229,6 @@ class DueIndex:
         self._keys: dict[int, list[bytes]] = {}
         self._times: list[int] = []
         self._listed = 0
-        self._given = {}
         self._fronts: dict[int, list[Order]] = {}
 
     def _is_first(self, time: int, key: bytes) -> bool:
@@ -295,8 +243,6 @@ class DueIndex:
         return False
 
     def _first_held(self) -> First | None:
-        if self._given:
-            self._take_back()
         times, bounds = self._times, self._bounds
         while times:
             time = times[0]

@@ -16,7 +16,6 @@ from timers_state.sealed import refuse
 
 if TYPE_CHECKING:
     from timers_state.ahead import Taken
-    from timers_state.bare_keys import BareKey
     from timers_state.due_index import DueIndex
     from timers_state.keys import Domain
     from timers_state.store import Store
@@ -37,15 +36,13 @@ class Holdings(ABC):
     A scope that is in ``_scopes`` counts against the budget; one in ``_resting`` has no content,
     and is there as long as somebody else has it. With the next batch go the rows of keys in
     ``_erased``, all rows of ``_erased_states``, and timers in ``_taken``, whose keys have nothing
-    in memory. Scopes in ``_bare`` are gone when the running round is committed; of the one in
-    ``_partly`` there are timers left. ``_residents`` are keys that the store has rows of; None: it
-    may have any. It has none of the keys in ``_absent``, by state;
-    a key that is brought into memory is taken to cost ``_fetched_bytes``.
+    in memory. ``_residents`` are keys that the store has rows of; None: it may have any. It has
+    none of the keys in ``_absent``, by state. A key that is brought into memory is taken to cost
+    ``_fetched_bytes``.
     """
 
     __slots__ = (
         "_absent",
-        "_bare",
         "_budget",
         "_erased",
         "_erased_states",
@@ -53,7 +50,6 @@ class Holdings(ABC):
         "_free",
         "_kind",
         "_lost",
-        "_partly",
         "_residents",
         "_rested",
         "_resting",
@@ -90,8 +86,6 @@ class Holdings(ABC):
         self._erased: dict[Ident, None] = {}
         self._erased_states: set[int] = set()
         self._taken: dict[Ident, Taken] = {}
-        self._bare: dict[Ident, BareKey] = {}
-        self._partly: Ident | None = None
         self._residents = Residents() if store.sequence == 0 else None
         self._absent: dict[int, set[bytes]] = {}
         self._fetched_bytes = 1024
@@ -103,10 +97,6 @@ class Holdings(ABC):
     @abstractmethod
     def _make_room(self, need: int) -> bool:
         """Makes room; says whether that was possible without writing everything out."""
-
-    @abstractmethod
-    def let_read(self, state_id: int, key: bytes) -> Taken | None:
-        """See ``due_index.Memory``."""
 
     @abstractmethod
     def forget(self, state_id: int, key: bytes) -> None:
@@ -216,12 +206,8 @@ class Holdings(ABC):
     def _kill_all(self) -> None:
         for scope in (*self._scopes.values(), *self._resting.values()):
             scope.kill()
-        for bare in self._bare.values():
-            bare.scope.kill()
         self._scopes = {}
         self._absent = {}
-        self._bare = {}
-        self._partly = None
         self._resting = WeakValueDictionary()
         self._free = self._budget
         if self._rounds is not None:

@@ -59,8 +59,6 @@ class Overlay(Prefetch):
             self._leave_records((state_id, key))
             rounds.drop(state_id, key)
         ident = (state_id, key)
-        if self._bare and ident in self._bare:
-            self.scope(state_id, key)
         if self._taken:
             self._free += TAKEN_BYTES * len(self._taken.pop(ident, ()))
         scope = self._scopes.pop(ident, None)
@@ -82,7 +80,6 @@ class Overlay(Prefetch):
         What the store has of them is removed with the next batch, at once, and not looked at.
         """
         rounds = self._in_round()
-        self._complete()
         for ident in [*self._scopes, *self._resting, *self._taken]:
             if ident[0] == state_id:
                 self.forget(*ident)
@@ -136,15 +133,13 @@ class Overlay(Prefetch):
         return index.read_due(up_to, most)
 
     def take(self, state_id: int, domain: Domain, key: bytes, timer: StoredTimer) -> bool:
-        """Takes out a timer that ``read_due`` or ``read_held`` gave, while its key has no scope.
+        """Takes out a timer that ``read_due`` gave, while its key has no scope.
 
         Returns:
             False if its key is not as it was: its scope is to be asked.
         """
         time, window, family, tag, _, row, name = timer
         ident = (state_id, key)
-        if not row:
-            return self._take_bare(ident, domain, timer)
         taken = self._taken.get(ident)
         if taken is None:
             if self.taken_of(state_id, key) is None:
@@ -160,7 +155,6 @@ class Overlay(Prefetch):
         self, state_id: int, domain: Domain, key: bytes, window: bytes, ident: TimerIdent
     ) -> int | None:
         """As ``Timers.time_of``; does not bring the key into memory if nothing of it is there."""
-        self._complete()
         taken = self.taken_of(state_id, key)
         if taken is None:
             return self.scope(state_id, key).timers(domain).time_of(*ident, window)
@@ -177,7 +171,6 @@ class Overlay(Prefetch):
     def count_timers(self, state_id: int, domain: Domain) -> int:
         """How many timers all keys of a state have; passes over each row that the store has."""
         index = self._in_round().index(self, state_id, domain)
-        self._complete()
         records = self._records_of(state_id)
         if records is None:
             return index.count()
@@ -194,7 +187,6 @@ class Overlay(Prefetch):
             What the changes take, in bytes, roughly; 0 if nothing changed since the last ``flush``.
         """
         rounds = self._in_round()
-        self._complete()
         self._spilling = True
         try:
             batch, unwritten_bytes = self._settle(rounds)
@@ -225,7 +217,6 @@ class Overlay(Prefetch):
         self.store, batch = rounds.prepared
         rounds.prepared = None
         self._free += rounds.drop_images()
-        self._drop_bare()
         for state_id in rounds.erased_states:
             self._forget_bases(state_id)
         for records in rounds.records.values():
@@ -258,7 +249,6 @@ class Overlay(Prefetch):
             rounds.prepared = None
         for scope in rounds.changed:
             scope.unwritten = False  # not what was committed
-        self._restore_bare()
         self._spilling = True
         try:
             self._write_committed(kept_aside=True)
@@ -294,7 +284,7 @@ class Overlay(Prefetch):
         """
         rounds = self._in_round()
         has_changed = any(records.has_changed for records in rounds.records.values())
-        removals = self._erased or self._erased_states or self._taken or self._bare
+        removals = self._erased or self._erased_states or self._taken
         if rounds.changed or rounds.images or rounds.marked or removals or has_changed:
             message = "a round is running: a snapshot is made after commit() or rollback()"
             raise ValueError(message)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from timers_state.bare_keys import BareKeys
 from timers_state.holdings import ABSENT_BYTES
 from timers_state.keys import owners_in_time
-from timers_state.record_loading import MOST_ROWS, KeyReader
-from timers_state.round_scope import RoundScope
+from timers_state.record_loading import MOST_ROWS
+from timers_state.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +26,10 @@ _MOST_BYTES: Final = 16 * 1024
 """A key with more of it in its cells is read when it is used."""
 
 _AT_ONCE: Final = 128
-"""How many keys are read before they are made records or scopes."""
+"""How many keys are read before they are made records."""
 
 
-class Prefetch(BareKeys):
+class Prefetch(Room):
     """Holdings that are told which keys will be used."""
 
     __slots__ = ()
@@ -43,14 +42,12 @@ class Prefetch(BareKeys):
         """
         rounds = self._in_round()
         records = rounds.records.get(state_id)
-        if records is not None and records.is_complete:
+        if records is None or records.is_complete:
             return False
         return self.store.sequence > 0 and not rounds.marked
 
-    def prefetch(
-        self, state_id: int, keys: Sequence[bytes], *, cells: bool = True, timers: bool = True
-    ) -> int:
-        """Reads what the store has of keys that are about to be used.
+    def prefetch(self, state_id: int, keys: Sequence[bytes]) -> int:
+        """Reads what the store has of keys that are about to be used, if keys may be records.
 
         Apart from time, that does not show: what was read is as if it had stayed in memory after a
         round, and goes when there is no room. A key that the store has not got is not looked for
@@ -61,8 +58,6 @@ class Prefetch(BareKeys):
         Args:
             state_id: of the keys.
             keys: in the order in which they will be used; some thousands are best.
-            cells: whether values, accumulators or bags will be read; of what is no record.
-            timers: whether timers will be read, set or cleared; of what is no record.
 
         Returns:
             How many of them, from the first, were looked at; at least one, if there is any. Ask for
@@ -72,12 +67,11 @@ class Prefetch(BareKeys):
             StateError: the store is damaged, or cannot be read.
         """
         rounds = self._in_round()
-        self._complete()
         records = rounds.records.get(state_id)
-        if not self.has_to_prefetch(state_id) or (records is None and not (cells or timers)):
+        if records is None or not self.has_to_prefetch(state_id):
             return len(keys)
         self._free += ABSENT_BYTES * len(self._absent.pop(state_id, ()))
-        count, wanted = self._wanted(state_id, keys)
+        count, wanted = self._wanted(records, keys)
         room = self._room_for(len(wanted))
         most = room // self._fetched_bytes
         if most < len(wanted):
@@ -86,17 +80,14 @@ class Prefetch(BareKeys):
             count, wanted = wanted[most][0], wanted[:most]
         chosen = [key for _, key in wanted]
         placed = sorted(zip(owners_in_time(chosen, self.groups), chosen, strict=True))
-        if records is not None:
-            reader = records.loading.reader
-        else:
-            reader = KeyReader(state_id, cells=cells, timers=timers)
-        self._fetch(state_id, records, reader, placed, room)
+        self._fetch(records, placed, room)
         return count
 
-    def _wanted(self, state_id: int, keys: Sequence[bytes]) -> tuple[int, list[tuple[int, bytes]]]:
+    def _wanted(
+        self, records: Records, keys: Sequence[bytes]
+    ) -> tuple[int, list[tuple[int, bytes]]]:
         """Keys that only the store may have, and where they are; how many were looked at for it."""
-        records = self._records_of(state_id)
-        heads = {} if records is None else records.heads
+        state_id, heads = records.state_id, records.heads
         most = self._budget // _SHARE // self._fetched_bytes
         wanted: dict[bytes, int] = {}
         count = 0
@@ -118,7 +109,7 @@ class Prefetch(BareKeys):
 
     def _is_fetched(self, ident: Ident) -> bool:
         """Whether a key without scope is in the store, and nothing of it was in use."""
-        if ident in self._taken or ident in self._bare:
+        if ident in self._taken:
             return False
         if self._rested and ident in self._resting:
             return False
@@ -134,59 +125,32 @@ class Prefetch(BareKeys):
                 self._let_go(2 * share)
         return max(0, min(share, self._free // 2))
 
-    def _fetch(
-        self,
-        state_id: int,
-        records: Records | None,
-        reader: KeyReader,
-        placed: list[Placed],
-        room: int,
-    ) -> None:
+    def _fetch(self, records: Records, placed: list[Placed], room: int) -> None:
         """Brings keys into memory until there is no more room."""
         start, left = 0, room + room // 4  # they may cost more than those before
         most_bytes = min(_MOST_BYTES, max(self._fetched_bytes, room // _AT_ONCE))
         while start < len(placed) and left > 0:
             some = placed[start : start + _AT_ONCE]
             start += len(some)
-            rows = reader.read(self.store, some, MOST_ROWS, most_bytes)
-            if records is not None:
-                left -= self._fetch_records(records, some, rows)
-            else:
-                for (_, key), each in zip(some, rows, strict=True):
-                    left -= self._fetch_scope(state_id, key, each, reader)
+            rows = records.loading.reader.read(self.store, some, MOST_ROWS, most_bytes)
+            left -= self._fetch_records(records, some, rows)
         if start:
             spent = room + room // 4 - left
             self._fetched_bytes = max(ABSENT_BYTES, spent // start)
 
     def _fetch_records(self, records: Records, placed: list[Placed], rows: list[KeyRows]) -> int:
-        """Has keys as records, or as scopes if they cannot be; returns what they cost."""
+        """Has keys as records, if they can be; returns what they cost."""
         spent = taken = 0
         found = records.loading.load(self.store, placed, rows)
-        for (_, key), loaded, each in zip(placed, found, rows, strict=True):
+        for (_, key), loaded in zip(placed, found, strict=True):
             if loaded:
                 taken += records.take_in(loaded)
-            elif loaded is None:
-                spent += self._fetch_scope(records.state_id, key, each, records.loading.reader)
-            else:
+            elif loaded is not None:
                 spent += self._note_absent(records.state_id, key)
         self._free -= taken
         records.leased += taken
         records.room += taken
         return spent + taken
-
-    def _fetch_scope(self, state_id: int, key: bytes, rows: KeyRows, reader: KeyReader) -> int:
-        """Has a key as a clean scope, if it is not too large; returns what it costs."""
-        if rows.cells is None or rows.tags is None:
-            return 0
-        if not rows.cells and not rows.tags and reader.cells and reader.timers:
-            return self._note_absent(state_id, key)
-        scope = RoundScope(self, state_id, key, stored=True)
-        cost = scope.leased = scope.hold(
-            rows.cells if reader.cells else None, rows.tags if reader.timers else None
-        )
-        self._free -= cost
-        self._scopes[state_id, key] = scope
-        return cost
 
     def _note_absent(self, state_id: int, key: bytes) -> int:
         """The store has nothing of a key; returns what it costs to know that."""

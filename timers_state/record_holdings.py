@@ -57,9 +57,7 @@ class RecordHoldings(Holdings):
         ident = (records.state_id, key)
         if ident in self._scopes or ident in self._resting:
             return None
-        if ident in self._taken or ident in self._bare:
-            return None
-        if self.is_erased(*ident):
+        if ident in self._taken or self.is_erased(*ident):
             return None
         if not self._may_be_stored(ident):
             return []

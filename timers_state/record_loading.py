@@ -37,7 +37,7 @@ Placed = tuple[bytes, bytes]
 
 
 class KeyRows(NamedTuple):
-    """What the store has of a key: its rows, or None if they were not read or are too many."""
+    """What the store has of a key: its rows, or None if they are too many."""
 
     cells: RowsOf
     tags: RowsOf
@@ -75,7 +75,7 @@ class RecordLoading:
 
     def __init__(self, state_id: int, layout: Layout, empty: Content) -> None:
         self.reader = KeyReader(
-            state_id, cells=True, timers=bool(layout.families or layout.expires or layout.others)
+            state_id, timers=bool(layout.families or layout.expires or layout.others)
         )
         self._state = state_id
         self._empty = empty
@@ -243,25 +243,19 @@ def _note(
 class KeyReader:
     """Reads what the store has of keys of one state, in one pass."""
 
-    __slots__ = ("_heads", "cells", "head_length", "timers")
+    __slots__ = ("_has_timers", "_heads", "head_length")
 
-    def __init__(self, state_id: int, *, cells: bool, timers: bool) -> None:
-        self.cells = cells
-        self.timers = timers
-        families = (Family.CELLS,) * cells + (Family.TAGS,) * timers
+    def __init__(self, state_id: int, *, timers: bool) -> None:
+        self._has_timers = timers
+        families = (Family.CELLS,) + (Family.TAGS,) * timers
         self._heads = [state_prefix(family, state_id) for family in families]
         self.head_length = len(state_prefix(Family.CELLS, state_id))
 
     def read(
         self, store: Store, placed: Sequence[Placed], most: int, most_bytes: int
     ) -> list[KeyRows]:
-        """The rows of keys, which come in the order of their places.
-
-        Rows that are not read are none.
-        """
+        """The rows of keys, which come in the order of their places."""
         prefixes = [head + place for head in self._heads for place, _ in placed]
         found = iter(store.read_prefixes(prefixes, most, most_bytes))
-        nothing: repeat[RowsOf] = repeat((), len(placed))
-        cells = [next(found) for _ in placed] if self.cells else nothing
-        tags = [next(found) for _ in placed] if self.timers else nothing
-        return list(map(KeyRows, cells, tags))
+        cells = [next(found) for _ in placed]
+        return list(map(KeyRows, cells, found if self._has_timers else repeat(())))

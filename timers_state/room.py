@@ -11,7 +11,6 @@ from timers_state.scope import SCOPE_BYTES
 from timers_state.write_back import WriteBack
 
 if TYPE_CHECKING:
-    from timers_state.ahead import Taken
     from timers_state.holdings import Ident
     from timers_state.scope import KeyScope
 
@@ -37,9 +36,7 @@ class Room(WriteBack):
         """See ``Holdings``."""
         if not scope.active:
             self._check_open_round()
-            if self._bare and (scope.state_id, scope.key) in self._bare:
-                self._open((scope.state_id, scope.key))
-            elif scope.leased and self._free >= _NEXT_ROOM:
+            if scope.leased and self._free >= _NEXT_ROOM:
                 self._free -= _NEXT_ROOM
                 scope.leased += _NEXT_ROOM
                 scope.room += _NEXT_ROOM - REST_ROOM
@@ -58,15 +55,6 @@ class Room(WriteBack):
         scope.room += grant
         scope.leased += grant
         self._free -= grant
-
-    def let_read(self, state_id: int, key: bytes) -> Taken | None:
-        """See ``due_index.Memory``."""
-        ident = (state_id, key)
-        scope = self._scopes.get(ident)
-        if isinstance(scope, RoundScope) and scope.is_as_stored_and_bare:
-            self._release(ident, scope)
-        del scope  # what nobody has is not there anymore
-        return self.taken_of(state_id, key)
 
     def _open(self, ident: Ident) -> KeyScope:
         if self._rested:
@@ -112,7 +100,7 @@ class Room(WriteBack):
             self._let_go(need)
             if self._free >= need:
                 return True
-        if self._scopes or self._taken or self._bare or has_records:
+        if self._scopes or self._taken or has_records:
             self.flush()
         return False
 

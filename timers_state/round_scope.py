@@ -24,7 +24,6 @@ from timers_state.keys import (
     timer_of_owned_tag_row,
     window_prefix,
 )
-from timers_state.known_cells import KnownCells
 from timers_state.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
 from timers_state.round_timers import RoundTimers
 from timers_state.scope import SCOPE_BYTES, KeyScope
@@ -34,14 +33,12 @@ from timers_state.timers import TIMERS_BYTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from timers_state.ahead import StoredTimer
     from timers_state.cells import Bag
     from timers_state.cells.cell import Cell
     from timers_state.due_index import DueIndex
     from timers_state.holdings import Holdings
     from timers_state.image import TimersImage, ValueImage
     from timers_state.known_timers import Known
-    from timers_state.prefixes import RowsOf
     from timers_state.store import Store
     from timers_state.timer_rows import Ident
     from timers_state.timers import Timers
@@ -54,18 +51,16 @@ class RoundScope(KeyScope):
 
     What a clean one has is also in the store; ``unwritten`` says that what was committed is not.
     An image is kept aside of an unwritten scope before anything of it changes.
-    ``_loaded`` has the timers of the key that were read and not asked for yet, by domain;
-    ``_known`` the same of its cells.
+    ``_loaded`` has the timers of the key that were read and not asked for yet, by domain.
     """
 
-    __slots__ = ("_changed", "_known", "_loaded", "_many")
+    __slots__ = ("_changed", "_loaded", "_many")
 
     def __init__(self, overlay: Holdings, state_id: int, key: bytes, stored: bool) -> None:
         super().__init__(overlay, state_id, key, stored)
         self._changed = overlay.changed_scopes()
         self._loaded: dict[Domain, dict[bytes, dict[Ident, Known]]] | None
         self._loaded = None if stored else {}
-        self._known: KnownCells | None = None
         self._many = False
 
     def bag(self, tag: bytes, window: bytes = b"") -> Bag:
@@ -83,32 +78,6 @@ class RoundScope(KeyScope):
                 timers = self._timers[domain] = RoundTimers(self, domain, self.stored)
                 self.room -= TIMERS_BYTES
         return timers
-
-    def hold(self, cells: RowsOf, tags: RowsOf) -> int:
-        """Has what the store has of the key; for a new scope, that rests then.
-
-        Args:
-            cells: all rows of its cells; None if they were not read.
-            tags: the same of its tag rows.
-
-        Returns:
-            What it costs in memory.
-        """
-        cost = SCOPE_BYTES
-        cut = len(self.owner())
-        if cells is not None:
-            self._known = KnownCells(cells, cut)
-            cost += self._known.size
-        if tags is not None:
-            self._take_loaded(tags, cut)
-            cost += KNOWN_BYTES * len(tags)
-        return cost
-
-    def forget_window(self, window: bytes) -> None:
-        """See ``KeyScope``."""
-        super().forget_window(window)
-        if self._known is not None:
-            self.room += self._known.forget_window(window)
 
     def wake(self) -> None:
         """See ``KeyScope``."""
@@ -218,7 +187,6 @@ class RoundScope(KeyScope):
         if empty is not None:
             self._let_rest(empty)
         self.stored = stored or len(batch) > count
-        self._known = None
         self.active = False
         self.unwritten = False
         self.room = REST_ROOM
@@ -227,7 +195,6 @@ class RoundScope(KeyScope):
     def spill(self, batch: Batch, store: Store) -> None:
         """See ``KeyScope``."""
         resting = self._resting
-        self._known = None
         super().spill(batch, store)
         if resting and self._resting is not None:
             self._resting += [found for found in resting if found() is not None]
@@ -238,32 +205,6 @@ class RoundScope(KeyScope):
         encode, self.before_spill = self.before_spill, None
         self.spill(Batch(0), store)
         self.before_spill = encode
-
-    def bare_timers(self, domain: Domain, besides: Domain) -> list[StoredTimer] | None:
-        """All timers of a domain in order, if there is nothing else, and it rests.
-
-        Args:
-            domain: of the timers.
-            besides: there may be timers of this domain, too.
-        """
-        if self.active or self.stored or self._windows or self.before_spill is not None:
-            return None
-        timers = self._timers.get(domain)
-        if timers is None:
-            return None
-        for other, held in self._timers.items():
-            if other not in (domain, besides) and held.differs:
-                return None
-        entries = timers.in_order()
-        count = len(entries)
-        return [(*entry, b"", count) for entry in entries]
-
-    @property
-    def is_as_stored_and_bare(self) -> bool:
-        """Whether it rests, and all that it has is timers that are in the store as well."""
-        if self.active or self.unwritten or self._windows:
-            return False
-        return self.before_spill is None
 
     def index(self, domain: Domain) -> DueIndex:
         """Where the timers of the domain are found across keys."""
@@ -298,11 +239,6 @@ class RoundScope(KeyScope):
             window, domain, family, tag = timer_of_owned_tag_row(row, cut)
             entry = (decode_i64(time), window, family, tag, None)
             loaded.setdefault(domain, {}).setdefault(window, {})[family, tag] = entry
-
-    def _make(self, kind: type[C], tag: bytes, window: bytes) -> C:
-        if self._known is None:
-            return super()._make(kind, tag, window)
-        return self._known.make(self, kind, tag, window)
 
     def _domains(self, window: bytes) -> list[Domain]:
         if self.stored and self._loaded is None and not self._many:

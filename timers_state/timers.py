@@ -156,15 +156,6 @@ class Timers:
             for change in changed.values()
         )
 
-    def in_order(self) -> list[Entry]:
-        """The timers that were set since the last writing, as they fire."""
-        return sorted(
-            change
-            for changed in self._changes.values()
-            for change in changed.values()
-            if isinstance(change, tuple)
-        )
-
     def has_changed(self, window: bytes, ident: Ident) -> bool:
         """Whether what the store has of a timer does not count anymore."""
         changed = self._changes.get(window)

@@ -58,7 +58,6 @@ OTHERS: dict[str, set[str]] = {
     },
     "place": {
         "graph/translate:_place",
-        "harness/round_cells:Place",
         "panes/key_windows:_places",
         "rounds/driver/loop:place",
         "stages/handover:_places",

@@ -38,35 +38,8 @@ def overlay(store):
     with Overlay(store, 1 << 22, rounds=True) as overlay:
         fill(overlay)
         overlay._residents = None  # as after a resumed job
+        overlay.records(STATE, LAYOUT)
         yield overlay
-
-
-def test_scopes_that_were_prefetched_are_not_read_again(overlay, store):
-    assert overlay.prefetch(STATE, KEYS) == len(KEYS)
-    store.reset()
-    for key in KEYS:
-        scope = overlay.scope(STATE, key)
-        assert scope.value(b"v").get() == key
-        assert scope.value(b"none").get() is None
-        assert list(scope.bag(b"b").read()) == [key]
-        assert scope.timers(Domain.EVENT).time_of(b"f") == 5
-        scope.value(b"v").clear()
-        scope.timers(Domain.EVENT).clear(b"f")
-    overlay.prepare()
-    assert store.calls == 0
-
-
-def test_what_was_prefetched_and_forgotten_is_gone(overlay):
-    overlay.prefetch(STATE, KEYS)
-    for ends_the_round in (False, True):
-        scope = overlay.scope(STATE, KEYS[int(ends_the_round)])
-        scope.forget_window(b"")
-        if ends_the_round:
-            overlay.prepare()
-            overlay.commit()
-        assert scope.value(b"v").get() is None
-        assert list(scope.bag(b"b").read()) == []
-        assert scope.timers(Domain.EVENT).time_of(b"f") is None
 
 
 def test_what_was_written_since_a_prefetch_is_read(overlay):
@@ -118,6 +91,7 @@ def test_keys_in_memory_are_not_read(overlay, store):
 def test_no_more_than_a_part_of_the_budget_is_taken():
     with Overlay(MemoryStore(), 200_000, rounds=True) as overlay:
         fill(overlay)
+        overlay.records(STATE, LAYOUT)
         scope = overlay.scope(STATE, KEYS[0])
         scope.value(b"v").set(b"in use" * 1000)
         free = overlay._free
@@ -148,11 +122,6 @@ def test_a_prepared_round_refuses(overlay):
         overlay.prefetch(STATE, KEYS)
 
 
-def test_only_rounds_know_of_it():
-    with Overlay(MemoryStore(), 1000) as overlay, pytest.raises(ValueError, match="rounds=True"):
-        overlay.prefetch(STATE, KEYS)
-
-
 def test_timers_that_were_read_are_taken_from_the_scope_that_came_between(overlay):
     due = overlay.read_due(STATE, Domain.EVENT, 9, 3)
     assert overlay.prefetch(STATE, KEYS) == len(KEYS)
@@ -164,8 +133,7 @@ def test_timers_that_were_read_are_taken_from_the_scope_that_came_between(overla
     assert overlay.count_timers(STATE, Domain.EVENT) == len(KEYS) - len(due)
 
 
-@pytest.mark.parametrize("as_records", [True, False])
-def test_a_damaged_table_is_an_error_that_names_it(tmp_path, as_records):
+def test_a_damaged_table_is_an_error_that_names_it(tmp_path):
     keys = [b"key-%04d" % number for number in range(2000)]
     with Overlay(RoundStore(tmp_path / "made"), 1 << 22, rounds=True) as overlay:
         fill(overlay, keys)
@@ -177,8 +145,7 @@ def test_a_damaged_table_is_an_error_that_names_it(tmp_path, as_records):
         table.chmod(0o600)
         table.write_bytes(content)
     with closing(Overlay(open_store(tmp_path / "store"), 1 << 22, rounds=True)) as overlay:
-        if as_records:
-            overlay.records(STATE, LAYOUT)
+        overlay.records(STATE, LAYOUT)
         with pytest.raises(StoreCorrupt, match=str(tmp_path / "store")):
             while keys:
                 del keys[: overlay.prefetch(STATE, keys)]

@@ -147,12 +147,11 @@ class RoundMachine(OverlayMachine):
         most=st.integers(1, 4),
         stops_after=st.integers(0, 20),
         opens=st.lists(st.booleans(), max_size=8),
-        held=st.booleans(),
     )
-    def fire_timers_of_many_keys(self, state_id, domain, up_to, most, stops_after, opens, held):
-        self.fire_all(state_id, domain, up_to, most, stops_after, opens, held=held)
+    def fire_timers_of_many_keys(self, state_id, domain, up_to, most, stops_after, opens):
+        self.fire_all(state_id, domain, up_to, most, stops_after, opens)
 
-    def fire_all(self, state_id, domain, up_to, most, stops_after, opens, *, held):
+    def fire_all(self, state_id, domain, up_to, most, stops_after, opens):
         expected = {
             key: model.due(domain, up_to)
             for (state, key), model in self.model.items()
@@ -160,9 +159,8 @@ class RoundMachine(OverlayMachine):
         }
         for overlay in self.overlays:
             fired = defaultdict(list)
-            self.fire_as_read(
-                overlay, (state_id, domain, up_to), most, stops_after, list(opens), fired, held
-            )
+            due = state_id, domain, up_to
+            self.fire_as_read(overlay, due, most, stops_after, list(opens), fired)
             while (key := overlay.next_due(state_id, domain, up_to)) is not None:
                 fired[key] += overlay.scope(state_id, key).timers(domain).due(up_to)
             assert {key: list(map(tuple, timers)) for key, timers in fired.items()} == expected
@@ -170,15 +168,10 @@ class RoundMachine(OverlayMachine):
             for timer in timers:
                 del self.model[state_id, key].timers[domain, timer[1:4]]
 
-    def fire_as_read(self, overlay, due, most, stops_after, opens, fired, held):
+    def fire_as_read(self, overlay, due, most, stops_after, opens, fired):
         """Fires keys as they are read, with their scopes where ``opens`` says so."""
         state_id, domain, _ = due
-
-        def read_some():
-            found = overlay.read_held(*due, most, at_end=False) if held else []
-            return found or overlay.read_due(*due, most)
-
-        while keys := read_some():
+        while keys := overlay.read_due(*due, most):
             for key, read, horizon in keys:
                 if not stops_after:
                     return
@@ -219,23 +212,11 @@ class RoundMachine(OverlayMachine):
         for overlay in self.overlays:
             assert overlay.time_of(state_id, domain, key, b"no", (b"such", b"timer")) is None
 
-    @rule(
-        state_id=st.sampled_from(STATES),
-        asked=st.lists(st.sampled_from(KEYS), max_size=5),
-        cells=st.booleans(),
-        timers=st.booleans(),
-    )
-    def prefetch(self, state_id, asked, cells, timers):
-        for overlay in self.overlays:
-            found = overlay.prefetch(state_id, asked, cells=cells, timers=timers)
-            assert 0 <= found <= len(asked)
-
-    @rule(state_id=st.sampled_from(STATES), asked=st.lists(st.sampled_from(KEYS), max_size=4))
-    def go_to_the_store_and_come_back(self, state_id, asked):
+    @rule()
+    def go_to_the_store(self):
         self.end_a_round(True)
         for overlay in self.overlays:
             overlay._let_go(1 << 40)
-        self.prefetch(state_id, asked, True, True)
 
     @invariant()
     def the_budget_is_accounted_for(self):
@@ -244,9 +225,8 @@ class RoundMachine(OverlayMachine):
             erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._erased)
             images = overlay._rounds.image_bytes
             taken = TAKEN_BYTES * sum(map(len, overlay._taken.values()))
-            bare = sum(bare.scope.leased for bare in overlay._bare.values())
-            bare += ABSENT_BYTES * sum(map(len, overlay._absent.values()))
-            assert overlay._free + leased + erased + images + taken + bare == overlay._budget
+            absent = ABSENT_BYTES * sum(map(len, overlay._absent.values()))
+            assert overlay._free + leased + erased + images + taken + absent == overlay._budget
 
     @invariant()
     def changed_scopes_are_active(self):
@@ -333,58 +313,11 @@ class ReadMachine(KeptMachine):
         most=st.integers(1, 3),
         stops_after=st.sampled_from([2, 3, 100]),
         opens=st.lists(st.booleans(), max_size=8),
-        held=st.booleans(),
     )
-    def fire_as_they_are_read(self, up_to, most, stops_after, opens, held):
-        self.fire_all(STATES[0], Domain.EVENT, up_to, most, stops_after, opens, held=held)
+    def fire_as_they_are_read(self, up_to, most, stops_after, opens):
+        self.fire_all(STATES[0], Domain.EVENT, up_to, most, stops_after, opens)
 
 
-class HeldMachine(ReadMachine):
-    """Only timers of a few keys that memory has, and little else than that they fire."""
-
-    keep_a_cell_of_one_value = everything_that_was_committed_is_in_a_snapshot = None
-    go_on_with_a_snapshot = flush = forget_a_state = ask_for_a_time_from_outside = None
-    set_many_timers = clear_one_timer = fire_as_they_are_read = None
-
-    @rule(
-        timers=MANY_TIMERS,
-        time=st.integers(0, 3),
-        most=st.integers(1, 3),
-        stops_after=st.sampled_from([1, 2, 3, 100]),
-        opens=st.just([]) | st.lists(st.booleans(), max_size=4),
-        flushes=st.booleans(),
-        ends=st.sampled_from(["not", "well", "badly", "badly at once"]),
-    )
-    def fire_timers_of_new_keys(self, timers, time, most, stops_after, opens, flushes, ends):
-        ReadMachine.forget_a_state(self, STATES[0])
-        self.end_a_round(True)
-        ReadMachine.set_many_timers(self, timers, True)
-        self.fire_more(time, most, stops_after, opens)
-        if flushes:
-            ReadMachine.flush(self)
-        if ends == "badly at once":
-            self.take_back_a_round_that_runs()
-        elif ends != "not":
-            self.end_a_round(ends == "well")
-
-    @rule(
-        time=st.integers(0, 5),
-        most=st.integers(1, 3),
-        stops_after=st.sampled_from([1, 2, 3, 100]),
-        opens=st.lists(st.booleans(), max_size=2),
-    )
-    def fire_more(self, time, most, stops_after, opens):
-        self.fire_all(STATES[0], Domain.EVENT, time, most, stops_after, opens, held=True)
-
-    @rule(key=st.sampled_from(KEYS), time=st.integers(0, 5))
-    def set_one_more(self, key, time):
-        self.set_one((STATES[0], key), Domain.EVENT, (b"", b"f", b""), time, b"p")
-
-
-TestHeld = HeldMachine.TestCase
-TestHeld.settings = settings(
-    max_examples=20, stateful_step_count=20, deadline=None, report_multiple_bugs=False
-)
 TestRead = ReadMachine.TestCase
 TestRead.settings = settings(
     max_examples=30, stateful_step_count=25, deadline=None, report_multiple_bugs=False

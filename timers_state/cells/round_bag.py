@@ -73,11 +73,6 @@ class RoundBag(Bag):
             return TO_WRITE
         return SAME if self._base else NOTHING
 
-    def know(self, items: list[bytes], size: int) -> None:
-        """The store has just these strings, which were counted with a size; for a new cell."""
-        self._written = items
-        self._written_bytes = size
-
     def disown(self) -> None:
         """See ``Cell``."""
         super().disown()

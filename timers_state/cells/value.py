@@ -89,11 +89,6 @@ class Value(Cell):
         self._size = 0 if value is None else len(value)
         self._changed = True
 
-    def know(self, value: bytes) -> None:
-        """The store has this value; for a new cell. It was counted before."""
-        self._value = value
-        self._size = len(value)
-
     def disown(self) -> None:
         """See ``Cell``."""
         super().disown()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from timers_state.store import Batch, Store
 
 
-class Turn(Protocol):
+class RecordTurn(Protocol):
     """Says which record has its turn."""
 
     record: Record
@@ -37,7 +37,7 @@ class SmallCell(Protocol):
     is_changed: bool
     """Whether ``store`` has something to do."""
 
-    def __init__(self, turn: Turn, number: int) -> None:
+    def __init__(self, turn: RecordTurn, number: int) -> None:
         """A cell for the state with this number in the layout."""
 
     def renew(self) -> None:

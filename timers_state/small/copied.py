@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from timers_state.record import MOST_ITEM_BYTES
 
 if TYPE_CHECKING:
-    from timers_state.small.cell import Turn
+    from timers_state.small.cell import RecordTurn
 
 Copied = tuple[int, Any]
 """What all items take in memory, in bytes, and a list or dict of them that is never changed."""
@@ -23,7 +23,7 @@ class SmallCopied:
     __slots__ = ("_items", "_number", "_size", "_turn", "is_changed")
     FRESH: ClassVar[type[Any]]
 
-    def __init__(self, turn: Turn, number: int) -> None:
+    def __init__(self, turn: RecordTurn, number: int) -> None:
         self._turn = turn
         self._number = number
         self._items: Any = None

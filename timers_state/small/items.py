@@ -13,7 +13,7 @@ from timers_state.record import MOST_ITEM_BYTES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from timers_state.small.cell import Turn
+    from timers_state.small.cell import RecordTurn
 
 _ENTRY_BYTES: Final = ITEM_BYTES + 48
 """What a string costs in a dict, beside its content."""
@@ -66,7 +66,7 @@ class SmallItems:
     NOTHING: ClassVar[Items]
     FRESH: ClassVar[type[Any]]
 
-    def __init__(self, turn: Turn, number: int) -> None:
+    def __init__(self, turn: RecordTurn, number: int) -> None:
         self._turn = turn
         self._number = number
         self._added: Any = self.FRESH()

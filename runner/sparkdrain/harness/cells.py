@@ -40,7 +40,7 @@ ELSEWHERE: Final = (
 )
 
 
-class Place(Protocol):
+class KeyPlace(Protocol):
     """The window of the key that has its turn. Cells and timers work on this window.
 
     Attributes:
@@ -102,7 +102,7 @@ class Kind:
         self.encode: Callable[[Any], bytes] = impl.encode
         self.decode: Callable[[bytes], Any] = impl.decode
 
-    def decoded(self, data: bytes, place: Place) -> Any:
+    def decoded(self, data: bytes, place: KeyPlace) -> Any:
         """The value that was written as ``data``.
 
         Raises:
@@ -125,7 +125,7 @@ class Kind:
         """Note down which state could not be written."""
         add_note(error, f"[while writing state {self._spec.name!r} of {self._transform!r}]")
 
-    def all_decoded(self, items: Iterable[bytes], place: Place) -> Iterator[Any]:
+    def all_decoded(self, items: Iterable[bytes], place: KeyPlace) -> Iterator[Any]:
         """The values that were written as ``items``."""
         decode = self.decode
         for data in items:
@@ -135,7 +135,7 @@ class Kind:
                 raise UnreadableState(self._unreadable(data, place)) from error
             yield value
 
-    def _unreadable(self, data: bytes, place: Place) -> str:
+    def _unreadable(self, data: bytes, place: KeyPlace) -> str:
         return (
             f"state {self._spec.name!r} of {self._transform!r} for {place.where()} cannot be read "
             f"with {self._spec.coder!r}: {len(data)} bytes that begin with {data[:16].hex()!r} "
@@ -180,7 +180,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         is_changed: whether it was written.
     """
 
-    def __init__(self, kind: Kind, place: Place, number: int) -> None:
+    def __init__(self, kind: Kind, place: KeyPlace, number: int) -> None:
         self.value = UNREAD
         self.is_changed = False
         self.kind = kind
@@ -237,7 +237,7 @@ class CombiningCell(userstate.CombiningValueRuntimeState):
         is_changed: whether something was added, or the accumulator was cleared.
     """
 
-    def __init__(self, kind: CombiningKind, place: Place, number: int) -> None:
+    def __init__(self, kind: CombiningKind, place: KeyPlace, number: int) -> None:
         self.is_changed = False
         self.kind = kind
         self.part = self
@@ -300,7 +300,7 @@ class Collection:
         is_changed: whether user code may still have items that were not read yet.
     """
 
-    def __init__(self, kind: Kind, place: Place, number: int) -> None:
+    def __init__(self, kind: Kind, place: KeyPlace, number: int) -> None:
         self.kind = kind
         self.is_changed = False
         self._place = place
@@ -453,7 +453,7 @@ class StateKind(NamedTuple):
     """
 
     kind: Callable[[str, Any], Any]
-    cell: Callable[[Any, Place, int], Any]
+    cell: Callable[[Any, KeyPlace, int], Any]
     stored: type[Cell]
 
 

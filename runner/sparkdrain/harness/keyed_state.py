@@ -18,7 +18,7 @@ from sparkdrain.harness.timers import ProcessingTimer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.harness.cells import Kind, Place
+    from sparkdrain.harness.cells import KeyPlace, Kind
     from sparkdrain.harness.small_place import SmallPlace
     from timers_state import KeyScope, Layout, Overlay
     from timers_state.records import Records
@@ -61,7 +61,7 @@ class KeyedState(userstate.UserStateContext):
 
     # --- what places ask ----------------------------------------------------------------------
 
-    def make_cell(self, spec: Any, place: Place, number: int) -> Any:
+    def make_cell(self, spec: Any, place: KeyPlace, number: int) -> Any:
         """A cell of a state, for the keys that have their turns in a place."""
         how = state_kind(self.transform_id, spec)
         kind = self._kinds.get(spec)
@@ -100,7 +100,7 @@ class KeyedState(userstate.UserStateContext):
 
     def rest(self) -> None:
         """No key has its turn; user code that uses a cell or timer nevertheless gets an error."""
-        for place in self._places():
+        for place in self._both():
             place.rest(_NOBODYS)
 
     def check_turn_is_over(self) -> None:
@@ -109,7 +109,7 @@ class KeyedState(userstate.UserStateContext):
         Raises:
             RuntimeError: it has. The change would be lost, or become another key's.
         """
-        for place in self._places():
+        for place in self._both():
             for cell in place.changed_cells():
                 raise RuntimeError(cell.kind.out_of_turn())
 
@@ -119,7 +119,7 @@ class KeyedState(userstate.UserStateContext):
             kind.close()
         self._kinds = {}
 
-    def _places(self) -> list[LargePlace | SmallPlace]:
+    def _both(self) -> list[LargePlace | SmallPlace]:
         return [self.large] if self.small is None else [self.large, self.small]
 
     # --- what Beam asks -----------------------------------------------------------------------

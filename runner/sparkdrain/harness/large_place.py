@@ -28,7 +28,7 @@ _MOST_KNOWN: Final = 100_000
 
 
 class LargePlace:
-    """The window of a large key that has its turn: see ``cells.Place``.
+    """The window of a large key that has its turn: see ``cells.KeyPlace``.
 
     Order of calls: ``begin``; ``enter``, then user code or timers from ``pop_due``; ``end``.
 

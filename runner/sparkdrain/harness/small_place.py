@@ -46,7 +46,7 @@ Due = tuple["Record", "int | TimerName"]
 
 
 class SmallPlace:
-    """The window of a small key that has its turn: see ``cells.Place``.
+    """The window of a small key that has its turn: see ``cells.KeyPlace``.
 
     Order of calls: ``begin``; ``enter``, calls of user code; ``end``.
 

@@ -16,7 +16,7 @@ from timers_state import Domain
 from timers_state.keys import I64_MAX, I64_MIN
 
 if TYPE_CHECKING:
-    from sparkdrain.harness.cells import Place
+    from sparkdrain.harness.cells import KeyPlace
     from sparkdrain.harness.drain_timers import TimerBound
 
 _PANES = PaneInfoCoderImpl()
@@ -37,7 +37,7 @@ class EventTimer(userstate.BaseTimer):
         "_timestamp",
     )
 
-    def __init__(self, place: Place, family: bytes) -> None:
+    def __init__(self, place: KeyPlace, family: bytes) -> None:
         self._place = place
         self._records = place.records
         self._family = family
@@ -100,7 +100,7 @@ class ProcessingTimer(userstate.BaseTimer):
 
     __slots__ = ("_family", "_pane", "_place", "_timestamp")
 
-    def __init__(self, place: Place, family: bytes) -> None:
+    def __init__(self, place: KeyPlace, family: bytes) -> None:
         self._place = place
         self._family = family
         self._timestamp: Any = None
@@ -128,7 +128,7 @@ class ProcessingTimer(userstate.BaseTimer):
             self._place.clear_timer((domain, self._family, dynamic_timer_tag.encode()))
 
 
-def timer_of(place: Place, spec: Any) -> EventTimer | ProcessingTimer:
+def timer_of(place: KeyPlace, spec: Any) -> EventTimer | ProcessingTimer:
     """What user code gets for a ``TimerSpec``."""
     family = spec.name.encode()
     if TimeDomain.is_event_time(spec.time_domain):
@@ -142,7 +142,9 @@ def bounded(timestamp: Any) -> int:
     return min(max(time, I64_MIN), I64_MAX)
 
 
-def payload_of(place: Place, family: bytes, domain: Domain, time: int, pane: Any) -> bytes | None:
+def payload_of(
+    place: KeyPlace, family: bytes, domain: Domain, time: int, pane: Any
+) -> bytes | None:
     """What goes with a timer that is set in a pane; None if a drain refuses the timer."""
     payload = _encoded_pane(pane)
     if not place.bound.is_on:

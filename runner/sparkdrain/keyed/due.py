@@ -65,25 +65,11 @@ class Due:
             return False
         up_to = self._up_to
         return (
-            self._fire_held()
-            and self._fire_stored()
+            self._fire_stored()
             and self._fire_keys(Domain.EVENT, up_to.event)
             and self._fire_keys(Domain.PROCESSING, up_to.processing)
             and (self._forget_all() if up_to.event == END else self._expire(up_to.event))
         )
-
-    def _fire_held(self) -> bool:
-        """Event timers that are in memory, of keys that have no records."""
-        overlay, state_id, after = self._overlay, self._one.state_id, self._up_to.event
-        at_end = after == END
-
-        def read() -> list[DueKey]:
-            return overlay.read_held(state_id, Domain.EVENT, after, _READ_AHEAD, at_end=at_end)
-
-        while due := read():
-            if not self._fire_read(due):
-                return False
-        return True
 
     def _fire_stored(self) -> bool:
         """Event timers that the store has, of keys that have no records."""

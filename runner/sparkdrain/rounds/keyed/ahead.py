@@ -37,10 +37,6 @@ def _read_ahead(
     at = 0
     while at < len(keys):
         next_ones = keys[at : at + _MOST]
-        # Keys that are no records are read no faster together, where blocks are in memory.
-        count = min(
-            overlay.prefetch(state_id, next_ones, cells=False, timers=False)
-            for state_id in state_ids
-        )
+        count = min(overlay.prefetch(state_id, next_ones) for state_id in state_ids)
         yield from islice(groups, count)
         at += count
