@@ -15,7 +15,7 @@ from sparkdrain.shuffle.coding import ElementCoding, create_OutputStream
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.shuffle.outbox import Outbox, Partition
+    from sparkdrain.shuffle.outbox import Outbox, SparkPartition
 
 _RUN = struct.Struct(">BIII")
 _COUNT = struct.Struct(">i")
@@ -30,7 +30,7 @@ class _Buffer:
 
     __slots__ = ("context", "count", "partition", "runs", "size", "stream")
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: SparkPartition) -> None:
         self.partition = partition
         self.runs: list[bytes] = []
         self.size = 0
@@ -53,7 +53,7 @@ class ElementWriter:
         edge: int,
         coding: ElementCoding,
         outbox: Outbox,
-        targets: list[Partition],
+        targets: list[SparkPartition],
         block_bytes: int,
     ) -> None:
         self._edge = edge

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.shuffle.grouped_blocks import cuts, encode_groups
-from sparkdrain.shuffle.outbox import Outbox, Partition
+from sparkdrain.shuffle.outbox import Outbox, SparkPartition
 from sparkdrain.step_notes import made_by
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _FIRST_LIMIT: Final = 1_000
 _HIGHEST_LIMIT: Final = 500_000
 _FLUSH_BYTES: Final = 16 << 20
 
-Router = Callable[[list[bytes]], list[Partition]]
+Router = Callable[[list[bytes]], list[SparkPartition]]
 """Where each of some encoded keys goes."""
 
 
@@ -83,12 +83,12 @@ class GroupSender:
 
     def _parts(
         self, keys: list[bytes], chunks: list[bytes]
-    ) -> dict[Partition, tuple[list[bytes], list[bytes]]]:
+    ) -> dict[SparkPartition, tuple[list[bytes], list[bytes]]]:
         """Keys and chunks by where they go."""
         targets = self._route(keys)
         if targets and targets.count(targets[0]) == len(targets):
             return {targets[0]: (keys, chunks)}
-        parts: dict[Partition, tuple[list[bytes], list[bytes]]] = {
+        parts: dict[SparkPartition, tuple[list[bytes], list[bytes]]] = {
             target: ([], []) for target in dict.fromkeys(targets)
         }
         for key, chunk, target in zip(keys, chunks, targets, strict=True):

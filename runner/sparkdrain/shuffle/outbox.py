@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.drain.states import DrainMessage
 
-Partition = NewType("Partition", int)
+SparkPartition = NewType("SparkPartition", int)
 
 LARGEST_BLOCK: Final = 1 << 30
 """Bytes. Spark takes records below 2 GiB, and a worker has an element in several copies."""
@@ -39,17 +39,17 @@ class Layout:
         return self.slots * self.levels + 1 + self.side_buckets
 
     @property
-    def reports(self) -> Partition:
+    def reports(self) -> SparkPartition:
         """Where reports go."""
-        return Partition(self.slots * self.levels)
+        return SparkPartition(self.slots * self.levels)
 
-    def shard(self, level: int, slot: int) -> Partition:
+    def shard(self, level: int, slot: int) -> SparkPartition:
         """Where the blocks for ``slot`` of ``level`` go."""
-        return Partition(level * self.slots + slot)
+        return SparkPartition(level * self.slots + slot)
 
-    def side(self, bucket: int) -> Partition:
+    def side(self, bucket: int) -> SparkPartition:
         """Where bucket ``bucket`` of all side inputs goes."""
-        return Partition(self.slots * self.levels + 1 + bucket)
+        return SparkPartition(self.slots * self.levels + 1 + bucket)
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Outbox:
     level: int
     slot: int
     attempt: int
-    send: Callable[[Partition, bytes], None]
+    send: Callable[[SparkPartition, bytes], None]
     """Takes a record for a partition; may block until there is room."""
     sent_bytes: int = 0
     side_bytes: dict[int, int] = field(default_factory=lambda: defaultdict(int))
@@ -71,10 +71,10 @@ class Outbox:
     of_drain: bool = False
     """Whether what is put here is there because the job is drained."""
     _sequence: int = 0
-    _blocks: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
-    _checksums: dict[Partition, int] = field(default_factory=lambda: defaultdict(int))
+    _blocks: dict[SparkPartition, int] = field(default_factory=lambda: defaultdict(int))
+    _checksums: dict[SparkPartition, int] = field(default_factory=lambda: defaultdict(int))
 
-    def put(self, edge: int, partition: Partition, payload: bytes) -> None:
+    def put(self, edge: int, partition: SparkPartition, payload: bytes) -> None:
         """Send ``payload``.
 
         Raises:
@@ -100,7 +100,7 @@ class Outbox:
         """The transform whose output an edge carries, for people."""
         return self.names.get(edge, f"edge {edge}")
 
-    def begin(self, attempt: int, send: Callable[[Partition, bytes], None]) -> None:
+    def begin(self, attempt: int, send: Callable[[SparkPartition, bytes], None]) -> None:
         """Start over, for another task of the same slot and level."""
         self.attempt = attempt
         self.send = send
@@ -135,7 +135,7 @@ class Outbox:
 
     def _end(
         self,
-        partition: Partition,
+        partition: SparkPartition,
         frontiers: tuple[tuple[int, int], ...],
         drain: DrainMessage | None,
     ) -> EndMessage:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from apache_beam import coders
 
     from sparkdrain.graph.plan import Edge
-    from sparkdrain.shuffle.outbox import Outbox, Partition
+    from sparkdrain.shuffle.outbox import Outbox, SparkPartition
 
 
 def comes_with_window(windowing: Any) -> bool:
@@ -69,7 +69,7 @@ def broadcast_writer(
         outbox, [layout.shard(edge.consumer, slot) for slot in range(layout.slots)]
     )
 
-    def nowhere(keys: list[bytes]) -> list[Partition]:
+    def nowhere(keys: list[bytes]) -> list[SparkPartition]:
         return [layout.reports] * len(keys)
 
     if by_window and not comes_with_window(windowing):
@@ -84,13 +84,13 @@ def broadcast_writer(
 class _Everywhere:
     """An outbox whose blocks go to all of some partitions, whichever is asked for."""
 
-    def __init__(self, outbox: Outbox, partitions: list[Partition]) -> None:
+    def __init__(self, outbox: Outbox, partitions: list[SparkPartition]) -> None:
         self._outbox = outbox
         self._partitions = partitions
         self.producer = outbox.producer
         self.sent_bytes = 0
 
-    def put(self, edge: int, partition: Partition, payload: bytes) -> None:
+    def put(self, edge: int, partition: SparkPartition, payload: bytes) -> None:
         """See ``Outbox``; ``sent_bytes`` counts a block once."""
         del partition
         self.sent_bytes += len(payload)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sparkdrain.shuffle.group_sender import Router
     from sparkdrain.shuffle.grouping import SideWriter
     from sparkdrain.shuffle.keys import KeyEncode
-    from sparkdrain.shuffle.outbox import Outbox, Partition
+    from sparkdrain.shuffle.outbox import Outbox, SparkPartition
     from sparkdrain.stages.codings import Codings
 
 _FEW_TO_A_SLOT: Final = 1024
@@ -104,7 +104,7 @@ def _side_writer(edge: Edge, codings: Codings, outbox: Outbox, block_bytes: int)
     buckets = [layout.side(bucket) for bucket in range(layout.side_buckets)]
     own = buckets[outbox.slot % layout.side_buckets]
 
-    def fill_own(keys: list[bytes]) -> list[Partition]:
+    def fill_own(keys: list[bytes]) -> list[SparkPartition]:
         return [own] * len(keys)
 
     coder, window = codings.coder(edge), codings.window_coder(edge)

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.kept_finalizers import FinalizerRow
     from sparkdrain.rounds.messages import Orders
     from sparkdrain.rounds.slots.uploads import SlotUploads
-    from sparkdrain.shuffle.outbox import Layout, Partition
+    from sparkdrain.shuffle.outbox import Layout, SparkPartition
     from sparkdrain.stages.task import TaskOptions
 
 
@@ -179,7 +179,7 @@ class RoundSlot:
         self,
         header: RoundHeader,
         records: Iterator[bytes],
-        send: Callable[[Partition, bytes], None],
+        send: Callable[[SparkPartition, bytes], None],
     ) -> None:
         """Run a round: records in, blocks, end messages and a report out.
 
@@ -497,5 +497,5 @@ def state_directory(directory: Path, level: int) -> Path:
     return directory / f"state-{level}"
 
 
-def _nowhere(partition: Partition, record: bytes) -> None:
+def _nowhere(partition: SparkPartition, record: bytes) -> None:
     raise AssertionError
