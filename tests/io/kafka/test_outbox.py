@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sparkdrain.io.kafka.history import History, read_stamp
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
-from sparkdrain.io.kafka.outbox import Batch, Refusal, decide, may_begin
+from sparkdrain.io.kafka.outbox import NumberedRecords, Refusal, decide, may_begin
 from sparkdrain.io.kafka.records import ProducerRecord
 
 OWNER, OTHER = b"owner 1.", b"owner 2."
@@ -36,7 +36,7 @@ def test_published_and_batch_are_one_history_or_nothing_is_published(
     stamps = histories(own)[1][first:]
     if not stamps:
         return
-    decision = decide(Batch(first, stamps, more), recorded(there))
+    decision = decide(NumberedRecords(first, stamps, more), recorded(there))
     if isinstance(decision, Refusal):
         same = is_ours and own[: len(published)] == published[: len(own)]
         assert not same or len(published) < first or (len(published) > len(own) and not more)
@@ -55,7 +55,7 @@ def test_a_bare_number_is_gone_on_from(own, first, number):
     stamps = [None] * len(own[first:])
     if not stamps:
         return
-    decision = decide(Batch(first, stamps), Recorded(number))
+    decision = decide(NumberedRecords(first, stamps), Recorded(number))
     if number < first:
         assert decision is Refusal.GAP
     elif number > len(own):

@@ -23,7 +23,7 @@ _AT_OWNER: Final = _STATE.size - OWNER_BYTES - DIGEST_BYTES
 _PLAIN: Final = 2
 
 
-class Stamp(NamedTuple):
+class RecordStamp(NamedTuple):
     """What a numbered record carries, so that it can be told from others with its number.
 
     Attributes:
@@ -83,9 +83,9 @@ def grow(state: bytes, record: ProducerRecord | None) -> tuple[int, bytes, bytes
     return number, state[_AT_OWNER:] + after, _pack(number + 1, owner, after)
 
 
-def read_stamp(stamp: bytes) -> Stamp:
+def read_stamp(stamp: bytes) -> RecordStamp:
     """The parts of a stamp."""
-    return Stamp(
+    return RecordStamp(
         stamp[:OWNER_BYTES],
         stamp[OWNER_BYTES : OWNER_BYTES + DIGEST_BYTES],
         stamp[OWNER_BYTES + DIGEST_BYTES :],

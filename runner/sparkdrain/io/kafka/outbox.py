@@ -14,7 +14,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparkdrain.io.kafka.history import History, Stamp
+from sparkdrain.io.kafka.history import History, RecordStamp
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class NumberedRecords:
     """Numbered records of a group that a published checkpoint has; without gaps, in order.
 
     Attributes:
@@ -33,7 +33,7 @@ class Batch:
     """
 
     first: int
-    stamps: Sequence[Stamp | None]
+    stamps: Sequence[RecordStamp | None]
     more: bool = False
 
     @property
@@ -89,7 +89,7 @@ class Refusal(enum.Enum):
     """A job that begins anew finds what another one has published, and is not done with."""
 
 
-def decide(batch: Batch, recorded: Recorded | None) -> range | Refusal:
+def decide(batch: NumberedRecords, recorded: Recorded | None) -> range | Refusal:
     """What to publish: the numbers, which may be none; or why nothing may be published.
 
     Args:
@@ -109,7 +109,7 @@ def decide(batch: Batch, recorded: Recorded | None) -> range | Refusal:
     return _after_note(batch, recorded.number, note)
 
 
-def _after_bare(batch: Batch, number: int) -> range | Refusal:
+def _after_bare(batch: NumberedRecords, number: int) -> range | Refusal:
     """An earlier release has published up to ``number``, and has compared numbers only."""
     if number < batch.first:
         return Refusal.GAP
@@ -121,7 +121,7 @@ def _after_bare(batch: Batch, number: int) -> range | Refusal:
     return range(number, batch.next)
 
 
-def _after_note(batch: Batch, number: int, note: Note) -> range | Refusal:
+def _after_note(batch: NumberedRecords, number: int, note: Note) -> range | Refusal:
     if batch.owner is None:
         # Records of an earlier release come again; what follows them was published already.
         return _all_there(batch) if number > batch.next else Refusal.OLDER
@@ -135,7 +135,7 @@ def _after_note(batch: Batch, number: int, note: Note) -> range | Refusal:
     return _after(batch, number, digest) if owner == batch.owner else Refusal.FOREIGN
 
 
-def _after(batch: Batch, number: int, digest: bytes) -> range | Refusal:
+def _after(batch: NumberedRecords, number: int, digest: bytes) -> range | Refusal:
     """The owner of the batch has published up to ``number``."""
     if number < batch.first:
         return Refusal.GAP
@@ -146,7 +146,7 @@ def _after(batch: Batch, number: int, digest: bytes) -> range | Refusal:
     return range(number, batch.next)
 
 
-def _all_there(batch: Batch) -> range | Refusal:
+def _all_there(batch: NumberedRecords) -> range | Refusal:
     """The brokers have more than this batch: right, if the rest of it is still to come."""
     return range(batch.next, batch.next) if batch.more else Refusal.OLDER
 

@@ -29,9 +29,9 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaRefused
-from sparkdrain.io.kafka.history import OWNER_BYTES, History, Stamp, grow, read_stamp
+from sparkdrain.io.kafka.history import OWNER_BYTES, History, RecordStamp, grow, read_stamp
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
-from sparkdrain.io.kafka.outbox import Batch, Refusal, decide, may_begin
+from sparkdrain.io.kafka.outbox import NumberedRecords, Refusal, decide, may_begin
 from sparkdrain.io.kafka.overrule import SinkGroup, overruled, refusal
 from sparkdrain.io.kafka.patience import patiently
 from sparkdrain.io.kafka.records import ProducerRecord
@@ -341,7 +341,7 @@ class Publish(beam.DoFn):
             self._open[group] = transactions, None  # `_let_go` closes them if the next call fails
             self._open[group] = transactions, transactions.recorded()
         transactions, recorded = self._open[group]
-        batch = Batch(first, _Stamps(numbered), self._more)
+        batch = NumberedRecords(first, _Stamps(numbered), self._more)
         decision = decide(batch, recorded)
         if isinstance(decision, Refusal):
             self._transactional.refuse(decision, group, recorded, first, batch.next)
@@ -366,7 +366,7 @@ class Publish(beam.DoFn):
         self._written.inc(len(decision) - ends)
         self._known.inc(len(numbered) - len(decision))
 
-    def _recorded(self, batch: Batch, *, is_over: bool) -> Recorded:
+    def _recorded(self, batch: NumberedRecords, *, is_over: bool) -> Recorded:
         owner, digest = batch.owner, batch.digest
         if owner is None or digest is None:
             return Recorded(batch.next)  # as the release did that has numbered the records
@@ -391,7 +391,7 @@ class Publish(beam.DoFn):
             self._let_go(group)
 
 
-class _Stamps(Sequence[Stamp | None]):
+class _Stamps(Sequence[RecordStamp | None]):
     """The stamps of numbered records, each read when it is asked for: three of a batch are."""
 
     def __init__(self, numbered: Sequence[tuple[int, ProducerRecord]]) -> None:
