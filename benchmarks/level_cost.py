@@ -16,7 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.options import Settings
+from sparkdrain.options import JobSettings
 from sparkdrain.stages.class_data import JAVA_OPTIONS
 from sparkdrain.stages.cluster import spark_context
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
@@ -42,7 +42,7 @@ def nothing(slot: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
 def run_levels(count: int, options: str | None) -> list[float]:
     """The seconds that each of so many levels took."""
     conf = () if options is None else ((JAVA_OPTIONS, options),)
-    settings = Settings(spark_conf=conf, spark_master_url=f"local[{SLOTS}]")
+    settings = JobSettings(spark_conf=conf, spark_master_url=f"local[{SLOTS}]")
     context = spark_context(settings)
     same = partitioner(context, PARTITIONS, 1)
     seconds: list[float] = []

@@ -16,19 +16,19 @@ import sparkdrain
 from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.errors import BadOption
 from sparkdrain.jobs.engine import SparkEngine
-from sparkdrain.options import OPTIONS, Settings, SparkDrainOptions
+from sparkdrain.options import OPTIONS, JobSettings, SparkDrainOptions
 from sparkdrain.spark_master import spark_is_set_up
 
 PACKAGE = Path(sparkdrain.__file__).parent
 
 
-def settings(*flags: str, **others) -> Settings:
-    return Settings.from_options(PipelineOptions(list(flags), **others), {})
+def settings(*flags: str, **others) -> JobSettings:
+    return JobSettings.from_options(PipelineOptions(list(flags), **others), {})
 
 
 def test_without_flags_every_option_has_the_default_of_the_table():
-    assert settings() == Settings()
-    assert Settings() == Settings(
+    assert settings() == JobSettings()
+    assert JobSettings() == JobSettings(
         slots=0,
         shuffle_memory_mb=512,
         block_kb=1024,
@@ -97,7 +97,7 @@ def test_flags_arrive_in_the_settings():
         "--progress=plain",
         "--spark_master_url=yarn",
     )
-    assert given == Settings(
+    assert given == JobSettings(
         slots=7,
         shuffle_memory_mb=64,
         block_kb=256,
@@ -177,7 +177,7 @@ def test_options_from_code_count_like_flags():
     assert settings(slots=3, spark_conf=["spark.a=1"]).slots == 3
     options = PipelineOptions([])
     options.view_as(SparkDrainOptions).job_attempts = 5
-    assert Settings.from_options(options, {}).job_attempts == 5
+    assert JobSettings.from_options(options, {}).job_attempts == 5
 
 
 @given(st.integers(min_value=1, max_value=2**40), st.sampled_from([int, float, str]))
@@ -244,7 +244,7 @@ def test_no_option_has_the_name_of_one_of_beams():
 
 
 def test_every_setting_is_in_the_table_and_every_option_is_a_setting():
-    fields = {field.name: field.default for field in dataclasses.fields(Settings)}
+    fields = {field.name: field.default for field in dataclasses.fields(JobSettings)}
     assert set(fields) == {option.name for option in OPTIONS} | {"spark_master_url", "streaming"}
 
 
@@ -292,7 +292,7 @@ def test_no_option_is_accepted_and_ignored():
     )
     unread = [
         field.name
-        for field in dataclasses.fields(Settings)
+        for field in dataclasses.fields(JobSettings)
         if not re.search(rf"\bsettings\.{field.name}\b", code)
     ]
     assert unread == []
@@ -315,11 +315,11 @@ class TestMaster:
         ],
     )
     def test_what_spark_submit_says_is_not_overridden(self, environ):
-        assert Settings.from_options(PipelineOptions([]), environ).spark_master_url is None
+        assert JobSettings.from_options(PipelineOptions([]), environ).spark_master_url is None
 
     def test_a_master_that_the_user_names_wins_over_spark_submit(self):
         options = PipelineOptions(["--spark_master_url=yarn"])
-        assert Settings.from_options(options, {"MASTER": "x"}).spark_master_url == "yarn"
+        assert JobSettings.from_options(options, {"MASTER": "x"}).spark_master_url == "yarn"
 
     def test_other_arguments_of_spark_submit_name_no_master(self):
         assert not spark_is_set_up({"PYSPARK_SUBMIT_ARGS": "--driver-memory 2g pyspark-shell"})
@@ -352,8 +352,8 @@ def test_options_are_checked_without_importing_pyspark(python):
     code = (
         "import sys\n"
         "from apache_beam.options.pipeline_options import PipelineOptions\n"
-        "from sparkdrain.options import Settings\n"
-        "Settings.from_options(PipelineOptions([]))\n"
+        "from sparkdrain.options import JobSettings\n"
+        "JobSettings.from_options(PipelineOptions([]))\n"
         "print(*sys.modules)\n"
     )
     printed = python("-c", code).stdout

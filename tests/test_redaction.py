@@ -24,7 +24,7 @@ from sparkdrain.errors import BadOption, SparkDrainError, UserCodeError
 from sparkdrain.invocation import Outcome
 from sparkdrain.io.kafka.settings import settings as kafka_settings
 from sparkdrain.jobs.messages import Messages
-from sparkdrain.options import Settings, SparkDrainOptions
+from sparkdrain.options import JobSettings, SparkDrainOptions
 from sparkdrain.redaction import redact, redacted, remember
 from sparkdrain.stages import cluster
 from sparkdrain.stages.preparation import Preparation
@@ -144,7 +144,7 @@ def options(*flags: str) -> PipelineOptions:
 
 def test_reprs_of_settings_and_options():
     view = options().view_as(SparkDrainOptions)
-    settings = Settings.from_options(options())
+    settings = JobSettings.from_options(options())
     assert ("spark.my.password", PLANTED) in settings.spark_conf
     kafka = kafka_settings("b:1", {"sasl.password": PLANTED, "group.id": "g"}, "auto", "config")
     again = pickle.loads(pickle.dumps(kafka))
@@ -163,8 +163,8 @@ def test_reprs_of_settings_and_options():
         lambda: kafka_settings("b:1", {"sasl.password": [PLANTED]}, "auto", "consumer_config"),
         lambda: kafka_settings("b:1", {"sasl.password": [[1], PLANTED]}, "auto", "config"),
         lambda: kafka_settings("b:1", {"x": [{"sasl.password": PLANTED}]}, "auto", "config"),
-        lambda: Settings.from_options(PipelineOptions([f"--spark_conf=my.password={PLANTED}"])),
-        lambda: Settings.from_options(PipelineOptions(spark_conf={"spark.password": PLANTED})),
+        lambda: JobSettings.from_options(PipelineOptions([f"--spark_conf=my.password={PLANTED}"])),
+        lambda: JobSettings.from_options(PipelineOptions(spark_conf={"spark.password": PLANTED})),
     ],
 )
 def test_errors_of_settings(start):
@@ -309,7 +309,7 @@ class _Clock:
 @pytest.mark.parametrize("master", ["local[2]", "yarn", "k8s://https://host:1"])
 def test_secret_properties_are_not_on_the_command_line_of_the_jvm(master):
     given = (("spark.my.password", PLANTED), ("spark.driver.memory", "1g"), ("spark.x", "y"))
-    settings = Settings(spark_conf=given, spark_master_url=master)
+    settings = JobSettings(spark_conf=given, spark_master_url=master)
     told = dict(cluster._jvm_properties(settings, {}))
     assert PLANTED not in repr(told)
     assert told["spark.driver.memory"] == "1g"

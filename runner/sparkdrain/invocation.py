@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.drain.progress import DrainProgress
     from sparkdrain.drain.signal import DrainSignal
-    from sparkdrain.options import Settings
+    from sparkdrain.options import JobSettings
     from sparkdrain.types import Artifact, CancelToken
 
 
@@ -82,7 +82,7 @@ class Invocation:
     job_id: str
     job_name: str
     pipeline: beam_runner_api_pb2.Pipeline
-    settings: Settings
+    settings: JobSettings
     pipeline_options: Mapping[str, Any] = field(repr=False)
     artifacts: Sequence[Artifact]
     observer: Observer

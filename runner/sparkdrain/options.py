@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPTIONS",
+    "JobSettings",
     "LimitPolicy",
     "Option",
     "Progress",
     "Resume",
-    "Settings",
     "SparkDrainOptions",
 ]
 
@@ -37,7 +37,7 @@ Resume = bool | Literal["required"]
 
 
 class SparkDrainOptions(PipelineOptions):
-    """The flags of ``OPTIONS``; values are raw until ``Settings.from_options`` has checked them."""
+    """The flags of ``OPTIONS``; values are raw until ``JobSettings.from_options`` has checked them."""
 
     @classmethod
     def _add_argparse_args(cls, parser: ArgumentParser) -> None:
@@ -60,7 +60,7 @@ class SparkDrainOptions(PipelineOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class JobSettings:
     """The options of one job, checked: every value can be used as it is.
 
     Attributes:
@@ -139,7 +139,7 @@ class Settings:
     @classmethod
     def from_options(
         cls, options: PipelineOptions, environ: Mapping[str, str] | None = None
-    ) -> Settings:
+    ) -> JobSettings:
         """Check the options and resolve the master.
 
         Args:
@@ -206,7 +206,7 @@ class Settings:
 
     def _given(self) -> Iterator[Option]:
         """The options that are not as they would be if nobody had given them."""
-        plain = Settings()
+        plain = JobSettings()
         for option in OPTIONS:
             if getattr(self, option.name) != getattr(plain, option.name):
                 yield option

@@ -14,7 +14,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 
 from sparkdrain.environment import STAGE, add_row_types, default_environment
 from sparkdrain.option_check import refuse_unknown, refuse_without_effect
-from sparkdrain.options import Settings, SparkDrainOptions
+from sparkdrain.options import JobSettings, SparkDrainOptions
 from sparkdrain.result import SparkDrainResult
 from sparkdrain.room import room
 from sparkdrain.submission import head_start, submission
@@ -51,7 +51,7 @@ class SparkDrainRunner(PortableRunner):
         """
         refuse_unknown(options, sys.argv)
         refuse_without_effect(options)
-        settings = Settings.from_options(options)
+        settings = JobSettings.from_options(options)
         # Processes that work in other folders are to find the same place.
         options.view_as(SparkDrainOptions).checkpoint_dir = settings.checkpoint_dir
         head_start(options, settings)
@@ -71,7 +71,7 @@ class SparkDrainRunner(PortableRunner):
         options.view_as(StandardOptions).runner = None
         handle = submission(options)
         job_id, messages, states = handle.submit(pipeline)
-        settings = Settings.from_options(options)
+        settings = JobSettings.from_options(options)
         return SparkDrainResult(
             handle.job_service, job_id, messages, states, settings.drain_on_signal
         )

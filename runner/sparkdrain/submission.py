@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
     from google.protobuf.struct_pb2 import Struct
 
-    from sparkdrain.options import Settings
+    from sparkdrain.options import JobSettings
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class ServiceHandle(JobServiceHandle):
         return job_id, messages, states
 
 
-def head_start(options: PipelineOptions, settings: Settings) -> None:
+def head_start(options: PipelineOptions, settings: JobSettings) -> None:
     """Tell the service of this process, if it is to be used, that a job is about to come."""
     if not options.view_as(PortableOptions).job_endpoint:
         local_server().head_start(settings)

@@ -14,7 +14,7 @@ from sparkdrain.drain import records, runs
 from sparkdrain.drain.runs import Run
 from sparkdrain.errors import BadOption, BadSetup
 from sparkdrain.jobs.draining import JobDrain
-from sparkdrain.options import Settings
+from sparkdrain.options import JobSettings
 
 ONE_FILE = """
 from sparkdrain.coordination.backends import memory
@@ -66,7 +66,7 @@ def test_a_job_is_listed_and_drained_through_it(new_kind, capsys):
     assert address == StoreAddress(new_kind, "there:9092")
     job = Job()
     run = Run("mine", "job-1", "wc", "", "RUNNING", drain=True, began=0)
-    drain = JobDrain(run, Settings(slots=1, metadata_store=address), job, lambda: 5)
+    drain = JobDrain(run, JobSettings(slots=1, metadata_store=address), job, lambda: 5)
     drain.open()
     assert "Everybody may write to there:9092." in job.told
     drain.begin(0)

@@ -14,7 +14,7 @@ from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.jobs.draining import JobDrain
-from sparkdrain.options import Settings
+from sparkdrain.options import JobSettings
 
 ENDS = ("DRAINED", "DONE", "FAILED", "CANCELLED")
 NEVER = 3_600_000
@@ -58,7 +58,7 @@ class Requests(RuleBasedStateMachine):
     def take_up(self) -> None:
         self.job = Job()
         run = runs.Run("mine", "job", "wc", "", "RUNNING", drain=True, began=0)
-        made = Settings(metadata_store=self.address, drain_poll_ms=NEVER)
+        made = JobSettings(metadata_store=self.address, drain_poll_ms=NEVER)
         self.drain = JobDrain(run, made, self.job, self.tick)
         self.drain.open()
         self.counts = self.own[0] if self.own else None

@@ -15,13 +15,13 @@ from sparkdrain.errors import BadSetup, Cancelled, UserCodeError
 from sparkdrain.jobs.job import Job, Submission
 from sparkdrain.jobs.messages import failure_kind
 from sparkdrain.jobs.states import IllegalTransition, name
-from sparkdrain.options import Settings
+from sparkdrain.options import JobSettings
 
 M = beam_job_api_pb2.JobMessage
 
 
 def job(engine: FakeEngine) -> Job:
-    settings = Settings(slots=2, metadata_store=StoreAddress("memory", uuid.uuid4().hex))
+    settings = JobSettings(slots=2, metadata_store=StoreAddress("memory", uuid.uuid4().hex))
     submission = Submission("wc-1", "wc", "a pipeline", Struct(), {"slots": 2}, settings)
     return Job(submission, engine, lambda: Timestamp(seconds=7))
 

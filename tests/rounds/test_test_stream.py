@@ -13,7 +13,7 @@ from sparkdrain.errors import SparkDrainError, TruncatedInput
 from sparkdrain.graph.check import check
 from sparkdrain.graph.mode import is_streaming
 from sparkdrain.graph.translate import translate
-from sparkdrain.options import Settings
+from sparkdrain.options import JobSettings
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.loop import NoPlay
 from sparkdrain.rounds.driver.test_stream import ScriptClock, play_for
@@ -331,7 +331,7 @@ def _stream_proto(stream):
 
 def test_a_test_stream_makes_a_job_a_streaming_job():
     proto = _stream_proto(test_stream.TestStream().advance_watermark_to(MAX_TIMESTAMP))
-    assert is_streaming(proto, Settings())
+    assert is_streaming(proto, JobSettings())
     check(proto, streaming=True)
 
 
@@ -339,6 +339,6 @@ def test_a_bounded_job_is_a_streaming_job_if_it_is_asked_to_be():
     pipeline = new_pipeline()
     _ = pipeline | beam.Create([1])
     proto = proto_of(pipeline)
-    assert not is_streaming(proto, Settings())
-    assert is_streaming(proto, Settings(streaming=True))
+    assert not is_streaming(proto, JobSettings())
+    assert is_streaming(proto, JobSettings(streaming=True))
     check(proto, streaming=True)

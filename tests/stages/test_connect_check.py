@@ -10,7 +10,7 @@ import pytest
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.engine import SparkEngine
-from sparkdrain.options import Settings
+from sparkdrain.options import JobSettings
 from sparkdrain.stages.connect_check import check_classic
 
 SESSIONS = "pyspark.sql.connect.session"
@@ -58,10 +58,10 @@ def test_a_job_is_refused_when_it_is_submitted(monkeypatch):
     pipeline = beam.Pipeline()
     pipeline | beam.Create([1])
     proto = pipeline.to_runner_api()
-    SparkEngine().check(proto, Settings())
+    SparkEngine().check(proto, JobSettings())
     monkeypatch.setenv("SPARK_REMOTE", "sc://somewhere")
     with pytest.raises(BadSetup, match="SPARK_REMOTE=sc://somewhere"):
-        SparkEngine().check(proto, Settings())
+        SparkEngine().check(proto, JobSettings())
 
 
 def test_the_connect_sessions_of_the_installed_pyspark_are_found():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.options import Settings
+from sparkdrain.options import JobSettings
 from sparkdrain.stages import cluster
 from sparkdrain.stages.master_check import check_master
 
@@ -98,7 +98,7 @@ def test_a_jvm_that_was_started_ahead_is_there_for_the_next_try(monkeypatch):
     ahead = object()
     monkeypatch.setattr(cluster._Session, "ahead", ahead)
     with pytest.raises(BadSetup, match="No Spark master answers"):
-        cluster._start(Settings(spark_master_url="spark://127.0.0.1:9"))
+        cluster._start(JobSettings(spark_master_url="spark://127.0.0.1:9"))
     assert cluster._Session.ahead is ahead
 
 

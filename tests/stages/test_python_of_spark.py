@@ -6,11 +6,11 @@ import pytest
 
 from sparkdrain import setup_check
 from sparkdrain.errors import BadSetup
-from sparkdrain.options import Settings
+from sparkdrain.options import JobSettings
 from sparkdrain.spark_needs import Pythons
 from sparkdrain.stages import cluster
 
-HERE = Settings(spark_master_url="local[1]")
+HERE = JobSettings(spark_master_url="local[1]")
 
 
 def test_a_python_that_the_spark_does_not_allow_is_refused(monkeypatch):

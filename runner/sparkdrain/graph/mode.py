@@ -9,12 +9,12 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from sparkdrain.graph import urns
 
 if TYPE_CHECKING:
-    from sparkdrain.options import Settings
+    from sparkdrain.options import JobSettings
 
 _UNBOUNDED = beam_runner_api_pb2.IsBounded.UNBOUNDED
 
 
-def is_streaming(pipeline: beam_runner_api_pb2.Pipeline, settings: Settings) -> bool:
+def is_streaming(pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> bool:
     """Whether ``pipeline`` is to run in rounds: it asks for it, or could not end otherwise."""
     components = pipeline.components
     return (

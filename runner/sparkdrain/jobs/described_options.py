@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 from google.protobuf import json_format
 
-from sparkdrain.options import OPTIONS, Option, Settings
+from sparkdrain.options import OPTIONS, JobSettings, Option
 from sparkdrain.redaction import redacted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def shown(options: Struct) -> Struct:
     return json_format.ParseDict(safe, type(options)())
 
 
-def settings(options: Mapping[str, Any]) -> Settings:
+def settings(options: Mapping[str, Any]) -> JobSettings:
     """Our own options out of ``options``, checked.
 
     Raises:
@@ -67,7 +67,7 @@ def settings(options: Mapping[str, Any]) -> Settings:
     others = {name: value for name, value in options.items() if name != _MASTER}
     # Our client sends the master only if the user gave one; as a flag it counts as given.
     flags = [f"--{_MASTER}={options[_MASTER]}"] if options.get(_MASTER) is not None else []
-    return Settings.from_options(PipelineOptions(flags, **others))
+    return JobSettings.from_options(PipelineOptions(flags, **others))
 
 
 def _plain_name(urn: str) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sparkdrain.coordination.metadata import MetadataStore
     from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.drain.runs import RunState
-    from sparkdrain.options import Settings
+    from sparkdrain.options import JobSettings
 
 _M = beam_job_api_pb2.JobMessage
 
@@ -71,7 +71,7 @@ class JobDrain:
     def __init__(
         self,
         run: Run,
-        settings: Settings,
+        settings: JobSettings,
         job: Drained,
         now: Callable[[], int],
         open_store: Callable[[StoreAddress], MetadataStore] | None = None,

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
 
     from sparkdrain.invocation import Invocation, Outcome
-    from sparkdrain.options import Settings
+    from sparkdrain.options import JobSettings
 
 
 class Engine(Protocol):
     """Runs pipelines; called from many threads, one per job."""
 
-    def head_start(self, settings: Settings) -> None:
+    def head_start(self, settings: JobSettings) -> None:
         """Begin what takes long before a first job can run; does not wait, and never fails.
 
         A job with these settings is likely to come, but need not.
         """
 
-    def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: Settings) -> None:
+    def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> None:
         """Return if the pipeline can be run; nothing is started.
 
         Raises:
@@ -42,13 +42,13 @@ class Engine(Protocol):
 class SparkEngine:
     """The engine of this package, imported when the first job needs it."""
 
-    def head_start(self, settings: Settings) -> None:
+    def head_start(self, settings: JobSettings) -> None:
         """See ``Engine.head_start``."""
         from sparkdrain.stages.head_start import head_start  # noqa: PLC0415 - only for programs
 
         head_start(settings)
 
-    def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: Settings) -> None:
+    def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> None:
         """See ``Engine.check``."""
         from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)

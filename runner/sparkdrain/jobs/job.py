@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sparkdrain.drain.runs import RunState
     from sparkdrain.invocation import Outcome
     from sparkdrain.jobs.engine import Engine
-    from sparkdrain.options import Settings
+    from sparkdrain.options import JobSettings
     from sparkdrain.types import Artifact
 
 _S = beam_job_api_pb2.JobState
@@ -68,7 +68,7 @@ class Submission:
     pipeline: beam_runner_api_pb2.Pipeline
     described_options: Struct = field(repr=False)
     options: Mapping[str, Any] = field(repr=False)
-    settings: Settings
+    settings: JobSettings
     endpoint: str = ""
 
 

@@ -19,7 +19,7 @@ from sparkdrain.room import room
 
 if TYPE_CHECKING:
     from sparkdrain.jobs.engine import Engine
-    from sparkdrain.options import Settings
+    from sparkdrain.options import JobSettings
 
 # Pipelines carry user code and data of any size.
 UNLIMITED: Final = (
@@ -92,7 +92,7 @@ class JobServer:
         self._server.start()
         return self._service.endpoint
 
-    def head_start(self, settings: Settings) -> None:
+    def head_start(self, settings: JobSettings) -> None:
         """See ``Engine.head_start``."""
         self._engine.head_start(settings)
 

@@ -42,7 +42,7 @@ from sparkdrain.stages.version_check import check_cluster, check_home, check_ses
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sparkdrain.options import Settings
+    from sparkdrain.options import JobSettings
 
 _LOGGER = logging.getLogger(__name__)
 _LOCK = threading.Lock()
@@ -96,7 +96,7 @@ class _Session:
     """The JVM that this process has started last, and uses or has used."""
 
 
-def launch_ahead(settings: Settings) -> None:
+def launch_ahead(settings: JobSettings) -> None:
     """Start the JVM that ``spark_context`` will need; what goes wrong will go wrong there again."""
     with _LOCK, contextlib.suppress(Exception):
         there = has_jvm() or _Session.ahead is not None
@@ -114,7 +114,7 @@ def _end_ahead() -> None:
             ahead.end()
 
 
-def spark_context(settings: Settings) -> SparkContext:
+def spark_context(settings: JobSettings) -> SparkContext:
     """The context to run on: the active one, or a new one for the master in ``settings``.
 
     A context of ours that was started for another master or other properties is replaced.
@@ -141,7 +141,7 @@ def spark_context(settings: Settings) -> SparkContext:
         return _Session.context
 
 
-def _warn_of_no_effect(active: Any, settings: Settings, *, ours: bool) -> None:
+def _warn_of_no_effect(active: Any, settings: JobSettings, *, ours: bool) -> None:
     if not ours and settings.spark_master_url not in {None, active.master}:
         _LOGGER.warning(
             "--spark_master_url=%s has no effect: the program has a Spark session already, for "
@@ -166,7 +166,7 @@ def is_local(context: SparkContext) -> bool:
     return context.master.startswith("local") and not context.master.startswith("local-cluster")
 
 
-def _start(settings: Settings) -> SparkContext:
+def _start(settings: JobSettings) -> SparkContext:
     master = settings.spark_master_url
     _check_place(settings)
     ahead, _Session.ahead = _Session.ahead, None
@@ -198,7 +198,7 @@ def _start(settings: Settings) -> SparkContext:
     return context
 
 
-def _context(settings: Settings) -> SparkContext:
+def _context(settings: JobSettings) -> SparkContext:
     conf = _configuration(settings)
     known_master = conf.get("spark.master", "") or ""
     _own_local_folders(conf, known_master)
@@ -210,7 +210,7 @@ def _context(settings: Settings) -> SparkContext:
     return new_context(conf)
 
 
-def _check_place(settings: Settings) -> None:
+def _check_place(settings: JobSettings) -> None:
     """Return if Python fits, and Java, Spark's jars and a master are where they are looked for."""
     try:
         check_python_for_spark()
@@ -228,7 +228,7 @@ def _check_place(settings: Settings) -> None:
         check_master(master, given, os.environ)
 
 
-def _configuration(settings: Settings) -> SparkConf:
+def _configuration(settings: JobSettings) -> SparkConf:
     """What a new session is to have. With a JVM there, it has what Spark's own files say."""
     conf = SparkConf()
     if settings.spark_master_url is not None:
@@ -298,7 +298,7 @@ def _keep_sockets_private(conf: SparkConf) -> None:
     conf.set(ENABLED, "true")
 
 
-def _jvm_properties(settings: Settings, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def _jvm_properties(settings: JobSettings, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     given = settings.spark_conf
     master = settings.spark_master_url or ""
     # There spark-submit prepares what containers are given, from all that is said to it.

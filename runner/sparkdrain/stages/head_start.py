@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sparkdrain.options import Settings
+    from sparkdrain.options import JobSettings
 
 _SOCKET: Final = "nursery"
 _LOCK: Final = threading.Lock()
@@ -32,7 +32,7 @@ class _Started:
     home: str | None = None
 
 
-def head_start(settings: Settings) -> None:
+def head_start(settings: JobSettings) -> None:
     """Start a JVM, and a nursery if tasks will run on this machine, if a job will need these."""
     if sys.platform == "win32" or "PYSPARK_GATEWAY_PORT" in os.environ or _spark_is_there():
         return
@@ -77,7 +77,7 @@ def _spark_is_there() -> bool:
     return has_jvm()
 
 
-def _launch(settings: Settings) -> None:
+def _launch(settings: JobSettings) -> None:
     from sparkdrain.stages.cluster import launch_ahead  # noqa: PLC0415 - takes long: PySpark
 
     launch_ahead(settings)
