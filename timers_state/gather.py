@@ -41,7 +41,7 @@ class Spread(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class GatherSource:
     """A store that an old slot had.
 
     Attributes:
@@ -57,7 +57,7 @@ class Source:
 
 def gather(
     directory: Path,
-    sources: Sequence[Source],
+    sources: Sequence[GatherSource],
     groups: range,
     spread: Callable[[int], Spread],
     memory: RocksMemory | None = None,
@@ -92,7 +92,7 @@ def gather(
     store.close()
 
 
-def _check_disjoint(sources: Sequence[Source]) -> None:
+def _check_disjoint(sources: Sequence[GatherSource]) -> None:
     ranges = sorted(
         (source.groups.start, source.groups.stop) for source in sources if source.groups
     )
@@ -103,7 +103,7 @@ def _check_disjoint(sources: Sequence[Source]) -> None:
 
 
 def _rows(
-    sources: Sequence[Source], groups: range, spread: Callable[[int], Spread]
+    sources: Sequence[GatherSource], groups: range, spread: Callable[[int], Spread]
 ) -> Iterator[tuple[bytes, bytes]]:
     """Everything that goes into the new store, almost in order."""
     ordered = sorted(sources, key=lambda source: source.groups.start)
@@ -115,7 +115,7 @@ def _rows(
 
 
 def _rows_of(
-    sources: Sequence[Source], family: Family, state: int, kind: Spread, groups: range
+    sources: Sequence[GatherSource], family: Family, state: int, kind: Spread, groups: range
 ) -> Iterator[tuple[bytes, bytes]]:
     match kind:
         case Spread.BY_KEY:
@@ -146,7 +146,7 @@ def _all(store: Store, family: Family, state: int) -> Iterator[tuple[bytes, byte
 
 
 def _by_key(
-    source: Source, family: Family, state: int, groups: range
+    source: GatherSource, family: Family, state: int, groups: range
 ) -> Iterator[tuple[bytes, bytes]]:
     wanted = range(max(source.groups.start, groups.start), min(source.groups.stop, groups.stop))
     if family is Family.TIMES:  # times come before groups
@@ -160,7 +160,7 @@ def _by_key(
         yield from source.store.iterate(lower, _above(family, state, wanted.stop))
 
 
-def _check_no_others(source: Source, family: Family, state: int) -> None:
+def _check_no_others(source: GatherSource, family: Family, state: int) -> None:
     """Every timer has a row in the index by tag, so times need no look of their own."""
     prefix = state_prefix(family, state)
     first = group_prefix(family, state, source.groups.start)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from timers_state import Domain, Overlay, RoundStore, open_read_only, open_store
 from timers_state.errors import Unmovable
-from timers_state.gather import Source, Spread, gather, state_ids
+from timers_state.gather import GatherSource, Spread, gather, state_ids
 from timers_state.keys import DEFAULT_GROUPS, SEQUENCE_ROW, key_group
 
 ALL = range(DEFAULT_GROUPS)
@@ -75,7 +75,9 @@ def gather_from(target, groups, *sources):
     """``gather``, from directories with their groups."""
     stores = [open_read_only(directory) for directory, *_ in sources]
     try:
-        parts = [Source(store, *rest) for store, (_, *rest) in zip(stores, sources, strict=True)]
+        parts = [
+            GatherSource(store, *rest) for store, (_, *rest) in zip(stores, sources, strict=True)
+        ]
         gather(target, parts, groups, spread)
     finally:
         for store in stores:
@@ -225,7 +227,7 @@ def test_what_the_caller_says_of_a_state_ends_it(directory):
     fill(directory / "a", [(9, b"k", 0, b"")])
     store = open_read_only(directory / "a")
     with pytest.raises(KeyError, match="state 9"):
-        gather(directory / "1", [Source(store, ALL)], ALL, refuse)
+        gather(directory / "1", [GatherSource(store, ALL)], ALL, refuse)
     assert state_ids(store) == [9]
     store.close()
 
