@@ -1,6 +1,6 @@
 """The options of this runner, in one table; the only place where an option is described.
 
-The command line, the Job API's ``DescribePipelineOptions``, ``Settings`` and docs/options.md are
+The command line, the Job API's ``DescribePipelineOptions``, ``JobSettings`` and docs/options.md are
 made from it.
 """
 
@@ -18,7 +18,7 @@ class Option:
     """One option as the user sees it.
 
     Attributes:
-        name: without dashes; also the field of ``Settings``.
+        name: without dashes; also the field of ``JobSettings``.
         kind: what the text is read as; ``pairs`` may be given several times, and ``flag`` has no
             value, or one of ``words``.
         default: as the user would write it; ``""`` means nothing.

@@ -37,7 +37,7 @@ Resume = bool | Literal["required"]
 
 
 class SparkDrainOptions(PipelineOptions):
-    """The flags of ``OPTIONS``; values are raw until ``JobSettings.from_options`` has checked them."""
+    """The flags of ``OPTIONS``, as given; ``JobSettings.from_options`` checks them."""
 
     @classmethod
     def _add_argparse_args(cls, parser: ArgumentParser) -> None:

@@ -31,12 +31,8 @@ SHARED = {
     "Known",
     "Layout",
     "Never",
-    "Partition",
     "Place",
     "Records",
-    "Settings",
-    "Source",
-    "Stamp",
 }
 
 # Where a name may consist of one of the six words alone, because the module is about its meaning.
@@ -68,7 +64,6 @@ OTHERS: dict[str, set[str]] = {
         "io/kafka/confluent_records:_batch",
         "io/kafka/confluent_records:_batches",
         "io/kafka/kafka_python_client:_batch",
-        "io/kafka/outbox:Batch",
         "panes/triggered:_batches",
         "rounds/keyed/input:batches",
         "shuffle/group_by_key:batches",
