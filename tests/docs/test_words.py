@@ -22,7 +22,6 @@ CONTRACTS = {"Backend"}
 SHARED = {
     "Batch",
     "Change",
-    "Content",
     "Due",
     "Entry",
     "Ident",

@@ -61,7 +61,7 @@ class Drained:
 
         def look(schedule, reports) -> None:
             if schedule.number <= after:
-                self.given = loop.play.place
+                self.given = loop.play.position
             tell(schedule, reports)
 
         loop.tell = look

@@ -46,7 +46,7 @@ def test_drained_stateful_dofns_make_what_they_make_of_what_was_admitted(
 
         def look(schedule, reports) -> None:
             if schedule.number <= after:
-                given[0] = rounds.loop.play.place
+                given[0] = rounds.loop.play.position
             tell(schedule, reports)
 
         rounds.loop.tell = look

@@ -558,7 +558,7 @@ def test_many_timers_of_a_key_that_are_due_at_once_fire_in_order_beyond_memory()
 class Given:
     """Plays one element; its input ends when ``is_done`` says so."""
 
-    place = 0
+    position = 0
 
     def __init__(self, transform: str, element: bytes, is_done) -> None:
         self._feeds = [{transform: Feed(((element, 0),), 0, BEGIN)}]

@@ -71,7 +71,7 @@ class Cut:
     Attributes:
         number: counts checkpoints, from one.
         round: the last round that it covers.
-        play: the place of the sources that the driver plays.
+        play: the position of the sources that the driver plays.
         phase: how far the job was when the checkpoint was begun.
         drain: the request to drain the job, encoded, if its sources are cut.
         reports: what each slot reported last.

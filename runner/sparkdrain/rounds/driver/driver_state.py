@@ -26,7 +26,7 @@ class DriverState:
     """What a driver goes on with.
 
     Attributes:
-        play: see ``loop.Play.place``.
+        play: see ``loop.Play.position``.
         phase: how far the job is.
         drain: the request to drain it, if its sources were cut.
     """

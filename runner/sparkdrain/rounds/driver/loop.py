@@ -72,11 +72,11 @@ class Play(Protocol):
         """They give nothing more, but for the end of time; the next time, at once."""
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """How much they have given in rounds that were committed."""
 
-    def go_to(self, place: int) -> None:
-        """Go on from such a place, in another process than the one that was there."""
+    def go_to(self, position: int) -> None:
+        """Go on from such a position, in another process than the one that was there."""
 
     @property
     def is_over(self) -> bool:
@@ -87,7 +87,7 @@ class NoPlay:
     """A job whose sources are all its own."""
 
     is_over = True
-    place = 0
+    position = 0
 
     def next(self, *, quiet: bool) -> Mapping[str, Feed]:
         """See ``Play``."""
@@ -104,7 +104,7 @@ class NoPlay:
     def cut(self) -> None:
         """See ``Play``."""
 
-    def go_to(self, place: int) -> None:
+    def go_to(self, position: int) -> None:
         """See ``Play``."""
 
 
@@ -243,7 +243,7 @@ class RoundLoop:
         return self._instruction.drains and not self.schedule.knows_of_drain()
 
     def _round(self, feeds: Mapping[str, Feed]) -> None:
-        orders = self.checkpoints.orders(self.schedule, self.play.place, self.clock.now())
+        orders = self.checkpoints.orders(self.schedule, self.play.position, self.clock.now())
         survey = self.drain.wants_survey(self.clock.now())
         order = self._order()
         orders = replace(orders, held=self._instruction.holds, drain=order, survey=survey)

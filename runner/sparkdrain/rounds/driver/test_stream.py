@@ -109,21 +109,21 @@ class TestStreamPlay:
         self._all_given = False
         self._is_cut = False
         self._last = _end_of_time(sources)
-        self.place = 0
+        self.position = 0
         """How many events were given in rounds that were committed."""
 
-    def go_to(self, place: int) -> None:
+    def go_to(self, position: int) -> None:
         """Go on where another play of the same script was; what it gave is not given again.
 
         Raises:
             SparkDrainError: the script is not as long, or it comes from a service.
         """
-        while self.place < place:
+        while self.position < position:
             self.next(quiet=True)
             if self._pending is None:
                 message = (
-                    f"the script of TestStream cannot be taken up after {place} events: it has "
-                    f"only {self.place} so far"
+                    f"the script of TestStream cannot be taken up after {position} events: it has "
+                    f"only {self.position} so far"
                 )
                 raise SparkDrainError(message)
             self.committed()
@@ -171,7 +171,7 @@ class TestStreamPlay:
         for transform, feed in self._pending.items():
             self._standing[transform] = replace(feed, elements=(), before=feed.frontier)
         self._pending = None
-        self.place += 1
+        self.position += 1
         self._clock.is_over = self.is_over
 
     @property
