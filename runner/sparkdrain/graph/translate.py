@@ -32,7 +32,7 @@ def translate(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False
             transform.gated = bool(transform.side_tags)
             transform.stable = requires_stable_input(transform.proto)
     ordered = _topological(transforms)
-    _place(ordered)
+    _set_levels(ordered)
     return Planner(components, ordered).plan()
 
 
@@ -53,7 +53,7 @@ def _topological(transforms: list[Transform]) -> list[Transform]:
     return ordered
 
 
-def _place(ordered: list[Transform]) -> None:
+def _set_levels(ordered: list[Transform]) -> None:
     """Set every level. A runner transform has the level of the stage that writes to it."""
     producer = {output: t for t in ordered for output in t.outputs}
     nodes = []

@@ -111,13 +111,13 @@ class KeyWindows:
 
     def chunks(self, found: OpenWindow) -> Iterator[bytes]:
         """All values of a window."""
-        bags = [self._scope.bag(_VALUES, place) for place in self._places(found)]
+        bags = [self._scope.bag(_VALUES, name) for name in self._bag_names(found)]
         return bags[0].read() if len(bags) == 1 else chain.from_iterable(bag.read() for bag in bags)
 
     def clear(self, found: OpenWindow) -> None:
         """Remove the values of a window."""
-        for place in self._places(found):
-            self._scope.bag(_VALUES, place).clear()
+        for name in self._bag_names(found):
+            self._scope.bag(_VALUES, name).clear()
         del found.state.bags[1:]
 
     def save(self, now: int) -> None:
@@ -142,7 +142,7 @@ class KeyWindows:
         self._open[encoded] = found
         return found
 
-    def _places(self, found: OpenWindow) -> list[bytes]:
+    def _bag_names(self, found: OpenWindow) -> list[bytes]:
         """Where the values of a window are: if none merge, under its own name."""
         if not self._rules.merges:
             return [found.encoded]

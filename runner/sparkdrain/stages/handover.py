@@ -75,21 +75,21 @@ def import_alike(one: Identity, other: Identity, pyspark: str) -> bool:
     """
     return (
         one.directory == other.directory
-        and list(_places(one.path, pyspark)) == list(_places(other.path, pyspark))
+        and list(_module_folders(one.path, pyspark)) == list(_module_folders(other.path, pyspark))
         and _heeded(one.environ) == _heeded(other.environ)
     )
 
 
-def _places(path: Sequence[str], pyspark: str) -> Iterator[str]:
-    for place in dict.fromkeys(map(os.path.abspath, path)):
-        if not place.startswith(os.path.join(pyspark, "")) and _may_hold_modules(place):
-            yield place
+def _module_folders(path: Sequence[str], pyspark: str) -> Iterator[str]:
+    for folder in dict.fromkeys(map(os.path.abspath, path)):
+        if not folder.startswith(os.path.join(pyspark, "")) and _may_hold_modules(folder):
+            yield folder
 
 
-def _may_hold_modules(place: str) -> bool:
+def _may_hold_modules(folder: str) -> bool:
     """Not so: the directory for files that jobs send, where these are no Python."""
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(folder) as entries:
             return any(entry.is_dir() or entry.name.endswith(_CODE) for entry in entries)
     except NotADirectoryError:
         return True
