@@ -86,7 +86,7 @@ class KeyPlace(Protocol):
         """The generation of a timer that a callback sets; None if a drain refuses the timer."""
 
 
-class Kind:
+class SpecKind:
     """What all cells of one ``StateSpec`` share.
 
     Args:
@@ -153,7 +153,7 @@ class Kind:
         """Nothing to give back."""
 
 
-class CombiningKind(Kind):
+class CombiningKind(SpecKind):
     """The CombineFn of a ``CombiningValueStateSpec``, set up once for all keys."""
 
     def __init__(self, transform: str, spec: Any) -> None:
@@ -180,7 +180,7 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
         is_changed: whether it was written.
     """
 
-    def __init__(self, kind: Kind, place: KeyPlace, number: int) -> None:
+    def __init__(self, kind: SpecKind, place: KeyPlace, number: int) -> None:
         self.value = UNREAD
         self.is_changed = False
         self.kind = kind
@@ -300,7 +300,7 @@ class Collection:
         is_changed: whether user code may still have items that were not read yet.
     """
 
-    def __init__(self, kind: Kind, place: KeyPlace, number: int) -> None:
+    def __init__(self, kind: SpecKind, place: KeyPlace, number: int) -> None:
         self.kind = kind
         self.is_changed = False
         self._place = place
@@ -458,11 +458,11 @@ class StateKind(NamedTuple):
 
 
 STATE_KINDS: Final[dict[type, StateKind]] = {
-    userstate.ReadModifyWriteStateSpec: StateKind(Kind, ValueCell, Value),
-    userstate.BagStateSpec: StateKind(Kind, BagCell, Bag),
+    userstate.ReadModifyWriteStateSpec: StateKind(SpecKind, ValueCell, Value),
+    userstate.BagStateSpec: StateKind(SpecKind, BagCell, Bag),
     userstate.CombiningValueStateSpec: StateKind(CombiningKind, CombiningCell, Combining),
-    userstate.SetStateSpec: StateKind(Kind, SetCell, Set),
-    userstate.OrderedListStateSpec: StateKind(Kind, OrderedListCell, OrderedList),
+    userstate.SetStateSpec: StateKind(SpecKind, SetCell, Set),
+    userstate.OrderedListStateSpec: StateKind(SpecKind, OrderedListCell, OrderedList),
 }
 
 

@@ -18,7 +18,7 @@ from sparkdrain.harness.timers import ProcessingTimer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.harness.cells import KeyPlace, Kind
+    from sparkdrain.harness.cells import KeyPlace, SpecKind
     from sparkdrain.harness.small_place import SmallPlace
     from timers_state import KeyScope, Layout, Overlay
     from timers_state.records import Records
@@ -54,7 +54,7 @@ class KeyedState(userstate.UserStateContext):
         self.bound = TimerBound()
         self._window_impl = window_coder.get_impl()
         self._overlay = overlay
-        self._kinds: dict[Any, Kind] = {}
+        self._kinds: dict[Any, SpecKind] = {}
         self._decoded: tuple[bytes, Any] = (b"\x00undecoded", None)
         self.large = LargePlace(self, overlay)
         self.small: SmallPlace | None = None

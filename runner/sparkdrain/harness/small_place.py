@@ -41,7 +41,7 @@ def layout_for(
     return Layout(tuple(values), tuple(families), expires, others)
 
 
-Due = tuple["Record", "int | TimerName"]
+DueTimer = tuple["Record", "int | TimerName"]
 """A record, and which of its timers: a number, see ``Layout.families``, or the name of another."""
 
 
@@ -136,7 +136,7 @@ class SmallPlace:
             if self.beyond_record:
                 self.go_beyond(self._encoded)
 
-    def next_due(self, up_to: int) -> Due | None:
+    def next_due(self, up_to: int) -> DueTimer | None:
         """The key's first event timer at or before ``up_to``."""
         head = self._head
         if head is None:
@@ -146,14 +146,14 @@ class SmallPlace:
             return None if time is None or time > up_to else (head, 0)
         return self._first_of(Domain.EVENT, up_to)
 
-    def next_of_clock(self, up_to: int) -> Due | None:
+    def next_of_clock(self, up_to: int) -> DueTimer | None:
         """The key's first timer of processing time at or before ``up_to``."""
         return self._first_of(Domain.PROCESSING, up_to)
 
-    def _first_of(self, domain: Domain, up_to: int) -> Due | None:
+    def _first_of(self, domain: Domain, up_to: int) -> DueTimer | None:
         families = self.records.layout.families
         first: tuple[int, bytes, bytes, bytes] | None = None
-        found: Due | None = None
+        found: DueTimer | None = None
         record = self._head
         while record is not None:
             if domain is Domain.EVENT:
