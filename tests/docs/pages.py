@@ -16,8 +16,12 @@ _CODE_LINK: Final = re.compile(r"\[`([\w./]+)(?:\(\))?`\]\(([^)#\s]+\.py)\)")
 
 def code_links(page: Path) -> list[tuple[str, Path]]:
     """Each link to a module whose text is a name of the code, or a path: text and target."""
-    found = _CODE_LINK.findall(page.read_text(encoding="utf-8"))
-    return [(text, (page.parent / target).resolve()) for text, target in found]
+    return links_in(page.read_text(encoding="utf-8"), page.parent)
+
+
+def links_in(text: str, folder: Path) -> list[tuple[str, Path]]:
+    """As ``code_links``, of a text in a folder."""
+    return [(name, (folder / target).resolve()) for name, target in _CODE_LINK.findall(text)]
 
 
 def is_right(text: str, target: Path) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, code_links, is_right
+from sparkdrain.drain.phases import DrainPhase
+from tests.docs.pages import PAGES, ROOT, code_links, is_right, links_in
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -31,3 +34,17 @@ def test_a_member_is_named_with_its_class(tmp_path):
     assert is_right("Shelf.books", module)
     assert not is_right("take", module)
     assert not is_right("Shelf.give", module)
+
+
+@pytest.mark.parametrize("life", ["an element", "a timer", "a checkpoint", "a drain"])
+def test_each_life_in_the_streaming_tour_leads_through_the_code(life):
+    page = ROOT / "docs/architecture_streaming.md"
+    _, _, section = page.read_text(encoding="utf-8").partition(f"\n## The life of {life}\n")
+    targets = {target for _, target in links_in(section.partition("\n## ")[0], page.parent)}
+    assert len(targets) >= 8
+
+
+def test_the_streaming_tour_passes_each_phase_of_a_drain():
+    _, _, life = (ROOT / "docs/architecture_streaming.md").read_text().partition("life of a drain")
+    drained = [phase.name for phase in DrainPhase if phase.is_cut]
+    assert re.findall(r"^\d\. \*\*`(\w+)`", life, re.MULTILINE) == drained
