@@ -13,7 +13,7 @@ from benchmarks.text import make_text, word_counts
 
 
 def small(job: Job, tmp_path: Path) -> Work:
-    n = 1 if job.of_text else 3000
+    n = 1 if job.of_text else 500
     text = make_text(tmp_path / "text", n) if job.of_text else Path()
     out = tmp_path / "out"
     out.mkdir()

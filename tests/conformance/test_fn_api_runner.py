@@ -8,6 +8,7 @@ import pytest
 from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import beam_job_api_pb2
 from apache_beam.runners.portability.fn_api_runner import fn_runner, fn_runner_test
+from marked import slow
 from pipelines import OnSparkDrain
 
 from sparkdrain.metrics.merge import Metrics
@@ -20,6 +21,14 @@ class FnApiRunnerSuite(OnSparkDrain, fn_runner_test.FnApiRunnerTest):
     """Without compiled stages; the portable suite has the same tests with them."""
 
     compiled = "off"
+
+    # They take a quarter of a minute each, as the same test does that never fires.
+    test_pardo_et_timer_with_no_reset = slow(
+        fn_runner_test.FnApiRunnerTest.test_pardo_et_timer_with_no_reset
+    )
+    test_pardo_et_timer_with_no_reset_and_no_clear = slow(
+        fn_runner_test.FnApiRunnerTest.test_pardo_et_timer_with_no_reset_and_no_clear
+    )
 
 
 @pytest.mark.slow

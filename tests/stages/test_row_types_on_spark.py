@@ -45,7 +45,12 @@ def test_types_of_a_function_also_if_another_job_had_others_of_these_names(pipel
             rows_program.rows(p, Place, Visit)
 
 
-@MODES
+# Programs are forked alike in both modes.
+@pytest.mark.parametrize(
+    "mode",
+    [(), pytest.param(("--streaming",), marks=pytest.mark.slow)],
+    ids=["batch", "streaming"],
+)
 def test_types_of_the_main_program(mode):
     ended = subprocess.run(
         [

@@ -113,6 +113,7 @@ def test_another_user_cannot_connect_to_any_of_them(job):
     assert [path for path in found if connects(path)] == []
 
 
+@pytest.mark.slow
 def test_none_is_left_when_the_program_was_killed(job, temporary):
     process, told = job("022")
     assert left_in(temporary)
