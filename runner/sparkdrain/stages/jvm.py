@@ -76,14 +76,19 @@ class Launched:
         folders then, the start would make some of them again, and no list would be left that tells
         the next process what to remove.
         """
-        if self.folder is not None and self.gateway.proc.poll() is None:
+        if self.folder is not None and not self._has_ended():
             for folder in (self.folder.path, *self.folder.elsewhere()):
                 driver.remove_at_its_end(folder)
 
     def clean_up(self) -> None:
         """Remove the files of a JVM that was killed; one that is alive removes its own."""
-        if self.folder is not None and self.gateway.proc.poll() is not None:
+        if self.folder is not None and self._has_ended():
             self.folder.remove()
+
+    def _has_ended(self) -> bool:
+        # Behind spark-submit the JVM is the parent of this process.
+        process = self.gateway.proc
+        return process is not None and process.poll() is not None
 
     def _clean_up_later(self) -> None:
         # In a thread that no program waits for. Hosts keep state there until they have ended.
