@@ -54,12 +54,12 @@ class Cursor:
         raise StopIteration
 
 
-class Items(Cursor):
+class ItemCursor(Cursor):
     """Rows with their values."""
 
     __slots__ = ()
 
-    def __iter__(self) -> Items:
+    def __iter__(self) -> ItemCursor:
         return self
 
     def __next__(self) -> tuple[bytes, bytes]:

@@ -39,7 +39,7 @@ First = tuple[int, Order]
 """The time of the earliest timer of a key, and whose it is."""
 
 
-Place = tuple[int, int, bytes, bytes, bytes, bytes]
+TimerKey = tuple[int, int, bytes, bytes, bytes, bytes]
 """Of a timer in the store: time, key group, key, window, family, dynamic tag."""
 
 
@@ -100,7 +100,7 @@ class DueIndex:
         self._start = time_bound(state_id, domain, I64_MIN)
         self._low: int | None = None
         self._rows: Iterator[bytes] | None = None
-        self._head: Place | None = None
+        self._head: TimerKey | None = None
         self._ahead: Ahead | None = None
         self._forget_memory()
 
@@ -269,7 +269,7 @@ class DueIndex:
         self._listed -= len(keys) - len(front)
         return front
 
-    def _first_stored(self) -> Place | None:
+    def _first_stored(self) -> TimerKey | None:
         head = self._head
         if self._memory.is_all_erased(self._state):
             return None
@@ -282,7 +282,7 @@ class DueIndex:
                 return head
             head = None
 
-    def _next_row(self) -> Place | None:
+    def _next_row(self) -> TimerKey | None:
         rows = self._rows
         if rows is None:
             end = time_domain_end(self._state, self._domain)
@@ -293,7 +293,7 @@ class DueIndex:
         self._start = row
         return key_of_time_row(row)
 
-    def _is_hidden(self, timer: Place) -> bool:
+    def _is_hidden(self, timer: TimerKey) -> bool:
         _, _, key, window, family, tag = timer
         memory, state = self._memory, self._state
         if memory.is_erased(state, key):

@@ -33,12 +33,15 @@ _NOTHING_TAKEN: Final[Taken] = {}
 class Holdings(ABC):
     """The scopes of an overlay, and what they may still take.
 
-    A scope that is in ``_scopes`` counts against the budget; one in ``_resting`` has no content,
-    and is there as long as somebody else has it. With the next batch go the rows of keys in
-    ``_erased``, all rows of ``_erased_states``, and timers in ``_taken``, whose keys have nothing
-    in memory. ``_residents`` are keys that the store has rows of; None: it may have any. It has
-    none of the keys in ``_absent``, by state. A key that is brought into memory is taken to cost
-    ``_fetched_bytes``.
+    Scopes: a scope in ``_scopes`` counts against the budget. A scope in ``_resting`` has no content
+    and lasts as long as a caller holds it.
+
+    Rows: the next batch removes the rows of keys in ``_erased``, all rows of the states in
+    ``_erased_states``, and the timers in ``_taken``, whose keys have nothing in memory.
+    ``_residents`` are the keys that the store may have rows of; None means any key. ``_absent``
+    has, by state, keys that the store has no rows of.
+
+    Prefetch: ``_fetched_bytes`` is what a key is expected to cost that is read ahead.
     """
 
     __slots__ = (

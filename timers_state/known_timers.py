@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from timers_state.store import Batch, Store
-    from timers_state.timer_rows import Change, Changes, Entry, Holder, Ident
+    from timers_state.timer_rows import Change, Changes, Holder, TimerEntry, TimerIdent
 
 MOST_KNOWN: Final = 4096
 """A key with more timers than this is read from the store, in time order."""
@@ -30,8 +30,8 @@ MOST_KNOWN: Final = 4096
 KNOWN_BYTES: Final = 320
 """What a timer that is known costs in memory beside its payload."""
 
-Known = tuple[int, bytes, bytes, bytes, bytes | None]
-"""As ``Entry``; the payload is None if it was not read yet."""
+KnownEntry = tuple[int, bytes, bytes, bytes, bytes | None]
+"""As ``TimerEntry``; the payload is None if it was not read yet."""
 
 
 @lru_cache(maxsize=1024)
@@ -56,7 +56,7 @@ class KnownTimers:
     )
 
     def __init__(
-        self, scope: Holder, domain: Domain, entries: dict[bytes, dict[Ident, Known]]
+        self, scope: Holder, domain: Domain, entries: dict[bytes, dict[TimerIdent, KnownEntry]]
     ) -> None:
         self._scope = scope
         self._entries = entries
@@ -65,7 +65,7 @@ class KnownTimers:
         self.count = sum(map(len, entries.values()))
         self.payload_bytes = 0
 
-    def first(self, changes: Changes, up_to: int) -> Entry | None:
+    def first(self, changes: Changes, up_to: int) -> TimerEntry | None:
         """See ``StoredTimers``."""
         del up_to
         heap = self._heap
@@ -85,12 +85,12 @@ class KnownTimers:
             heappop(heap)
         return None
 
-    def time_of(self, window: bytes, ident: Ident) -> int | None:
+    def time_of(self, window: bytes, ident: TimerIdent) -> int | None:
         """See ``StoredTimers``."""
         entry = self._entries.get(window, {}).get(ident)
         return None if entry is None else entry[0]
 
-    def of_window(self, window: bytes) -> Iterable[tuple[Ident, int]]:
+    def of_window(self, window: bytes) -> Iterable[tuple[TimerIdent, int]]:
         """See ``StoredTimers``."""
         known = self._entries.get(window, {})
         return [(ident, entry[0]) for ident, entry in known.items()]
@@ -113,8 +113,8 @@ class KnownTimers:
         self,
         batch: Batch,
         window: bytes,
-        known: dict[Ident, Known],
-        changed: dict[Ident, Change],
+        known: dict[TimerIdent, KnownEntry],
+        changed: dict[TimerIdent, Change],
     ) -> None:
         """As ``write``, for an escaped window; there are no calls where they can be spared."""
         head, tag_head, domain = self._heads
@@ -138,7 +138,7 @@ class KnownTimers:
                 batch.put_timer(prefix + name, stamp, head + stamp + place + name, change[4])
                 self._add(change)
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: TimerEntry) -> None:
         self.count += 1
         self.payload_bytes += len(entry[4])
         heap = self._heap
@@ -147,7 +147,7 @@ class KnownTimers:
             if len(heap) > 2 * self.count + 64:
                 self._heap = None
 
-    def _with_payload(self, entry: Known, known: dict[Ident, Known]) -> Entry:
+    def _with_payload(self, entry: KnownEntry, known: dict[TimerIdent, KnownEntry]) -> TimerEntry:
         time, window, family, tag, payload = entry
         if payload is None:
             place = window_prefix(place_of_owner(self._scope.owner()), window)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from timers_state.ahead import DueKey, StoredTimer
     from timers_state.keys import Domain
-    from timers_state.timer_rows import Ident as TimerIdent
+    from timers_state.timer_rows import TimerIdent
 
 
 class Overlay(Prefetch):

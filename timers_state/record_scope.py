@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from timers_state.holdings import Holdings
     from timers_state.image import TimersImage, ValueImage
     from timers_state.record import Content, Layout, Others, Record, TimerName
-    from timers_state.timer_rows import Change, Ident
+    from timers_state.timer_rows import Change, TimerIdent
 
-_EXPIRY: Final[Ident] = (b"", b"")
+_EXPIRY: Final[TimerIdent] = (b"", b"")
 
 
 def scope_of(overlay: Holdings, state_id: int, records: list[Record], layout: Layout) -> RoundScope:
@@ -102,7 +102,7 @@ def _image(records: list[Record], layout: Layout, *, stored: bool) -> Image:
             if there != value:
                 assert issubclass(kind, Value)
                 values.append((kind, record.window, tag, value, there is not None))
-        by_domain: dict[Domain, list[tuple[Ident, Change]]] = {
+        by_domain: dict[Domain, list[tuple[TimerIdent, Change]]] = {
             Domain.EVENT: _event_changes(record, base, content, layout),
             Domain.EXPIRY: _expiry_changes(record, base, content),
         }
@@ -130,8 +130,8 @@ def _other_changes(before: Others, after: Others) -> Iterator[tuple[TimerName, i
 
 def _event_changes(
     record: Record, base: Content, content: Content, layout: Layout
-) -> list[tuple[Ident, Change]]:
-    changes: list[tuple[Ident, Change]] = []
+) -> list[tuple[TimerIdent, Change]]:
+    changes: list[tuple[TimerIdent, Change]] = []
     for family, there, time, there_with, payload in zip(
         layout.families, base[1], content[1], base[2], content[2], strict=True
     ):
@@ -141,7 +141,9 @@ def _event_changes(
     return changes
 
 
-def _expiry_changes(record: Record, base: Content, content: Content) -> list[tuple[Ident, Change]]:
+def _expiry_changes(
+    record: Record, base: Content, content: Content
+) -> list[tuple[TimerIdent, Change]]:
     if base[3] == content[3]:
         return []
     time = content[3]

@@ -29,7 +29,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from timers_state.cursor import Cursor, Items, Rows
+from timers_state.cursor import Cursor, ItemCursor, Rows
 from timers_state.errors import (
     FormatTooOld,
     NotAStore,
@@ -200,7 +200,7 @@ class RocksStore:
         """See ``Store``."""
         if lower >= upper:
             return iter(())
-        items = Items(self._directory, self._native(upper), lower)
+        items = ItemCursor(self._directory, self._native(upper), lower)
         self._cursors.add(items)
         return items
 

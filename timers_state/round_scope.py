@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from timers_state.due_index import DueIndex
     from timers_state.holdings import Holdings
     from timers_state.image import TimersImage, ValueImage
-    from timers_state.known_timers import Known
+    from timers_state.known_timers import KnownEntry
     from timers_state.store import Store
-    from timers_state.timer_rows import Ident
+    from timers_state.timer_rows import TimerIdent
     from timers_state.timers import Timers
 
 C = TypeVar("C", bound="Cell")
@@ -59,7 +59,7 @@ class RoundScope(KeyScope):
     def __init__(self, overlay: Holdings, state_id: int, key: bytes, stored: bool) -> None:
         super().__init__(overlay, state_id, key, stored)
         self._changed = overlay.changed_scopes()
-        self._loaded: dict[Domain, dict[bytes, dict[Ident, Known]]] | None
+        self._loaded: dict[Domain, dict[bytes, dict[TimerIdent, KnownEntry]]] | None
         self._loaded = None if stored else {}
         self._many = False
 
@@ -233,7 +233,7 @@ class RoundScope(KeyScope):
         self.room -= KNOWN_BYTES * len(rows or ())
 
     def _take_loaded(self, rows: Sequence[tuple[bytes, bytes]], cut: int) -> None:
-        loaded: dict[Domain, dict[bytes, dict[Ident, Known]]] = {}
+        loaded: dict[Domain, dict[bytes, dict[TimerIdent, KnownEntry]]] = {}
         self._loaded = loaded
         for row, time in rows:
             window, domain, family, tag = timer_of_owned_tag_row(row, cut)

@@ -16,7 +16,7 @@ DELETE: Final = 1
 DELETE_RANGE: Final = 2
 _FEW: Final = 16
 
-Change = tuple[Literal[0, 1, 2], bytes, bytes]
+RowChange = tuple[Literal[0, 1, 2], bytes, bytes]
 """``(PUT, row, value)``, ``(DELETE, row, b"")`` or ``(DELETE_RANGE, first row, end row)``."""
 
 
@@ -40,7 +40,7 @@ class Batch:
         self._tags: list[Any] = []
 
     @property
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[RowChange]:
         """The changes, in order."""
         parts = chain(self._parts, self._times, self._tags)
         return zip(parts, parts, parts, strict=True)

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
     from timers_state.store import Batch, Store
 
-Ident = tuple[bytes, bytes]
+TimerIdent = tuple[bytes, bytes]
 """Family and dynamic tag."""
 
-Entry = tuple[int, bytes, bytes, bytes, bytes]
+TimerEntry = tuple[int, bytes, bytes, bytes, bytes]
 """A timer: time, window, family, dynamic tag, payload."""
 
-Change = Entry | int | None
+Change = TimerEntry | int | None
 """What becomes of a timer in the store: it is set; or it goes, from the time given if known."""
 
-Changes = dict[bytes, dict[Ident, Change]]
+Changes = dict[bytes, dict[TimerIdent, Change]]
 """Changes by window."""
 
 
@@ -69,16 +69,16 @@ class Holder(Protocol):
 class StoredTimers(Protocol):
     """The timers of one key that follow one clock, as the store has them."""
 
-    def first(self, changes: Changes, up_to: int) -> Entry | None:
+    def first(self, changes: Changes, up_to: int) -> TimerEntry | None:
         """The first timer of which ``changes`` says nothing; may be None if it is after ``up_to``.
 
         What ``changes`` names stays named until ``write`` or ``rewind``.
         """
 
-    def time_of(self, window: bytes, ident: Ident) -> int | None:
+    def time_of(self, window: bytes, ident: TimerIdent) -> int | None:
         """When a timer fires, None if it is not set."""
 
-    def of_window(self, window: bytes) -> Iterable[tuple[Ident, int]]:
+    def of_window(self, window: bytes) -> Iterable[tuple[TimerIdent, int]]:
         """The timers of a window and their times."""
 
     def write(self, batch: Batch, store: Store, changes: Changes, stored: bool) -> None:
@@ -124,10 +124,10 @@ class TimerRows:
         """Closes the iterator; to be called when the store has changed."""
         self._rows: Iterator[tuple[bytes, bytes]] | None = None
         self._ahead: tuple[bytes, bytes] | None = None
-        self._head: Entry | None = None
+        self._head: TimerEntry | None = None
         self._exhausted = False
 
-    def first(self, changes: Changes, up_to: int) -> Entry | None:
+    def first(self, changes: Changes, up_to: int) -> TimerEntry | None:
         """The first timer in the store of which ``changes`` says nothing.
 
         Timers after ``up_to`` need not be found: rows of other keys are passed only up to there.
@@ -143,13 +143,13 @@ class TimerRows:
                 return head
             self._head = None
 
-    def time_of(self, window: bytes, ident: Ident) -> int | None:
+    def time_of(self, window: bytes, ident: TimerIdent) -> int | None:
         """When a timer fires that the store has."""
         row = self._tag_prefix(window) + timer_name(*ident)
         time = self._scope.reach().get(row)
         return None if time is None else decode_i64(time)
 
-    def of_window(self, window: bytes) -> Iterator[tuple[Ident, int]]:
+    def of_window(self, window: bytes) -> Iterator[tuple[TimerIdent, int]]:
         """The timers of a window that the store has, and their times."""
         prefix = self._tag_prefix(window)
         for row, time in self._scope.reach().iterate(prefix, prefix_end(prefix)):
@@ -196,12 +196,12 @@ class TimerRows:
             else:
                 batch.delete_timer(prefix + name, row)
 
-    def _put(self, batch: Batch, tag_row: bytes, place_and_name: bytes, entry: Entry) -> None:
+    def _put(self, batch: Batch, tag_row: bytes, place_and_name: bytes, entry: TimerEntry) -> None:
         row = time_row(self._scope.state_id, self._domain, entry[0], place_and_name)
         batch.put_timer(tag_row, encode_i64(entry[0]), row, entry[4])
         self._start = min(self._start, row)
 
-    def _next(self, up_to: int) -> Entry | None:
+    def _next(self, up_to: int) -> TimerEntry | None:
         if self._exhausted:
             return None
         if up_to != self._bound_time:

@@ -13,10 +13,10 @@ from timers_state.keys import I64_MAX, I64_MIN, Domain, encode_i64
 from timers_state.timer_rows import (
     Change,
     Changes,
-    Entry,
     Holder,
-    Ident,
     StoredTimers,
+    TimerEntry,
+    TimerIdent,
     TimerRows,
 )
 
@@ -71,7 +71,7 @@ class Timers:
         self._scope = scope
         self.domain = domain
         self._changes: Changes = {}
-        self._heap: list[Entry] | None = None
+        self._heap: list[TimerEntry] | None = None
         self._heap_limit = 0
         self._stored = stored
         self._none_until = NEVER
@@ -156,7 +156,7 @@ class Timers:
             for change in changed.values()
         )
 
-    def has_changed(self, window: bytes, ident: Ident) -> bool:
+    def has_changed(self, window: bytes, ident: TimerIdent) -> bool:
         """Whether what the store has of a timer does not count anymore."""
         changed = self._changes.get(window)
         return changed is not None and ident in changed
@@ -175,7 +175,7 @@ class Timers:
             return False
         return any(ident not in changed for ident, _ in self._of_store().of_window(window))
 
-    def is_gone(self, window: bytes, ident: Ident, time: int) -> None:
+    def is_gone(self, window: bytes, ident: TimerIdent, time: int) -> None:
         """The store's timer, for that time, does not count anymore."""
         self._take_out(window, ident, time)
         if self._scope.room < 0:
@@ -221,7 +221,7 @@ class Timers:
             count += len(changed)
         return count * TIMER_BYTES
 
-    def restore(self, window: bytes, changes: Iterable[tuple[Ident, Change]]) -> None:
+    def restore(self, window: bytes, changes: Iterable[tuple[TimerIdent, Change]]) -> None:
         """Takes over what was kept aside; for new timers."""
         self._changes[window] = dict(changes)
 
@@ -242,7 +242,7 @@ class Timers:
     def _find_stored(self) -> StoredTimers:
         return TimerRows(self._scope, self.domain)
 
-    def _take_out(self, window: bytes, ident: Ident, time: int | None) -> None:
+    def _take_out(self, window: bytes, ident: TimerIdent, time: int | None) -> None:
         """Takes a timer out; ``time`` is when it fires in the store, if it is there and known."""
         scope = self._scope
         changed = self._changes.get(window)
@@ -263,7 +263,7 @@ class Timers:
             changed[ident] = None
             scope.room += len(before[4])
 
-    def _push(self, entry: Entry) -> None:
+    def _push(self, entry: TimerEntry) -> None:
         heap = self._heap
         if heap is None:
             return
@@ -271,7 +271,7 @@ class Timers:
         if len(heap) > self._heap_limit:
             self._heap = None
 
-    def _first(self, up_to: int) -> Entry | None:
+    def _first(self, up_to: int) -> TimerEntry | None:
         held = self._first_held()
         if not self._stored:
             return held
@@ -282,7 +282,7 @@ class Timers:
             return stored if held is None else held
         return min(held, stored)
 
-    def _first_held(self) -> Entry | None:
+    def _first_held(self) -> TimerEntry | None:
         heap = self._heap
         if heap is None:
             heap = [

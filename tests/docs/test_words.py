@@ -21,13 +21,7 @@ CONTRACTS = {"Backend"}
 # Public types that share their name with another type. This list only shrinks.
 SHARED = {
     "Batch",
-    "Change",
-    "Entry",
-    "Ident",
-    "Items",
-    "Known",
     "Layout",
-    "Place",
     "Records",
 }
 

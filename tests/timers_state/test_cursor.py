@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from timers_state.cursor import Items, Rows
+from timers_state.cursor import ItemCursor, Rows
 from timers_state.errors import StoreClosed, StoreCorrupt
 
 
@@ -50,7 +50,7 @@ def test_an_early_end_is_not_the_end(early):
     native = FlakyIterator(ROWS, early_ends=[early])
     assert list(Rows(Path("store"), (native, b"z"), b"a")) == ROWS
     native = FlakyIterator(ROWS, early_ends=[early])
-    assert [row for row, _ in Items(Path("store"), (native, b"z"), b"a")] == ROWS
+    assert [row for row, _ in ItemCursor(Path("store"), (native, b"z"), b"a")] == ROWS
 
 
 def test_a_failure_is_not_the_end():
