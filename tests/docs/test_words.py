@@ -21,7 +21,6 @@ CONTRACTS = {"Backend"}
 # Public types that share their name with another type. This list only shrinks.
 SHARED = {
     "Batch",
-    "Layout",
     "Records",
 }
 

@@ -27,7 +27,7 @@ from sparkdrain.errors import UnreadableState, UserCodeError
 from sparkdrain.hosts.service import Stopped
 from sparkdrain.rounds.messages import RoundHeader
 from sparkdrain.rounds.slots.service import SlotService
-from sparkdrain.shuffle.outbox import Layout
+from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.failure import TaskFailed, failure_in, failure_of
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import DEFAULTS, run_in_rounds
@@ -315,7 +315,7 @@ def test_whatever_user_code_raises_is_told_of_with_its_slot_and_level(monkeypatc
     def run(*_):
         raise ends
 
-    service = SlotService(b"", Layout(1, 3, 1), DEFAULTS, tmp_path)
+    service = SlotService(b"", ShuffleLayout(1, 3, 1), DEFAULTS, tmp_path)
     service._slots[2] = SimpleNamespace(run=run)
     header = RoundHeader(1, 2, 0, 0, None, frozenset(), {}, (), False, 1.0, 10)
     with pytest.raises(TaskFailed) as failed:

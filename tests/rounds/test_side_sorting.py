@@ -15,7 +15,7 @@ from sparkdrain.shuffle.blocks import Block, decode
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import ElementWriter, read_runs
 from sparkdrain.shuffle.grouped_blocks import decode_groups, encode_groups
-from sparkdrain.shuffle.outbox import Layout, Outbox
+from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
 
 WINDOWS = [IntervalWindow(start, start + 10) for start in range(0, 50, 10)]
 CODING = ElementCoding.of(coders.VarIntCoder(), coders.coders.IntervalWindowCoder())
@@ -57,7 +57,7 @@ def by_window(elements, key=b""):
 
 def block_of(elements):
     sent = []
-    layout = Layout(1, 1, 0)
+    layout = ShuffleLayout(1, 1, 0)
     outbox = Outbox(layout, 0, 0, 1, lambda _, record: sent.append(decode(record)))
     writer = ElementWriter(1, CODING, outbox, [layout.shard(0, 0)], 1 << 20)
     for each in elements:

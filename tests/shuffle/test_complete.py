@@ -12,10 +12,10 @@ from sparkdrain.drain.states import DrainMessage
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_block, encode_end
 from sparkdrain.shuffle.complete import Completeness, agree
-from sparkdrain.shuffle.outbox import Layout, Outbox
+from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
 
 SLOTS = 3
-LAYOUT = Layout(slots=SLOTS, levels=3, side_buckets=2)
+LAYOUT = ShuffleLayout(slots=SLOTS, levels=3, side_buckets=2)
 CONSUMER = LAYOUT.shard(2, 1)
 PRODUCERS = frozenset((level, slot) for level in (0, 1) for slot in range(SLOTS))
 

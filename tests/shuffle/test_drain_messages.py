@@ -3,7 +3,7 @@ from __future__ import annotations
 from sparkdrain.drain.states import DrainMessage
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, encode_block, encode_end
 from sparkdrain.shuffle.complete import Completeness
-from sparkdrain.shuffle.outbox import Layout, Outbox
+from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
 
 
 def test_a_drain_message_travels_in_an_end_message():
@@ -31,7 +31,7 @@ def test_a_block_tells_whether_its_elements_are_there_because_of_the_drain():
 
 def test_a_consumer_is_told_of_the_edges_that_lead_to_it():
     sent: dict[int, list[bytes]] = {}
-    layout = Layout(slots=2, levels=3, side_buckets=0)
+    layout = ShuffleLayout(slots=2, levels=3, side_buckets=0)
     outbox = Outbox(layout, 0, 1, 0, lambda to, record: sent.setdefault(to, []).append(record))
     outbox.begin(5, outbox.send)
     message = DrainMessage("job/1", 1, (10, 11, 20))
@@ -47,7 +47,7 @@ def test_a_consumer_is_told_of_the_edges_that_lead_to_it():
 
 
 def test_a_new_round_begins_with_what_is_not_of_the_drain():
-    outbox = Outbox(Layout(1, 2, 0), 0, 0, 0, lambda to, record: None)
+    outbox = Outbox(ShuffleLayout(1, 2, 0), 0, 0, 0, lambda to, record: None)
     outbox.of_drain = True
     outbox.begin(1, outbox.send)
     assert not outbox.of_drain

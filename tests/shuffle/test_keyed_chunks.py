@@ -21,7 +21,7 @@ from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter
 from sparkdrain.shuffle.keyed_chunks import NO_CHUNK, KeyedChunks
 from sparkdrain.shuffle.keys import Owners, key_codec, slot_of
 from sparkdrain.shuffle.merging import GroupMerger
-from sparkdrain.shuffle.outbox import Layout, Outbox
+from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
 from sparkdrain.step_notes import maker_of
 
 VALUE = coders.TupleCoder([coders.StrUtf8Coder(), coders.VarIntCoder()])
@@ -46,7 +46,7 @@ runs = st.lists(st.tuples(contexts, st.lists(st.tuples(plain, values), max_size=
 def sent(elements, key_coder, block_bytes, few=0):
     """Blocks by slot, of runs that share a context."""
     blocks = defaultdict(list)
-    layout = Layout(3, 1, 0)
+    layout = ShuffleLayout(3, 1, 0)
     outbox = Outbox(layout, 0, 0, 7, lambda target, record: blocks[target].append(record))
     encode_key, _ = key_codec(key_coder)
     route = Owners(range(3)).of
@@ -146,7 +146,7 @@ def test_chunks_that_are_late_have_no_beginning(elements, expired):
 
 @pytest.mark.parametrize(("key", "value"), [("key", "no number"), (b"no text", 1)])
 def test_an_error_of_a_coder_says_what_was_being_encoded_however_late_that_is(key, value):
-    outbox = Outbox(Layout(1, 1, 0), 0, 0, 7, lambda *_: None)
+    outbox = Outbox(ShuffleLayout(1, 1, 0), 0, 0, 7, lambda *_: None)
     outbox.names[1] = "Make"
     writer = GroupWriter(1, str.encode, coders.VarIntCoder(), outbox, Owners([0]).of, 1 << 20)
     writer.add([writer.table(b"")], key, value)

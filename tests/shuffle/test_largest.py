@@ -8,13 +8,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkdrain.errors import TooLarge
 from sparkdrain.shuffle import outbox
-from sparkdrain.shuffle.outbox import Layout, Outbox, SparkPartition
+from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout, SparkPartition
 
 
 def test_the_largest_block_passes_and_one_byte_more_does_not(monkeypatch):
     monkeypatch.setattr(outbox, "LARGEST_BLOCK", 100)
     sent: list[bytes] = []
-    box = Outbox(Layout(1, 2, 0), 0, 0, 1, lambda _, record: sent.append(record), names={7: "Big"})
+    box = Outbox(
+        ShuffleLayout(1, 2, 0), 0, 0, 1, lambda _, record: sent.append(record), names={7: "Big"}
+    )
     box.put(7, SparkPartition(0), b"." * 100)
     with pytest.raises(TooLarge, match="'Big'"):
         box.put(7, SparkPartition(0), b"." * 101)

@@ -15,7 +15,7 @@ from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.plan import EdgeKind, Plan
 from sparkdrain.graph.translate import translate
 from sparkdrain.shuffle.blocks import Block, Report, decode
-from sparkdrain.shuffle.outbox import Layout, Outbox
+from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
 from sparkdrain.shuffle.sort_merging import SortMerger
 from sparkdrain.side_inputs.file import SideFile, write_side_file
 from sparkdrain.stages.report import SlotReport
@@ -47,7 +47,7 @@ class InMemoryRun:
     def __init__(self, plan: Plan, slots: int, options: TaskOptions) -> None:
         self.plan = plan
         self.options = options
-        self.layout = Layout(slots, len(plan.levels), 4)
+        self.layout = ShuffleLayout(slots, len(plan.levels), 4)
         self.partitions: dict[int, dict[int, list[bytes]]] = {}
         self.side_files: dict[int, SideFile] = {}
         self.directory = Path(tempfile.mkdtemp(prefix="in-memory-"))

@@ -26,7 +26,7 @@ from sparkdrain.rounds.messages import RoundHeader, RoundReport
 from sparkdrain.rounds.slots.open_slot import CheckpointPlace, open_slot
 from sparkdrain.rounds.slots.slot import RoundSlot
 from sparkdrain.shuffle.blocks import Report, decode
-from sparkdrain.shuffle.outbox import Layout
+from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.task import TaskOptions
 from sparkdrain.types import CancelToken
 
@@ -94,7 +94,7 @@ class InMemoryRounds:
         self.deliver = deliver
         self.plan = plan
         self.options = options
-        self.layout = Layout(slots, len(plan.levels), 4)
+        self.layout = ShuffleLayout(slots, len(plan.levels), 4)
         self.directory = Path(tempfile.mkdtemp(prefix="rounds-"))
         # What each level sent in this round, by partition.
         self.partitions: dict[int, dict[int, list[bytes]]] = {}

@@ -21,7 +21,7 @@ LARGEST_BLOCK: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ShuffleLayout:
     """Which Spark partition means what in the shuffle behind a level.
 
     First ``slots`` partitions for every level of the job, then one for reports, then the
@@ -56,7 +56,7 @@ class Layout:
 class Outbox:
     """Sends the blocks of one task; numbers and counts them for its end messages."""
 
-    layout: Layout
+    layout: ShuffleLayout
     level: int
     slot: int
     attempt: int

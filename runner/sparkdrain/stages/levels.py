@@ -14,7 +14,7 @@ from sparkdrain.errors import Cancelled
 from sparkdrain.graph.plan import EdgeKind, Plan
 from sparkdrain.shuffle.blocks import Block, EndMessage, decode, reports_in
 from sparkdrain.shuffle.complete import Completeness, agree
-from sparkdrain.shuffle.outbox import Layout
+from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.shuffle.sort_merging import SortMerger
 from sparkdrain.side_inputs.file import write_side_file
 from sparkdrain.stages.balanced_run import BalancedRun
@@ -63,7 +63,7 @@ class LevelRunner:
         settings = invocation.settings
         slots = settings.slots or context.defaultParallelism
         sides = _SIDE_BUCKETS if any(e.kind is EdgeKind.SIDE for e in plan.edges) else 0
-        self._layout = Layout(slots, len(plan.levels), sides)
+        self._layout = ShuffleLayout(slots, len(plan.levels), sides)
         self._partitioner = partitioner(context, self._layout.partitions, hash(run_id) & 0x7FFFFFFF)
         self._plan_file = FileBroadcast(context, lambda file: file.write(plan.encode()))
         # Of each level that has run: what was sent, and the slots that sent it.

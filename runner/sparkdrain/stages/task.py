@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.shuffle.outbox import Layout, Outbox
+from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
 from sparkdrain.stages.failure import guarded
 from sparkdrain.stages.failure_channel import tell
 from sparkdrain.stages.progress_channel import ticking
@@ -64,7 +64,7 @@ class LevelTask:
     plan: Broadcast[Any]
     level: int
     producers: frozenset[Producer]
-    layout: Layout
+    layout: ShuffleLayout
     options: TaskOptions
     preparation: Preparation
     side_inputs: dict[int, Broadcast[Any]] = field(default_factory=dict)

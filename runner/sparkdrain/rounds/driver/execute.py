@@ -42,7 +42,7 @@ from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.slots.open_slot import CheckpointPlace
-from sparkdrain.shuffle.outbox import Layout
+from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.cluster import spark_context
 from sparkdrain.stages.elsewhere import lost_paths
 from sparkdrain.stages.executors import await_executors, executors, hazards
@@ -279,7 +279,7 @@ class _StreamingJob:
         if self.durable is not None:
             place = CheckpointPlace(self.durable.paths, self.durable.epoch)
             life = f"{self.run_id}.{self.durable.epoch}"
-        layout = Layout(self.slots, len(self.plan.levels), 0)
+        layout = ShuffleLayout(self.slots, len(self.plan.levels), 0)
         return SparkLevels(
             self.context,
             self.plan,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import RoundHeader
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
-    from sparkdrain.shuffle.outbox import Layout
+    from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.stages.task import TaskOptions
     from sparkdrain.types import CancelToken
@@ -47,7 +47,7 @@ class SparkLevels:
         self,
         context: SparkContext,
         plan: Plan,
-        layout: Layout,
+        layout: ShuffleLayout,
         options: TaskOptions,
         run_id: str,
         job_name: str,

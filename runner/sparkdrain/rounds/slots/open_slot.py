@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import RoundHeader
-    from sparkdrain.shuffle.outbox import Layout
+    from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.task import TaskOptions
 
 
@@ -39,7 +39,7 @@ class CheckpointPlace:
 def open_slot(
     plan: Plan,
     header: RoundHeader,
-    layout: Layout,
+    layout: ShuffleLayout,
     options: TaskOptions,
     directory: Path,
     place: CheckpointPlace | None,

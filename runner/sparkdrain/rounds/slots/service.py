@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
     from sparkdrain.rounds.slots.slot import RoundSlot
-    from sparkdrain.shuffle.outbox import Layout
+    from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.task import TaskOptions
 
 
@@ -40,7 +40,7 @@ class SlotService:
     """
 
     plan: bytes
-    layout: Layout
+    layout: ShuffleLayout
     options: TaskOptions
     directory: Path
     place: CheckpointPlace | None = None

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.kept_finalizers import FinalizerRow
     from sparkdrain.rounds.messages import Orders
     from sparkdrain.rounds.slots.uploads import SlotUploads
-    from sparkdrain.shuffle.outbox import Layout, SparkPartition
+    from sparkdrain.shuffle.outbox import ShuffleLayout, SparkPartition
     from sparkdrain.stages.task import TaskOptions
 
 
@@ -76,7 +76,7 @@ class RoundSlot:
         plan: Plan,
         level: int,
         slot: int,
-        layout: Layout,
+        layout: ShuffleLayout,
         options: TaskOptions,
         directory: Path,
         clock: Callable[[], float] = time.monotonic,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.lines.endpoint import Endpoint
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
-    from sparkdrain.shuffle.outbox import Layout
+    from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.preparation import Preparation
     from sparkdrain.stages.spark.notes import Notes
 
@@ -51,7 +51,7 @@ class RoundTask:
     job: str
     plan: Broadcast[Any]
     level: int
-    layout: Layout
+    layout: ShuffleLayout
     options: TaskOptions
     preparation: Preparation
     leash: Endpoint
@@ -90,7 +90,7 @@ class RoundTask:
 
 def _service(
     plan: Path | bytes,
-    layout: Layout,
+    layout: ShuffleLayout,
     options: TaskOptions,
     place: CheckpointPlace | None,
     directory: Path,
