@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from apache_beam.io.filesystem import CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
+from typing_extensions import override
 
 from sparkdrain.checkpoints import reasons
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.reasons import why
-from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, read
+from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, Storage, read
 from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
 
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from sparkdrain.checkpoints.storage import Storage
 
-
-class BeamStorage:
+class BeamStorage(Storage):
     """See ``Storage``.
 
     Beam has no call that makes a file only if it is new: ``publish`` looks before and after, and
@@ -37,8 +36,8 @@ class BeamStorage:
     def __init__(self, options: PipelineOptions | None = None) -> None:
         self._options = options
 
+    @override
     def list(self, folder: str) -> dict[str, int]:
-        """See ``Storage``."""
         reasons.forget()
         start = f"{folder.rstrip('/')}/"
         try:
@@ -52,8 +51,8 @@ class BeamStorage:
             if file.path.startswith(start)
         }
 
+    @override
     def chunks(self, path: str) -> Iterator[bytes]:
-        """See ``Storage``."""
         reasons.forget()
         try:
             files = self._files(path)
@@ -67,13 +66,13 @@ class BeamStorage:
             message = f"{path} cannot be read: {why(error)}"
             raise CheckpointFailed(message) from error
 
+    @override
     def link(self, path: str, to: Path) -> bool:
-        """See ``Storage``."""
         del path, to
         return False
 
+    @override
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
-        """See ``Storage``."""
         reasons.forget()
         try:
             file = self._files(path).create(path, compression_type=CompressionTypes.UNCOMPRESSED)
@@ -84,8 +83,8 @@ class BeamStorage:
             _checked(path, file.write, chunk)
         _checked(path, file.close)
 
+    @override
     def publish(self, path: str, data: bytes) -> None:
-        """See ``Storage``."""
         folder, _, name = path.rpartition("/")
         there = self.list(folder)
         if there and set(there) != {name}:
@@ -98,8 +97,8 @@ class BeamStorage:
             message = f"{path} is there already, with other content: another driver wrote it"
             raise AlreadyThere(message)
 
+    @override
     def delete(self, paths: Sequence[str]) -> None:
-        """See ``Storage``."""
         reasons.forget()
         try:
             files = self._files(paths[0])

@@ -9,8 +9,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from typing_extensions import override
+
 from sparkdrain import access
-from sparkdrain.checkpoints.storage import CHUNK, AlreadyThere, FileMissing, LocalFile, file_chunks
+from sparkdrain.checkpoints.storage import (
+    CHUNK,
+    AlreadyThere,
+    FileMissing,
+    LocalFile,
+    Storage,
+    file_chunks,
+)
 from sparkdrain.errors import CheckpointFailed
 
 if TYPE_CHECKING:
@@ -29,7 +38,7 @@ _NO_COPY: Final = frozenset(
 )
 
 
-class LocalStorage:
+class LocalStorage(Storage):
     """See ``Storage``. What a writer that died leaves has the name of its file and ``.part``.
 
     Files and folders are for those who may use the folder that they are in, see ``access``.
@@ -39,8 +48,8 @@ class LocalStorage:
         # Folders whose names are on disk, whoever has made them.
         self._settled: set[str] = set()
 
+    @override
     def list(self, folder: str) -> dict[str, int]:
-        """See ``Storage``."""
         try:
             return dict(_walk(folder, ""))
         except FileNotFoundError:
@@ -49,8 +58,8 @@ class LocalStorage:
             message = f"{folder} cannot be listed: {error}"
             raise CheckpointFailed(message) from error
 
+    @override
     def chunks(self, path: str) -> Iterator[bytes]:
-        """See ``Storage``."""
         try:
             yield from file_chunks(Path(path))
         except FileNotFoundError as error:
@@ -60,16 +69,16 @@ class LocalStorage:
             message = f"{path} cannot be read: {error}"
             raise CheckpointFailed(message) from error
 
+    @override
     def link(self, path: str, to: Path) -> bool:
-        """See ``Storage``."""
         try:
             os.link(path, to)
         except OSError:
             return False  # whoever reads it then is told what is wrong with it
         return True
 
+    @override
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
-        """See ``Storage``."""
         part = _part(path)
         try:
             if not (isinstance(chunks, LocalFile) and _shared(chunks, part)):
@@ -83,8 +92,8 @@ class LocalStorage:
         finally:
             _remove(part)
 
+    @override
     def publish(self, path: str, data: bytes) -> None:
-        """See ``Storage``."""
         folder, name = os.path.split(path)
         part = _part(folder)
         try:
@@ -101,8 +110,8 @@ class LocalStorage:
             _remove(f"{part}/{name}")
             _remove_folder(part)
 
+    @override
     def delete(self, paths: Sequence[str]) -> None:
-        """See ``Storage``."""
         for path in paths:
             try:
                 Path(path).unlink(missing_ok=True)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from typing_extensions import override
+
 from sparkdrain.checkpoints.reasons import tried_again
+from sparkdrain.checkpoints.storage import Storage
 from sparkdrain.errors import CheckpointFailed
 from sparkdrain.in_time import InTime, NoAnswer
 
@@ -12,14 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from sparkdrain.checkpoints.storage import Storage
 
 T = TypeVar("T")
 ANSWER_SECONDS: Final = 60.0
 """How long a driver waits for one answer of the storage."""
 
 
-class TimedStorage:
+class TimedStorage(Storage):
     """A ``Storage`` for drivers, whose files are small: every call ends in time.
 
     A call that was given up may still take effect later, as with any storage that is far away. See
@@ -34,16 +36,16 @@ class TimedStorage:
         self._storage = storage
         self._calls = InTime(seconds, "checkpoints")
 
+    @override
     def list(self, folder: str) -> dict[str, int]:
-        """See ``Storage``."""
         return self._in_time(folder, lambda: self._storage.list(folder))
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """See ``Storage``; all in memory."""
         yield from self._in_time(path, lambda: tuple(self._storage.chunks(path)))
 
+    @override
     def link(self, path: str, to: Path) -> bool:
-        """See ``Storage``."""
         return self._in_time(path, lambda: self._storage.link(path, to))
 
     def write(self, path: str, chunks: Iterable[bytes]) -> None:
@@ -51,12 +53,12 @@ class TimedStorage:
         data = tuple(chunks)
         self._in_time(path, lambda: self._storage.write(path, data))
 
+    @override
     def publish(self, path: str, data: bytes) -> None:
-        """See ``Storage``."""
         self._in_time(path, lambda: self._storage.publish(path, data))
 
+    @override
     def delete(self, paths: Sequence[str]) -> None:
-        """See ``Storage``."""
         self._in_time(paths[0], lambda: self._storage.delete(paths))
 
     def _in_time(self, path: str, call: Callable[[], T]) -> T:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sparkdrain.coordination.metadata import StoreDown
+from typing_extensions import override
+
+from sparkdrain.coordination.metadata import MetadataStore, StoreDown
 from sparkdrain.in_time import InTime, NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from sparkdrain.coordination.metadata import CorruptRecord, MetadataStore
+    from sparkdrain.coordination.metadata import CorruptRecord
 
 T = TypeVar("T")
 ANSWER_SECONDS: Final = 30.0
 """How long anybody waits for one answer of a store; longer than for the lock of its files."""
 
 
-class TimedStore:
+class TimedStore(MetadataStore):
     """See ``MetadataStore``. Every call ends in time, however long the disk below hangs.
 
     A call that was given up raises ``StoreDown``, and may still take effect later.
@@ -33,35 +35,35 @@ class TimedStore:
         self._place = place
         self._calls = InTime(seconds, "metadata-store")
 
+    @override
     def put(self, namespace: str, key: str, value: bytes) -> None:
-        """See ``MetadataStore``."""
         self._in_time(lambda: self._store.put(namespace, key, value))
 
+    @override
     def get(self, namespace: str, key: str) -> bytes | None:
-        """See ``MetadataStore``."""
         return self._in_time(lambda: self._store.get(namespace, key))
 
+    @override
     def all(
         self,
         namespace: str,
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
-        """See ``MetadataStore``."""
         return self._in_time(lambda: self._store.all(namespace, on_corrupt, without))
 
+    @override
     def remove(self, namespace: str, key: str) -> None:
-        """See ``MetadataStore``."""
         self._in_time(lambda: self._store.remove(namespace, key))
 
+    @override
     def compare_and_set(
         self, namespace: str, key: str, expected: bytes | None, value: bytes | None
     ) -> bool:
-        """See ``MetadataStore``."""
         return self._in_time(lambda: self._store.compare_and_set(namespace, key, expected, value))
 
+    @override
     def flush(self) -> None:
-        """See ``MetadataStore``."""
         self._in_time(self._store.flush)
 
     def close(self) -> None:

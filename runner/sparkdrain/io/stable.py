@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import apache_beam as beam
 from apache_beam.portability import common_urns
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from apache_beam.runners.pipeline_context import PipelineContext
@@ -29,8 +30,8 @@ class StableParDo(beam.ParDo):
     Until it is told it has to assume so.
     """
 
+    @override
     def to_runner_api_parameter(self, context: PipelineContext, **extra: Any) -> tuple[str, Any]:
-        """See ``beam.PTransform``."""
         urn, payload = super().to_runner_api_parameter(context, **extra)
         payload.requires_stable_input = True
         context.add_requirement(_REQUIREMENT)

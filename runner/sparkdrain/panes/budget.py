@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from typing_extensions import override
+
 
 class PaneBudget(Protocol):
     """What a round may still fire; one budget may be for all stages of a slot."""
@@ -15,12 +17,13 @@ class PaneBudget(Protocol):
         """So many keys came out for a timer that they share."""
 
 
-class Unlimited:
+class Unlimited(PaneBudget):
     """No budget at all."""
 
+    @override
     def spend(self) -> bool:
-        """See ``PaneBudget``."""
         return True
 
+    @override
     def count(self, pairs: int) -> None:
-        """See ``PaneBudget``."""
+        pass

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from sparkdrain.panes.arrivals import BlockSorter
+from sparkdrain.panes.grouping import Grouping
 from sparkdrain.shuffle.keys import key_codec
 
 if TYPE_CHECKING:
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from timers_state import Domain, Overlay, Timer
 
 
-class RoundGrouping:
+class RoundGrouping(Grouping):
     """The part of a ``Grouping`` that does not depend on when panes fire.
 
     Args:
@@ -43,20 +46,20 @@ class RoundGrouping:
         self.dropped = 0
 
     @property
+    @override
     def spilled_bytes(self) -> int:
-        """See ``Grouping``."""
         return self._blocks.spilled_bytes
 
+    @override
     def take(self, payload: memoryview) -> None:
-        """See ``Grouping``."""
         self._blocks.add(payload)
 
+    @override
     def commit(self) -> None:
-        """See ``Grouping``."""
         self._dropped = self.dropped
 
+    @override
     def rollback(self) -> None:
-        """See ``Grouping``."""
         self.dropped = self._dropped
         self._blocks.clear()
 

@@ -13,36 +13,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
+from sparkdrain.panes.trigger import Trigger
+
 if TYPE_CHECKING:
-    from sparkdrain.panes.trigger import Moment, Numbers, Trigger
+    from sparkdrain.panes.trigger import Moment, Numbers
 
 _AWAITS_END = 1
 
 
-class _Leaf:
+class _Leaf(Trigger):
     """Remembers nothing and waits for nothing."""
 
     has_ontime_pane = False
 
+    @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        """See ``Trigger``."""
+        pass
 
+    @override
     def reset(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
+        pass
 
+    @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
-        """See ``Trigger``."""
+        pass
 
+    @override
     def awaits_end(self, numbers: Numbers) -> bool:
-        """See ``Trigger``."""
         del numbers
         return False
 
+    @override
     def end(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
+        pass
 
+    @override
     def wake(self, numbers: Numbers, after: int) -> int | None:
-        """See ``Trigger``."""
         del numbers, after
         return None
 
@@ -50,13 +58,13 @@ class _Leaf:
 class AfterEveryBundle(_Leaf):
     """Always, and what Beam makes of processing time behind a GroupByKey."""
 
+    @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         del numbers, moment
         return True
 
+    @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         del numbers, moment
         return False
 
@@ -64,13 +72,13 @@ class AfterEveryBundle(_Leaf):
 class Never(_Leaf):
     """Leaves everything to the pane at the expiry of the window."""
 
+    @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         del numbers, moment
         return False
 
+    @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         del numbers, moment
         return True
 
@@ -83,37 +91,37 @@ class Default(_Leaf):
     def __init__(self, index: int) -> None:
         self._index = index
 
+    @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        """See ``Trigger``."""
         del count, moment
         numbers[self._index] = _AWAITS_END
 
+    @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         if moment.watermark < moment.end:
             return False
         numbers[self._index] = 0
         return True
 
+    @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         del numbers, moment
         return False
 
+    @override
     def reset(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
         numbers[self._index] = 0
 
+    @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
-        """See ``Trigger``."""
         numbers[self._index] = max(other[self._index] for other in others)
 
+    @override
     def awaits_end(self, numbers: Numbers) -> bool:
-        """See ``Trigger``."""
         return numbers[self._index] != 0
 
+    @override
     def end(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
         numbers[self._index] = 0
 
 
@@ -124,27 +132,27 @@ class AfterCount(_Leaf):
         self._index = index
         self._count = count
 
+    @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        """See ``Trigger``."""
         del moment
         numbers[self._index] += count
 
+    @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         del moment
         return numbers[self._index] >= self._count
 
+    @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         del numbers, moment
         return True
 
+    @override
     def reset(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
         numbers[self._index] = 0
 
+    @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
-        """See ``Trigger``."""
         numbers[self._index] = sum(other[self._index] for other in others)
 
 
@@ -155,52 +163,73 @@ class AfterProcessingTime(_Leaf):
         self._index = index
         self._delay = delay
 
+    @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        """See ``Trigger``."""
         del count
         if not numbers[self._index]:
             numbers[self._index] = max(0, moment.now + self._delay) + 1
 
+    @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         return 0 < numbers[self._index] <= moment.now + 1
 
+    @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         del numbers, moment
         return True
 
+    @override
     def reset(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
         numbers[self._index] = 0
 
+    @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
-        """See ``Trigger``."""
         waiting = [other[self._index] for other in others if other[self._index]]
         numbers[self._index] = min(waiting, default=0)
 
+    @override
     def wake(self, numbers: Numbers, after: int) -> int | None:
-        """See ``Trigger``."""
         time = numbers[self._index] - 1
         return time if time > max(after, -1) else None
 
 
-class Repeatedly:
+class Repeatedly(Trigger):
     """Begins again when its part is finished."""
 
     def __init__(self, part: Trigger) -> None:
         self._part = part
         self.has_ontime_pane = part.has_ontime_pane
-        self.add = part.add
-        self.should_fire = part.should_fire
-        self.reset = part.reset
-        self.merge = part.merge
-        self.awaits_end = part.awaits_end
-        self.end = part.end
-        self.wake = part.wake
 
+    @override
+    def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
+        self._part.add(numbers, count, moment)
+
+    @override
+    def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
+        return self._part.should_fire(numbers, moment)
+
+    @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         if self._part.fire(numbers, moment):
             self._part.reset(numbers)
         return False
+
+    @override
+    def reset(self, numbers: Numbers) -> None:
+        self._part.reset(numbers)
+
+    @override
+    def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
+        self._part.merge(numbers, others)
+
+    @override
+    def awaits_end(self, numbers: Numbers) -> bool:
+        return self._part.awaits_end(numbers)
+
+    @override
+    def end(self, numbers: Numbers) -> None:
+        self._part.end(numbers)
+
+    @override
+    def wake(self, numbers: Numbers, after: int) -> int | None:
+        return self._part.wake(numbers, after)

@@ -4,37 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
+from sparkdrain.panes.trigger import Trigger
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sparkdrain.panes.trigger import Moment, Numbers, Trigger
+    from sparkdrain.panes.trigger import Moment, Numbers
 
 _LATE, _AWAITS_END = 1, 2
 
 
-class _Parts:
+class _Parts(Trigger):
     """Parts that remember and wait each for itself."""
 
     def __init__(self, parts: list[Trigger]) -> None:
         self._parts = parts
         self.has_ontime_pane = any(part.has_ontime_pane for part in parts)
 
+    @override
     def reset(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
         for part in self._parts:
             part.reset(numbers)
 
+    @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
-        """See ``Trigger``."""
         for part in self._parts:
             part.merge(numbers, others)
 
+    @override
     def awaits_end(self, numbers: Numbers) -> bool:
-        """See ``Trigger``."""
         return any(part.awaits_end(numbers) for part in self._parts)
 
+    @override
     def end(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
         for part in self._parts:
             part.end(numbers)
 
@@ -46,17 +50,17 @@ class Together(_Parts):
         super().__init__(parts)
         self._combine = combine
 
+    @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        """See ``Trigger``."""
         for part in self._parts:
             part.add(numbers, count, moment)
 
+    @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         return self._combine(part.should_fire(numbers, moment) for part in self._parts)
 
+    @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         return self._combine(
             [
                 part.fire(numbers, moment)
@@ -65,8 +69,8 @@ class Together(_Parts):
             ]
         )
 
+    @override
     def wake(self, numbers: Numbers, after: int) -> int | None:
-        """See ``Trigger``."""
         return _earliest(part.wake(numbers, after) for part in self._parts)
 
 
@@ -77,19 +81,19 @@ class InTurn(_Parts):
         super().__init__(parts)
         self._index = index
 
+    @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        """See ``Trigger``."""
         part = self._part(numbers)
         if part is not None:
             part.add(numbers, count, moment)
 
+    @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         part = self._part(numbers)
         return part is not None and part.should_fire(numbers, moment)
 
+    @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         part = self._part(numbers)
         if part is None:
             return False
@@ -97,18 +101,18 @@ class InTurn(_Parts):
             numbers[self._index] += 1
         return numbers[self._index] == len(self._parts)
 
+    @override
     def reset(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
         numbers[self._index] = 0
         super().reset(numbers)
 
+    @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
-        """See ``Trigger``."""
         numbers[self._index] = max(other[self._index] for other in others)
         super().merge(numbers, others)
 
+    @override
     def wake(self, numbers: Numbers, after: int) -> int | None:
-        """See ``Trigger``."""
         part = self._part(numbers)
         return None if part is None else part.wake(numbers, after)
 
@@ -127,24 +131,24 @@ class AfterEnd(_Parts):
         self._late = late
         self.has_ontime_pane = True
 
+    @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        """See ``Trigger``."""
         if not self._is_late(numbers):
             numbers[self._index] |= _AWAITS_END
         part = self._part(numbers)
         if part is not None:
             part.add(numbers, count, moment)
 
+    @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         if not self._is_late(numbers) and moment.watermark >= moment.end:
             numbers[self._index] &= ~_AWAITS_END
             return True
         part = self._part(numbers)
         return part is not None and part.should_fire(numbers, moment)
 
+    @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        """See ``Trigger``."""
         if self._is_late(numbers):
             part = self._part(numbers)
             return part is not None and part.fire(numbers, moment)
@@ -155,29 +159,29 @@ class AfterEnd(_Parts):
             self._early.fire(numbers, moment)
         return False
 
+    @override
     def reset(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
         numbers[self._index] &= ~_LATE
         super().reset(numbers)
 
+    @override
     def merge(self, numbers: Numbers, others: list[Numbers]) -> None:
-        """See ``Trigger``."""
         numbers[self._index] = 0
         for other in others:
             numbers[self._index] |= other[self._index]
         super().merge(numbers, others)
 
+    @override
     def awaits_end(self, numbers: Numbers) -> bool:
-        """See ``Trigger``."""
         return bool(numbers[self._index] & _AWAITS_END) or super().awaits_end(numbers)
 
+    @override
     def end(self, numbers: Numbers) -> None:
-        """See ``Trigger``."""
         numbers[self._index] &= ~_AWAITS_END
         super().end(numbers)
 
+    @override
     def wake(self, numbers: Numbers, after: int) -> int | None:
-        """See ``Trigger``."""
         part = self._part(numbers)
         return None if part is None else part.wake(numbers, after)
 

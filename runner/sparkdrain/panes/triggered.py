@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import TimestampCombiner
+from typing_extensions import override
 
 from sparkdrain.panes.arrivals import values_in
 from sparkdrain.panes.firing import PaneFiring
@@ -73,28 +74,28 @@ class TriggeredGrouping(RoundGrouping):
         self._rules = Rules.of(windowing, coding.window, closing, on_time)
         self._firing = PaneFiring(self._rules, PaneValues(coding.coder, scratch))
 
+    @override
     def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:
-        """See ``Grouping``."""
         del ahead
         return self._batches(self._processed(frontier, now))
 
+    @override
     def advance(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[PaneBatch]:
-        """See ``Grouping``."""
         yield from self._batches(self._ended(frontier, now, budget))
         yield from self._batches(self._woken(frontier, now, budget))
 
+    @override
     def hold(self) -> int:
-        """See ``Grouping``."""
         held = self._first(Domain.HOLD)
         event = self._first(Domain.EVENT)
         return min(END if held is None else held, END if event is None else whole_millis(event - 1))
 
+    @override
     def next_wake(self) -> int | None:
-        """See ``Grouping``."""
         return self._first(Domain.PROCESSING)
 
+    @override
     def has_due(self, frontier: int, now: int) -> bool:
-        """See ``Grouping``."""
         event = self._first(Domain.EVENT)
         wake = self._first(Domain.PROCESSING)
         return (event is not None and event <= frontier) or (wake is not None and wake <= now)

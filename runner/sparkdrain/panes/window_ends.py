@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.trigger import DefaultTrigger
 from apache_beam.transforms.trigger import _Never as Never
+from typing_extensions import override
 
 from sparkdrain.panes.arrivals import values_in
 from sparkdrain.panes.behaviors import Closing
@@ -81,8 +82,8 @@ class WindowEndGrouping(RoundGrouping):
         # The windows of which something is in state, with the times when they fire; None: unknown.
         self._waiting: dict[bytes, int] | None = None
 
+    @override
     def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:
-        """See ``Grouping``."""
         del now
         if self._first(Domain.EVENT) is None:
             self._waiting = {}
@@ -102,8 +103,8 @@ class WindowEndGrouping(RoundGrouping):
             return False
         return self._passing.put(window.fires, window.section, group, groups)
 
+    @override
     def advance(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[PaneBatch]:
-        """See ``Grouping``."""
         del now
         pairs: list[Any] = []
         size = 0
@@ -171,14 +172,14 @@ class WindowEndGrouping(RoundGrouping):
             still = self._waiting.items() if first is not None else ()
             self._waiting = {section: fires for section, fires in still if fires >= (first or 0)}
 
+    @override
     def rollback(self) -> None:
-        """See ``Grouping``."""
         super().rollback()
         self._passing.clear()
         self._waiting = None
 
+    @override
     def hold(self) -> int:
-        """See ``Grouping``."""
         domains = (Domain.EVENT, Domain.EXPIRY) if self._closes_always else (Domain.EVENT,)
         times = [self._first(domain) for domain in domains]
         return min((whole_millis(time - 1) for time in times if time is not None), default=END)
@@ -187,8 +188,8 @@ class WindowEndGrouping(RoundGrouping):
         """See ``Grouping``: processing time does not count here."""
         return None
 
+    @override
     def has_due(self, frontier: int, now: int) -> bool:
-        """See ``Grouping``."""
         del now
         return any(
             first is not None and first <= frontier

@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Protocol
 
+from typing_extensions import override
+
 if TYPE_CHECKING:
     from timers_state import KeyScope
 
@@ -31,33 +33,34 @@ class WindowTable(Protocol):
         """Write down what was changed."""
 
 
-class SeparateStates:
+class SeparateStates(WindowTable):
     """Windows that know nothing of each other: a value for each."""
 
     def __init__(self, scope: KeyScope) -> None:
         self._scope = scope
 
+    @override
     def get(self, window: bytes) -> bytes | None:
-        """See ``WindowTable``."""
         return self._scope.value(_STATE, window).get()
 
+    @override
     def put(self, window: bytes, state: bytes) -> None:
-        """See ``WindowTable``."""
         self._scope.value(_STATE, window).set(state)
 
+    @override
     def remove(self, window: bytes) -> None:
-        """See ``WindowTable``."""
         self._scope.value(_STATE, window).clear()
 
+    @override
     def windows(self) -> list[bytes]:
-        """See ``WindowTable``."""
         raise NotImplementedError
 
+    @override
     def flush(self) -> None:
-        """See ``WindowTable``."""
+        pass
 
 
-class StatesTogether:
+class StatesTogether(WindowTable):
     """Windows that may merge, so that all are looked at anyway: one value for all."""
 
     def __init__(self, scope: KeyScope) -> None:
@@ -65,25 +68,25 @@ class StatesTogether:
         self._states = _decode(self._value.get() or b"")
         self._changed = False
 
+    @override
     def get(self, window: bytes) -> bytes | None:
-        """See ``WindowTable``."""
         return self._states.get(window)
 
+    @override
     def put(self, window: bytes, state: bytes) -> None:
-        """See ``WindowTable``."""
         self._states[window] = state
         self._changed = True
 
+    @override
     def remove(self, window: bytes) -> None:
-        """See ``WindowTable``."""
         self._changed |= self._states.pop(window, None) is not None
 
+    @override
     def windows(self) -> list[bytes]:
-        """See ``WindowTable``."""
         return list(self._states)
 
+    @override
     def flush(self) -> None:
-        """See ``WindowTable``."""
         if not self._changed:
             return
         if self._states:

@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from typing_extensions import override
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -44,7 +46,7 @@ def _monotonic() -> int:
 
 
 @dataclass(slots=True)
-class WallClock:
+class WallClock(Clock):
     """The machine's clock, which is followed forward only.
 
     Time goes on at the pace of the machine's monotonic clock. If the wall clock is set back, time
@@ -61,8 +63,8 @@ class WallClock:
     _offset: int | None = field(default=None, init=False)
     _seen: int = field(default=0, init=False)
 
+    @override
     def now(self) -> int:
-        """See ``Clock``."""
         monotonic = self.monotonic()
         offset = self.wall() - monotonic
         if self._offset is None:
@@ -88,8 +90,8 @@ class WallClock:
             effect,
         )
 
+    @override
     def wait_until(self, then: int | None, interrupt: Interrupt) -> None:
-        """See ``Clock``."""
         if then is None:
             interrupt.wait()
         while then is not None and (left := then - self.now()) > 0 and not interrupt.is_cancelled():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
+from typing_extensions import override
 
 from sparkdrain.rounds.inside import NOTHING, Inside
 from sparkdrain.shuffle.elements import read_runs
@@ -93,42 +94,47 @@ class Input(Protocol):
         """Give files back."""
 
 
-class Plain:
+class Plain(Input):
     """An input that keeps nothing between rounds."""
 
     reason = ""
 
+    @override
     def take_dropped(self) -> int:
-        """See ``Input``."""
         return 0
 
+    @override
     def take(self, payload: memoryview) -> None:
-        """See ``Input``."""
+        pass
 
+    @override
     def process(self, turn: Turn) -> None:
-        """See ``Input``."""
+        pass
 
+    @override
     def advance(self, turn: Turn) -> None:
-        """See ``Input``."""
+        pass
 
+    @override
     def hold(self) -> int:
-        """See ``Input``."""
         return END
 
+    @override
     def wake(self) -> int | None:
-        """See ``Input``."""
         return None
 
+    @override
     def commit(self) -> None:
-        """See ``Input``."""
+        pass
 
+    @override
     def inside(self, count: Count) -> Inside:
-        """See ``Input``."""
         del count
         return NOTHING
 
+    @override
     def close(self) -> None:
-        """See ``Input``."""
+        pass
 
 
 class ElementInput(Plain):
@@ -188,7 +194,7 @@ class FeedInput(Plain):
         return GlobalWindows.windowed_value(value, Timestamp(micros=time))
 
 
-class GroupInput:
+class GroupInput(Input):
     """GroupByKey: see ``sparkdrain.panes``."""
 
     reason = "windows"
@@ -200,21 +206,21 @@ class GroupInput:
         self._dropped = 0
         self._turn: Turn | None = None
 
+    @override
     def take_dropped(self) -> int:
-        """See ``Input``."""
         dropped, self._dropped = int(self._grouping.dropped) - self._dropped, self._grouping.dropped
         return dropped
 
+    @override
     def take(self, payload: memoryview) -> None:
-        """See ``Input``."""
         self._grouping.take(payload)
 
+    @override
     def process(self, turn: Turn) -> None:
-        """See ``Input``."""
         self._feed(self._grouping.process(turn.before, turn.now, turn.after))
 
+    @override
     def advance(self, turn: Turn) -> None:
-        """See ``Input``."""
         self._turn = turn
         self._feed(self._grouping.advance(turn.after, turn.now, _Firings(turn.budget)))
 
@@ -222,12 +228,12 @@ class GroupInput:
         for context, pairs in batches:
             self._source.feed(pairs, context)
 
+    @override
     def hold(self) -> int:
-        """See ``Input``."""
         return int(self._grouping.hold())
 
+    @override
     def wake(self) -> int | None:
-        """See ``Input``."""
         turn = self._turn
         if turn is not None and self._grouping.has_due(turn.after, turn.now):
             return turn.now
@@ -239,12 +245,12 @@ class GroupInput:
         domains = Domain.EVENT, Domain.EXPIRY
         return Inside(windows=sum(count(self._state_id, domain) for domain in domains))
 
+    @override
     def commit(self) -> None:
-        """See ``Input``."""
         self._grouping.commit()
 
+    @override
     def close(self) -> None:
-        """See ``Input``."""
         self._grouping.rollback()
 
 

@@ -13,13 +13,16 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
+from sparkdrain.rounds.inputs import Input
 from sparkdrain.rounds.inside import Inside
 from sparkdrain.watermarks.frontier import BEGIN, least
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sparkdrain.rounds.inputs import Input, Turn
+    from sparkdrain.rounds.inputs import Turn
     from sparkdrain.rounds.inside import Count
     from timers_state import KeyScope, Overlay
 
@@ -59,7 +62,7 @@ class Coverage:
         return self._safe[state_id]
 
 
-class StableInput:
+class StableInput(Input):
     """Parks what comes for another input until it is safe; an ``Input``.
 
     Args:
@@ -97,8 +100,8 @@ class StableInput:
         return self._overlay.scope(self.state_id, b"")
 
     @property
+    @override
     def reason(self) -> str:
-        """See ``Input``."""
         return "checkpoint" if self._held() < self.inner.hold() else self.inner.reason
 
     @property
@@ -144,40 +147,40 @@ class StableInput:
     def _behind(self, turn: Turn, before: int) -> Turn:
         return replace(turn, before=before, after=max(before, min(turn.after, self._held())))
 
+    @override
     def advance(self, turn: Turn) -> None:
-        """See ``Input``."""
         self.inner.advance(self._behind(turn, min(turn.before, self._held())))
 
     def _held(self) -> int:
         return least(time for time, _ in self._parked.values())
 
+    @override
     def hold(self) -> int:
-        """See ``Input``."""
         return min(self._held(), self.inner.hold())
 
     def _more_is_safe(self) -> bool:
         return any(number < self._coverage.safe(self.state_id) for number in self._parked)
 
+    @override
     def wake(self) -> int | None:
-        """See ``Input``."""
         if self._more_is_safe():
             return BEGIN
         return self.inner.wake()
 
+    @override
     def take_dropped(self) -> int:
-        """See ``Input``."""
         return self.inner.take_dropped()
 
+    @override
     def commit(self) -> None:
-        """See ``Input``."""
         self.inner.commit()
 
+    @override
     def inside(self, count: Count) -> Inside:
-        """See ``Input``."""
         return Inside(parked=len(self._parked)) + self.inner.inside(count)
 
+    @override
     def close(self) -> None:
-        """See ``Input``."""
         self.inner.close()
 
 

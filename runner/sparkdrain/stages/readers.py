@@ -10,8 +10,8 @@ from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
 from sparkdrain.graph.plan import Edge, EdgeKind
 from sparkdrain.harness.beam import Always
 from sparkdrain.panes.budget import Unlimited
-from sparkdrain.panes.grouping import grouping_for
-from sparkdrain.panes.grouping import groups_by_window as fires_at_window_ends
+from sparkdrain.panes.choose import grouping_for
+from sparkdrain.panes.choose import groups_by_window as fires_at_window_ends
 from sparkdrain.shuffle.elements import read_runs
 from sparkdrain.shuffle.group_by_key import WindowGroups
 from sparkdrain.shuffle.merging import GroupMerger

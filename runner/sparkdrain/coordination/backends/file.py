@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
 from sparkdrain import access
-from sparkdrain.coordination import on_disk
+from sparkdrain.coordination import backend, on_disk
 from sparkdrain.coordination.backends.record_file import (
     ENDING,
     DamagedFile,
@@ -19,7 +21,7 @@ from sparkdrain.coordination.backends.record_file import (
     encode,
     file_name,
 )
-from sparkdrain.coordination.metadata import CorruptRecord, StoreDown, checked
+from sparkdrain.coordination.metadata import CorruptRecord, MetadataStore, StoreDown, checked
 from sparkdrain.coordination.timed_store import ANSWER_SECONDS, TimedStore
 from sparkdrain.errors import BadSetup
 from sparkdrain.in_time import InTime, NoAnswer
@@ -27,7 +29,6 @@ from sparkdrain.in_time import InTime, NoAnswer
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from sparkdrain.coordination.metadata import MetadataStore
 
 _LOCK: Final = "lock"
 _UNFINISHED: Final = ".unfinished"
@@ -37,7 +38,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 _LOCKS_OF_THIS_MACHINE: Final = Path("/proc/locks")
 
 
-class Backend:
+class Backend(backend.Backend):
     """See ``coordination.backend.Backend``. A place is a directory."""
 
     is_shared = True
@@ -45,8 +46,8 @@ class Backend:
     exists = staticmethod(on_disk.exists)
     prepare = staticmethod(on_disk.prepare)
 
+    @override
     def open(self, place: str) -> MetadataStore:
-        """See ``Backend``."""
         opening = InTime(ANSWER_SECONDS, "metadata-store")
         try:
             store = opening.call(f"The metadata store in {place}", lambda: FileStore(Path(place)))
@@ -55,7 +56,7 @@ class Backend:
             raise BadSetup(str(error)) from error
 
 
-class FileStore:
+class FileStore(MetadataStore):
     """See ``MetadataStore``. Every record is on disk when a call returns.
 
     Writers of all processes take turns by a lock that ends with its process. Readers need none: a
@@ -84,24 +85,24 @@ class FileStore:
             for unfinished in root.glob(f"*/*{_UNFINISHED}"):
                 unfinished.unlink()  # its writer has crashed, or it would have the lock
 
+    @override
     def put(self, namespace: str, key: str, value: bytes) -> None:
-        """See ``MetadataStore``."""
         self._check(namespace, key, value)
         with self._alone():
             self._write(namespace, key, value)
 
+    @override
     def get(self, namespace: str, key: str) -> bytes | None:
-        """See ``MetadataStore``."""
         self._check(namespace, key)
         return self._read(namespace, key)
 
+    @override
     def all(
         self,
         namespace: str,
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
-        """See ``MetadataStore``."""
         self._check(namespace)
         records = {}
         # Neither opened nor read: a caller who looks each second asks for what is new.
@@ -120,16 +121,16 @@ class FileStore:
                 records[record[0]] = record[1]
         return records
 
+    @override
     def remove(self, namespace: str, key: str) -> None:
-        """See ``MetadataStore``."""
         self._check(namespace, key)
         with self._alone():
             self._write(namespace, key, None)
 
+    @override
     def compare_and_set(
         self, namespace: str, key: str, expected: bytes | None, value: bytes | None
     ) -> bool:
-        """See ``MetadataStore``."""
         self._check(namespace, key, value)
         with self._alone():
             if self._read(namespace, key) != expected:
@@ -137,12 +138,12 @@ class FileStore:
             self._write(namespace, key, value)
             return True
 
+    @override
     def flush(self) -> None:
-        """See ``MetadataStore``."""
         self._check("any")
 
+    @override
     def close(self) -> None:
-        """See ``MetadataStore``."""
         self._closed = True
 
     def _read(self, namespace: str, key: str) -> bytes | None:

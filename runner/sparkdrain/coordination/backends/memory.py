@@ -6,7 +6,10 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sparkdrain.coordination.metadata import checked
+from typing_extensions import override
+
+from sparkdrain.coordination import backend
+from sparkdrain.coordination.metadata import MetadataStore, checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -22,7 +25,7 @@ class SharedSpaces:
     spaces: dict[str, dict[str, bytes]] = field(default_factory=dict)
 
 
-class Backend:
+class Backend(backend.Backend):
     """See ``coordination.backend.Backend``. A place is any name."""
 
     is_shared = False
@@ -31,27 +34,27 @@ class Backend:
         self._lock = threading.Lock()
         self._records: dict[str, SharedSpaces] = {}
 
+    @override
     def place(self, text: str) -> str:
-        """See ``Backend``."""
         return text
 
+    @override
     def exists(self, place: str) -> bool:
-        """See ``Backend``."""
         del place
         return True
 
+    @override
     def prepare(self, place: str, *, group: bool) -> list[str]:
-        """See ``Backend``."""
         del place, group
         return []
 
+    @override
     def open(self, place: str) -> MemoryMetadataStore:
-        """See ``Backend``."""
         with self._lock:
             return MemoryMetadataStore(self._records.setdefault(place, SharedSpaces()))
 
 
-class MemoryMetadataStore:
+class MemoryMetadataStore(MetadataStore):
     """See ``MetadataStore``. Nothing survives the process, whatever ``flush`` is asked for."""
 
     def __init__(self, records: SharedSpaces | None = None) -> None:
@@ -59,40 +62,40 @@ class MemoryMetadataStore:
         self._records = SharedSpaces() if records is None else records
         self._closed = False
 
+    @override
     def put(self, namespace: str, key: str, value: bytes) -> None:
-        """See ``MetadataStore``."""
         self._check(namespace, key, value)
         with self._records.lock:
             self._write(namespace, key, value)
 
+    @override
     def get(self, namespace: str, key: str) -> bytes | None:
-        """See ``MetadataStore``."""
         self._check(namespace, key)
         return self._records.spaces.get(namespace, {}).get(key)
 
+    @override
     def all(
         self,
         namespace: str,
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
-        """See ``MetadataStore``."""
         del on_corrupt
         self._check(namespace)
         with self._records.lock:
             records = self._records.spaces.get(namespace, {})
             return {key: value for key, value in records.items() if key not in without}
 
+    @override
     def remove(self, namespace: str, key: str) -> None:
-        """See ``MetadataStore``."""
         self._check(namespace, key)
         with self._records.lock:
             self._write(namespace, key, None)
 
+    @override
     def compare_and_set(
         self, namespace: str, key: str, expected: bytes | None, value: bytes | None
     ) -> bool:
-        """See ``MetadataStore``."""
         self._check(namespace, key, value)
         with self._records.lock:
             if self._records.spaces.get(namespace, {}).get(key) != expected:
@@ -100,12 +103,12 @@ class MemoryMetadataStore:
             self._write(namespace, key, value)
             return True
 
+    @override
     def flush(self) -> None:
-        """See ``MetadataStore``."""
         self._check("any")
 
+    @override
     def close(self) -> None:
-        """See ``MetadataStore``."""
         self._closed = True
 
     def _write(self, namespace: str, key: str, value: bytes | None) -> None:

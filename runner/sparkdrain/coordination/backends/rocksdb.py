@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rocksdict import Options, Rdict, WriteOptions
+from typing_extensions import override
 
 from sparkdrain import access
-from sparkdrain.coordination import on_disk
-from sparkdrain.coordination.metadata import CorruptRecord, StoreDown, checked
+from sparkdrain.coordination import backend, on_disk
+from sparkdrain.coordination.metadata import CorruptRecord, MetadataStore, StoreDown, checked
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _LOCKED: Final = ("lock hold by current process", "While lock file")
 _DAMAGED: Final = "Corruption"
 
 
-class Backend:
+class Backend(backend.Backend):
     """See ``coordination.backend.Backend``. A place is a directory."""
 
     is_shared = True
@@ -36,8 +37,8 @@ class Backend:
         self._lock = threading.Lock()
         self._open: dict[str, tuple[RocksDatabase, int]] = {}
 
+    @override
     def open(self, place: str) -> RocksMetadataStore:
-        """See ``Backend``."""
         directory = str(Path(place).resolve())
         with self._lock:
             database, handles = self._open.get(directory) or (RocksDatabase(Path(place)), 0)
@@ -100,7 +101,7 @@ class RocksDatabase:
             raise BadSetup(message)
 
 
-class RocksMetadataStore:
+class RocksMetadataStore(MetadataStore):
     """See ``MetadataStore``. Every record is on disk when a call returns."""
 
     def __init__(self, database: RocksDatabase, release: Callable[[], object]) -> None:
@@ -114,25 +115,25 @@ class RocksMetadataStore:
         self._release = release
         self._closed = False
 
+    @override
     def put(self, namespace: str, key: str, value: bytes) -> None:
-        """See ``MetadataStore``."""
         row = self._row(namespace, key, value)
         with self._telling(row):
             self._write(row, value)
 
+    @override
     def get(self, namespace: str, key: str) -> bytes | None:
-        """See ``MetadataStore``."""
         row = self._row(namespace, key)
         with self._telling(row):
             return self._read(row)
 
+    @override
     def all(
         self,
         namespace: str,
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
-        """See ``MetadataStore``."""
         prefix = self._row(namespace, None)
         records: dict[str, bytes] = {}
         try:
@@ -150,16 +151,16 @@ class RocksMetadataStore:
             on_corrupt(error)
         return records
 
+    @override
     def remove(self, namespace: str, key: str) -> None:
-        """See ``MetadataStore``."""
         row = self._row(namespace, key)
         with self._telling(row):
             self._write(row, None)
 
+    @override
     def compare_and_set(
         self, namespace: str, key: str, expected: bytes | None, value: bytes | None
     ) -> bool:
-        """See ``MetadataStore``."""
         row = self._row(namespace, key, value)
         with self._database.lock, self._telling(row):
             if self._read(row) != expected:
@@ -167,13 +168,13 @@ class RocksMetadataStore:
             self._store(row, value)
             return True
 
+    @override
     def flush(self) -> None:
-        """See ``MetadataStore``."""
         with self._telling(self._row("any", None)):
             self._database.db.flush_wal(True)
 
+    @override
     def close(self) -> None:
-        """See ``MetadataStore``."""
         if not self._closed:
             self._closed = True
             self._release()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import confluent_kafka as ck
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from typing_extensions import override
 
-from sparkdrain.io.kafka.client import Partition
+from sparkdrain.io.kafka.client import Catalog, Partition
 from sparkdrain.io.kafka.confluent_errors import (
     REFUSALS,
     Problems,
@@ -32,7 +33,7 @@ _EARLIEST: Final = -2
 _LATEST: Final = -1
 
 
-class ConfluentCatalog:
+class ConfluentCatalog(Catalog):
     """See ``Catalog``."""
 
     def __init__(self, servers: str, config: Mapping[str, Any]) -> None:
@@ -40,8 +41,8 @@ class ConfluentCatalog:
         self._problems = Problems()
         self._consumer = made(servers, ck.Consumer, {**config, "error_cb": self._problems})
 
+    @override
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
-        """See ``Catalog``."""
         # One by one, so that large clusters need not tell of everything that they have.
         asked = [(name,) for name in topics] if pattern is None else [()]
         known = {}
@@ -56,16 +57,16 @@ class ConfluentCatalog:
             for number in known[name]
         ]
 
+    @override
     def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """See ``Catalog``."""
         return self._offsets(partitions, _EARLIEST)
 
+    @override
     def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """See ``Catalog``."""
         return self._offsets(partitions, _LATEST)
 
+    @override
     def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
-        """See ``Catalog``."""
         found = self._offsets(partitions, millis)
         return {partition: None if offset < 0 else offset for partition, offset in found.items()}
 
@@ -75,19 +76,19 @@ class ConfluentCatalog:
             self._ask(lambda: self._consumer.offsets_for_times(asked, timeout=_ANSWER))
         )
 
+    @override
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
-        """See ``Catalog``."""
         asked = [TopicPartition(topic, number) for topic, number in partitions]
         found = self._answers(self._ask(lambda: self._consumer.committed(asked, timeout=_ANSWER)))
         return {partition: None if offset < 0 else offset for partition, offset in found.items()}
 
+    @override
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """See ``Catalog``."""
         wanted = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
         self._ask(lambda: self._consumer.commit(offsets=wanted, asynchronous=False))
 
+    @override
     def close(self) -> None:
-        """See ``Catalog``."""
         self._consumer.close()
 
     def _answers(self, found: Iterable[Any]) -> dict[Partition, int]:

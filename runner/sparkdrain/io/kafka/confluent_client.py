@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from typing_extensions import override
+
+from sparkdrain.io.kafka.client import Client
 from sparkdrain.io.kafka.confluent_catalog import ConfluentCatalog
 from sparkdrain.io.kafka.confluent_records import ConfluentRecords
 from sparkdrain.io.kafka.confluent_sink import ConfluentSink
@@ -18,27 +21,27 @@ _NO_GROUP: Final = "sparkdrain-without-a-group"
 _MOST_QUEUED: Final = 500_000
 
 
-class ConfluentClient:
+class ConfluentClient(Client):
     """See ``Client``."""
 
     def __init__(self, settings: Settings) -> None:
         self._servers = settings.servers
         self._config = for_rdkafka(dict(settings.config))
 
+    @override
     def catalog(self) -> ConfluentCatalog:
-        """See ``Client``."""
         return ConfluentCatalog(self._servers, self._consumer_config())
 
+    @override
     def records(self, *, headers: bool) -> ConfluentRecords:
-        """See ``Client``."""
         config = self._consumer_config()
         config.setdefault("fetch.queue.backoff.ms", 5)
         config.setdefault("fetch.wait.max.ms", 100)
         config.setdefault("queued.max.messages.kbytes", 32 << 10)
         return ConfluentRecords(self._servers, config, headers=headers)
 
+    @override
     def sink(self, *, tell: bool) -> ConfluentSink:
-        """See ``Client``."""
         config = {"bootstrap.servers": self._servers, **self._config}
         config.setdefault("acks", "all")
         config.setdefault("enable.idempotence", str(config["acks"]) in ("all", "-1"))
@@ -49,8 +52,8 @@ class ConfluentClient:
         config.setdefault("partitioner", "murmur2_random")
         return ConfluentSink(self._servers, config, tell=tell)
 
+    @override
     def transactions(self, ident: str, mark: Partition) -> ConfluentTransactions:
-        """See ``Client``."""
         return ConfluentTransactions(self._servers, self._config, ident, mark)
 
     def _consumer_config(self) -> dict[str, Any]:

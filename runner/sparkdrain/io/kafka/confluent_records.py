@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import confluent_kafka as ck
 from confluent_kafka import KafkaError, TopicPartition
+from typing_extensions import override
 
-from sparkdrain.io.kafka.client import NO_HEADERS, NO_TIME, Batch, Headers, Partition, nothing
+from sparkdrain.io.kafka.client import (
+    NO_HEADERS,
+    NO_TIME,
+    Batch,
+    Headers,
+    Partition,
+    Records,
+    nothing,
+)
 from sparkdrain.io.kafka.confluent_errors import (
     LOST,
     Problems,
@@ -30,7 +39,7 @@ _stamp = methodcaller("timestamp")
 _partition = methodcaller("partition")
 
 
-class ConfluentRecords:
+class ConfluentRecords(Records):
     """See ``Records``."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
@@ -40,28 +49,28 @@ class ConfluentRecords:
         self._headers = headers
         self._followed: set[Partition] = set()
 
+    @override
     def follow(self, partition: Partition, offset: int) -> None:
-        """See ``Records``."""
         self.leave(partition)
         self._consumer.incremental_assign([TopicPartition(*partition, offset)])
         self._followed.add(partition)
 
+    @override
     def leave(self, partition: Partition) -> None:
-        """See ``Records``."""
         if partition in self._followed:
             self._followed.remove(partition)
             self._consumer.incremental_unassign([TopicPartition(*partition)])
 
+    @override
     def pause(self, partition: Partition) -> None:
-        """See ``Records``."""
         self._consumer.pause([TopicPartition(*partition)])
 
+    @override
     def resume(self, partition: Partition) -> None:
-        """See ``Records``."""
         self._consumer.resume([TopicPartition(*partition)])
 
+    @override
     def poll(self, seconds: float, most: int) -> Iterator[Batch]:
-        """See ``Records``."""
         # Asked for many with a timeout, it waits until there are so many.
         messages = self._consumer.consume(most, 0)
         if not messages and seconds > 0:
@@ -118,13 +127,13 @@ class ConfluentRecords:
             if not may_pass(message.error()):
                 raise failure(self._servers, message.error())
 
+    @override
     def end(self, partition: Partition) -> int | None:
-        """See ``Records``."""
         if partition not in self._followed:
             return None
         _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
         return high if high >= 0 else None
 
+    @override
     def close(self) -> None:
-        """See ``Records``."""
         self._consumer.close()

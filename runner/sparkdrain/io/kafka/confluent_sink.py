@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import confluent_kafka as ck
 from confluent_kafka import KafkaError, KafkaException
+from typing_extensions import override
 
-from sparkdrain.io.kafka.client import Headers, Partition, Sent
+from sparkdrain.io.kafka.client import Headers, Partition, Sent, Sink
 from sparkdrain.io.kafka.confluent_errors import (
     Problems,
     failure,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 60.0  # seconds
 
 
-class ConfluentSink:
+class ConfluentSink(Sink):
     """See ``Sink``."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, tell: bool) -> None:
@@ -36,6 +37,7 @@ class ConfluentSink:
         self._arrived: dict[Partition, Sent] = {}
         self._partitions: dict[str, int] = {}
 
+    @override
     def send(
         self,
         topic: str,
@@ -45,7 +47,6 @@ class ConfluentSink:
         headers: Headers,
         millis: int | None,
     ) -> None:
-        """See ``Sink``."""
         if partition is None and not headers and millis is None:
             try:
                 self._producer.produce(topic, value, key, on_delivery=self._delivered)
@@ -76,8 +77,8 @@ class ConfluentSink:
         before = self._arrived.get(at, Sent(at, 0, -1))
         self._arrived[at] = Sent(at, before.records + 1, max(before.last, message.offset()))
 
+    @override
     def flush(self) -> list[Sent]:
-        """See ``Sink``."""
         while self._producer.flush(1.0):
             if self._problems.refusal is not None and not self._failures:
                 self._problems.check(self._servers)
@@ -92,15 +93,15 @@ class ConfluentSink:
             raise KafkaWriteFailed(msg)
         return sorted(arrived.values())
 
+    @override
     def forget(self) -> None:
-        """See ``Sink``."""
         self._producer.purge()
         self._producer.flush(1.0)
         self._failures.clear()
         self._arrived.clear()
 
+    @override
     def partitions(self, topic: str) -> int:
-        """See ``Sink``."""
         if topic not in self._partitions:
             try:
                 found = self._producer.list_topics(topic, timeout=_PATIENCE).topics[topic]
@@ -111,7 +112,7 @@ class ConfluentSink:
             self._partitions[topic] = len(found.partitions)
         return self._partitions[topic]
 
+    @override
     def close(self) -> None:
-        """See ``Sink``."""
         self._producer.purge()
         self._producer.flush(1.0)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import confluent_kafka as ck
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from typing_extensions import override
 
+from sparkdrain.io.kafka.client import Transactions
 from sparkdrain.io.kafka.confluent_errors import REFUSALS, Problems, failure, made, may_pass
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.note import Recorded
@@ -24,7 +26,7 @@ _PATIENCE: Final = 60.0
 _RECORD_SECONDS: Final = 15.0
 
 
-class ConfluentTransactions:
+class ConfluentTransactions(Transactions):
     """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time.
 
     Args:
@@ -53,8 +55,8 @@ class ConfluentTransactions:
         self._problems = Problems()
         self._failures: Counter[str] = Counter()
 
+    @override
     def fence(self) -> None:
-        """See ``Transactions``."""
         self._failures.clear()
         self._problems = Problems()
         # A producer can do this only once.
@@ -63,16 +65,16 @@ class ConfluentTransactions:
         )
         self._try(self._producer.init_transactions, _PATIENCE)
 
+    @override
     def recorded(self) -> Recorded | None:
-        """See ``Transactions``."""
         asked = [TopicPartition(*self._mark)]
         (found,) = self._try(self._consumer.committed, asked, _PATIENCE)
         if found.error is not None:
             raise failure(self._servers, found.error)
         return None if found.offset < 0 else Recorded(int(found.offset), _metadata(found))
 
+    @override
     def begin(self) -> None:
-        """See ``Transactions``."""
         self._producer.poll(0)
         if self._problems.disconnected:
             # The library may wait for ever for a coordinator that it knew before (librdkafka's
@@ -81,6 +83,7 @@ class ConfluentTransactions:
             raise KafkaUnreachable(msg)
         self._try(self._producer.begin_transaction)
 
+    @override
     def send(
         self,
         topic: str,
@@ -90,7 +93,6 @@ class ConfluentTransactions:
         headers: Headers,
         millis: int | None,
     ) -> None:
-        """See ``Transactions``."""
         optional: dict[str, Any] = {"headers": list(headers)} if headers else {}
         if partition is not None:
             optional["partition"] = partition
@@ -104,8 +106,8 @@ class ConfluentTransactions:
             else:
                 return
 
+    @override
     def record(self, recorded: Recorded) -> None:
-        """See ``Transactions``."""
         metadata = [recorded.metadata] if recorded.metadata else []
         offsets = [TopicPartition(*self._mark, recorded.number, *metadata)]
         group = self._consumer.consumer_group_metadata()
@@ -114,8 +116,8 @@ class ConfluentTransactions:
         servers = f"Kafka at {self._servers}: the group's coordinator"
         self._try(in_time, send, _RECORD_SECONDS + 1.0, servers)
 
+    @override
     def commit(self) -> None:
-        """See ``Transactions``."""
         self._try(self._producer.commit_transaction, _PATIENCE)
 
     def _delivered(self, error: KafkaError | None, _: Any) -> None:

@@ -14,6 +14,7 @@ from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
+from typing_extensions import override
 
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.positions import Position, is_read
@@ -47,12 +48,12 @@ class Known:
 class KnownCoder(Coder):
     """Of `Known`, as JSON."""
 
+    @override
     def encode(self, value: Known) -> bytes:
-        """See Beam's."""
         return json.dumps([value.begun, value.partitions]).encode()
 
+    @override
     def decode(self, encoded: bytes) -> Known:
-        """See Beam's."""
         begun, partitions = json.loads(encoded)
         return Known(tuple(Partition(*one) for one in partitions), begun)
 
@@ -60,8 +61,8 @@ class KnownCoder(Coder):
         """It is."""
         return True
 
+    @override
     def to_type_hint(self) -> Any:
-        """See Beam's."""
         return Known
 
 
@@ -107,13 +108,13 @@ class KnownTracker(RestrictionTracker):
 class KnownOf(RestrictionProvider):
     """Nothing is known at first."""
 
+    @override
     def initial_restriction(self, element: Any) -> Known:
-        """See Beam's."""
         del element
         return Known()
 
+    @override
     def create_tracker(self, restriction: Known) -> KnownTracker:
-        """See Beam's."""
         return KnownTracker(restriction)
 
     def restriction_size(self, element: Any, restriction: Known) -> int:
@@ -121,8 +122,8 @@ class KnownOf(RestrictionProvider):
         del element, restriction
         return 1
 
+    @override
     def restriction_coder(self) -> KnownCoder:
-        """See Beam's."""
         return KnownCoder()
 
     def truncate(self, element: Any, restriction: Known) -> None:
@@ -161,16 +162,16 @@ class FindPartitions(beam.DoFn):
         self._wanted = wanted
         self._topics = topics
 
+    @override
     def setup(self) -> None:
-        """See Beam's."""
         self._shared = acquire(self._wanted)
 
+    @override
     def teardown(self) -> None:
-        """See Beam's."""
         release(self._wanted)
 
+    @override
     def process(self, _: bytes) -> Iterator[tuple[str, int, bool]]:
-        """See Beam's."""
         for topic, number in self._topics.of(self._shared):
             yield topic, number, False
 
@@ -196,22 +197,22 @@ class WatchPartitions(beam.DoFn):
         self._every = every
         self._watermarks = watermarks
 
+    @override
     def setup(self) -> None:
-        """See Beam's."""
         self._shared = acquire(self._wanted)
 
+    @override
     def teardown(self) -> None:
-        """See Beam's."""
         release(self._wanted)
 
     @beam.DoFn.unbounded_per_element()
+    @override
     def process(
         self,
         _: bytes,
         tracker: Any = _KNOWN,
         watermark: Any = _WATERMARK,
     ) -> Iterator[TimestampedValue]:
-        """See Beam's."""
         answer = self._shared.partitions.ask(self._ask, _WAIT)
         if answer is None:
             tracker.defer_remainder(Duration(seconds=_AGAIN))

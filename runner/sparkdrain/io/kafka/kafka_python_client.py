@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
+from typing_extensions import override
 
 from sparkdrain.io.kafka.client import (
     NO_HEADERS,
     NO_TIME,
     Batch,
+    Catalog,
+    Client,
     Headers,
     Partition,
+    Records,
     Sent,
+    Sink,
     nothing,
 )
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaUnreachable, KafkaWriteFailed
@@ -31,7 +36,7 @@ _PAUSE: Final = 0.2  # seconds, before a broker that was away is asked again
 _FETCHED_AHEAD: Final = 1 << 20
 
 
-class KafkaPythonClient:
+class KafkaPythonClient(Client):
     """See ``Client``."""
 
     def __init__(self, settings: Settings) -> None:
@@ -43,12 +48,12 @@ class KafkaPythonClient:
             **for_kafka_python(dict(settings.config)),
         }
 
+    @override
     def catalog(self) -> KafkaPythonCatalog:
-        """See ``Client``."""
         return KafkaPythonCatalog(self._servers, self._config)
 
+    @override
     def records(self, *, headers: bool) -> KafkaPythonRecords:
-        """See ``Client``."""
         config: dict[str, Any] = {
             "fetch_max_wait_ms": 100,
             "max_partition_fetch_bytes": _FETCHED_AHEAD,
@@ -57,17 +62,17 @@ class KafkaPythonClient:
         config |= {"group_id": None}
         return KafkaPythonRecords(self._servers, config, headers=headers)
 
+    @override
     def sink(self, *, tell: bool) -> KafkaPythonSink:
-        """See ``Client``."""
         config: dict[str, Any] = {"linger_ms": 20, "batch_size": 1 << 18, "acks": "all"}
         return KafkaPythonSink(self._servers, {**config, **self._config}, tell=tell)
 
+    @override
     def transactions(self, ident: str, mark: Partition) -> KafkaPythonTransactions:
-        """See ``Client``."""
         return KafkaPythonTransactions(self._servers, self._config, ident, mark)
 
 
-class KafkaPythonCatalog:
+class KafkaPythonCatalog(Catalog):
     """See ``Catalog``."""
 
     def __init__(self, servers: str, config: Mapping[str, Any]) -> None:
@@ -78,8 +83,8 @@ class KafkaPythonCatalog:
         self._config = config
         self._admin: Any = None
 
+    @override
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
-        """See ``Catalog``."""
         until = time.monotonic() + PATIENCE / 1000
         while True:
             try:
@@ -102,27 +107,27 @@ class KafkaPythonCatalog:
             for one in topic["partitions"]
         )
 
+    @override
     def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """See ``Catalog``."""
         asked = [TopicPartition(*partition) for partition in partitions]
         with Failures(self._servers):
             return _ours(self._consumer.beginning_offsets(asked, timeout_ms=PATIENCE))
 
+    @override
     def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """See ``Catalog``."""
         asked = [TopicPartition(*partition) for partition in partitions]
         with Failures(self._servers):
             return _ours(self._consumer.end_offsets(asked, timeout_ms=PATIENCE))
 
+    @override
     def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
-        """See ``Catalog``."""
         asked = {TopicPartition(*partition): millis for partition in partitions}
         with Failures(self._servers):
             found = self._consumer.offsets_for_times(asked, timeout_ms=PATIENCE)
         return _ours({at: None if one is None else one.offset for at, one in found.items()})
 
+    @override
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
-        """See ``Catalog``."""
         found = {}
         with Failures(self._servers):
             for partition in partitions:
@@ -131,8 +136,8 @@ class KafkaPythonCatalog:
                 found[partition] = None if offset is None or offset < 0 else int(offset)
         return found
 
+    @override
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """See ``Catalog``."""
         wanted = {
             TopicPartition(*partition): OffsetAndMetadata(offset, "", -1)
             for partition, offset in offsets.items()
@@ -140,14 +145,14 @@ class KafkaPythonCatalog:
         with Failures(self._servers):
             self._consumer.commit(wanted, timeout_ms=PATIENCE)
 
+    @override
     def close(self) -> None:
-        """See ``Catalog``."""
         self._consumer.close(autocommit=False)
         if self._admin is not None:
             self._admin.close()
 
 
-class KafkaPythonRecords:
+class KafkaPythonRecords(Records):
     """See ``Records``."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
@@ -157,29 +162,29 @@ class KafkaPythonRecords:
         # The offsets that come next, as they were told.
         self._told: dict[TopicPartition, int] = {}
 
+    @override
     def follow(self, partition: Partition, offset: int) -> None:
-        """See ``Records``."""
         at = TopicPartition(*partition)
         if at not in self._told:
             self._consumer.assign([*self._told, at])
         self._told[at] = offset
         self._consumer.seek(at, offset)
 
+    @override
     def leave(self, partition: Partition) -> None:
-        """See ``Records``."""
         if self._told.pop(TopicPartition(*partition), None) is not None:
             self._consumer.assign(list(self._told))
 
+    @override
     def pause(self, partition: Partition) -> None:
-        """See ``Records``."""
         self._consumer.pause(TopicPartition(*partition))
 
+    @override
     def resume(self, partition: Partition) -> None:
-        """See ``Records``."""
         self._consumer.resume(TopicPartition(*partition))
 
+    @override
     def poll(self, seconds: float, most: int) -> Iterator[Batch]:
-        """See ``Records``."""
         if not self._told:
             return
         try:
@@ -218,20 +223,20 @@ class KafkaPythonRecords:
             records[-1].offset + 1,
         )
 
+    @override
     def end(self, partition: Partition) -> int | None:
-        """See ``Records``."""
         at = TopicPartition(*partition)
         if at not in self._told:
             return None
         end: int | None = self._consumer.highwater(at)
         return end
 
+    @override
     def close(self) -> None:
-        """See ``Records``."""
         self._consumer.close(autocommit=False)
 
 
-class KafkaPythonSink:
+class KafkaPythonSink(Sink):
     """See ``Sink``."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, tell: bool) -> None:
@@ -240,6 +245,7 @@ class KafkaPythonSink:
         self._tell = tell
         self.forget()
 
+    @override
     def send(
         self,
         topic: str,
@@ -249,15 +255,14 @@ class KafkaPythonSink:
         headers: Headers,
         millis: int | None,
     ) -> None:
-        """See ``Sink``."""
         with Failures(self._servers, KafkaWriteFailed):
             future = self._producer.send(topic, value, key, list(headers), partition, millis)
         future.add_errback(self._failures.append)
         if self._tell:
             future.add_callback(self._arrived.append)
 
+    @override
     def flush(self) -> list[Sent]:
-        """See ``Sink``."""
         with Failures(self._servers, KafkaWriteFailed):
             self._producer.flush()
         failures, arrived = self._failures, self._arrived
@@ -268,19 +273,19 @@ class KafkaPythonSink:
             raise KafkaWriteFailed(msg)
         return _sums(arrived)
 
+    @override
     def forget(self) -> None:
-        """See ``Sink``."""
         # What is under way still tells the lists that nobody reads any more.
         self._failures: list[BaseException] = []
         self._arrived: list[Any] = []
 
+    @override
     def partitions(self, topic: str) -> int:
-        """See ``Sink``."""
         with Failures(self._servers, KafkaWriteFailed):
             return len(self._producer.partitions_for(topic))
 
+    @override
     def close(self) -> None:
-        """See ``Sink``."""
         self._producer.close(timeout=1.0)
 
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
+from typing_extensions import override
 
+from sparkdrain.io.kafka.client import Transactions
 from sparkdrain.io.kafka.errors import KafkaWriteFailed
 from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures, made
 from sparkdrain.io.kafka.note import Recorded
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from sparkdrain.io.kafka.client import Headers, Partition
 
 
-class KafkaPythonTransactions:
+class KafkaPythonTransactions(Transactions):
     """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time.
 
     Args:
@@ -40,8 +42,8 @@ class KafkaPythonTransactions:
         self._consumer = made(servers, KafkaConsumer, {**config, **reading, "group_id": ident})
         self._failures: list[BaseException] = []
 
+    @override
     def fence(self) -> None:
-        """See ``Transactions``."""
         self._end()
         self._failures = []
         # A producer can do this only once.
@@ -49,19 +51,20 @@ class KafkaPythonTransactions:
         with Failures(self._servers, KafkaWriteFailed):
             self._producer.init_transactions()
 
+    @override
     def recorded(self) -> Recorded | None:
-        """See ``Transactions``."""
         with Failures(self._servers):
             found = self._consumer.committed(self._mark, metadata=True, timeout_ms=PATIENCE)
         if found is None or found.offset < 0:
             return None
         return Recorded(int(found.offset), found.metadata or "")
 
+    @override
     def begin(self) -> None:
-        """See ``Transactions``."""
         with Failures(self._servers, KafkaWriteFailed):
             self._producer.begin_transaction()
 
+    @override
     def send(
         self,
         topic: str,
@@ -71,20 +74,19 @@ class KafkaPythonTransactions:
         headers: Headers,
         millis: int | None,
     ) -> None:
-        """See ``Transactions``."""
         with Failures(self._servers, KafkaWriteFailed):
             self._producer.send(topic, value, key, list(headers), partition, millis).add_errback(
                 self._failures.append
             )
 
+    @override
     def record(self, recorded: Recorded) -> None:
-        """See ``Transactions``."""
         offsets = {self._mark: OffsetAndMetadata(recorded.number, recorded.metadata, -1)}
         with Failures(self._servers, KafkaWriteFailed):
             self._producer.send_offsets_to_transaction(offsets, self._ident)
 
+    @override
     def commit(self) -> None:
-        """See ``Transactions``."""
         with Failures(self._servers, KafkaWriteFailed):
             self._producer.flush()
             if self._failures:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import apache_beam as beam
 from apache_beam.typehints import typehints
+from typing_extensions import override
 
 from sparkdrain.errors import BadOption
 from sparkdrain.io.kafka import choose
@@ -127,8 +128,8 @@ class ReadFromKafka(beam.PTransform):
         changed._set_aside = True  # noqa: SLF001 - its own
         return changed
 
+    @override
     def expand(self, begin: beam.pvalue.PBegin) -> Any:
-        """See Beam's."""
         headers = self._with_metadata or self._set_aside
         wanted = Wanted(self._settings, headers, uuid4().hex)
         spans = SpansOf(wanted, self._start, self._stop)

@@ -13,6 +13,7 @@ from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
+from typing_extensions import override
 
 from sparkdrain.io.kafka.client import NO_TIME, Partition
 from sparkdrain.io.kafka.errors import KafkaDataLost
@@ -83,13 +84,13 @@ class PartitionReader(beam.DoFn):
         self._bytes = Metrics.counter(NAMESPACE, "bytes_read")
         self._lost = Metrics.counter(NAMESPACE, "offsets_lost")
 
+    @override
     def setup(self) -> None:
-        """See Beam's."""
         self._shared: Shared = acquire(self._wanted)
         self._size = ClaimSize()
 
+    @override
     def teardown(self) -> None:
-        """See Beam's."""
         release(self._wanted)
 
     def read(self, element: Element, tracker: Any, watermark: Any) -> Iterator[TimestampedValue]:

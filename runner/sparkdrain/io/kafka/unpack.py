@@ -9,6 +9,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
+from typing_extensions import override
 
 from sparkdrain.io.kafka.client import NO_HEADERS
 from sparkdrain.io.kafka.errors import UnreadableRecord
@@ -30,8 +31,8 @@ _LONGEST: Final = 80
 class UnpackPairs(beam.DoFn):
     """Makes pairs of key and value, undecoded; each has its record's timestamp."""
 
+    @override
     def process(self, batch: Batch) -> Iterator[TimestampedValue]:
-        """See Beam's."""
         last, stamp = None, None
         for time, key, value in zip(batch.times, batch.keys, batch.values, strict=True):
             if time != last:
@@ -65,13 +66,13 @@ class UnpackRecords(beam.DoFn):
         self._set_aside = set_aside
         self._bad = Metrics.counter(NAMESPACE, "bad_records")
 
+    @override
     def setup(self) -> None:
-        """See Beam's."""
         self._key = _decoder(self._key_coder)
         self._value = _decoder(self._value_coder)
 
+    @override
     def process(self, batch: Batch) -> Iterator[Any]:
-        """See Beam's."""
         last, stamp = None, None
         for index, time in enumerate(batch.times):
             if time != last:

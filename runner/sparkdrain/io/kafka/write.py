@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import GlobalWindows
+from typing_extensions import override
 
 from sparkdrain.errors import BadOption
 from sparkdrain.io.kafka import choose
@@ -97,8 +98,8 @@ class WriteToKafka(beam.PTransform):
         self._event_time = event_time
         self._with_results = with_results
 
+    @override
     def expand(self, records: beam.PCollection) -> beam.PCollection | None:
-        """See Beam's."""
         if self._once is not None:
             once = WriteOnce(
                 self._once.told(records.pipeline.options),
@@ -226,8 +227,8 @@ class Send(beam.DoFn):
         self._sent = 0
         self._written = Metrics.counter(NAMESPACE, "records_written")
 
+    @override
     def start_bundle(self) -> None:
-        """See Beam's."""
         if self._sink is None:
             self._sink = choose.open_client(self._settings).sink(tell=self._tell)
         elif self._sent:
@@ -235,8 +236,8 @@ class Send(beam.DoFn):
         self._send_plain = self._sink.send
         self._sent = 0
 
+    @override
     def process(self, element: Any) -> None:
-        """See Beam's."""
         if self._plain_topic is not None and type(element) is tuple and len(element) == 2:
             # Most records: bytes as they are, to the one topic.
             key, value = element
@@ -258,8 +259,8 @@ class Send(beam.DoFn):
             millis = record.timestamp
         self._sink.send(topic, partition, record.key, record.value, record.headers, millis)
 
+    @override
     def finish_bundle(self) -> Iterator[Any]:
-        """See Beam's."""
         assert self._sink is not None
         try:
             arrived = self._sink.flush()
@@ -274,8 +275,8 @@ class Send(beam.DoFn):
             written = Written(*sent.partition, sent.records, sent.last)
             yield GlobalWindows.windowed_value(written)
 
+    @override
     def teardown(self) -> None:
-        """See Beam's."""
         if self._sink is not None:
             self._sink.close()
             self._sink = None
@@ -284,6 +285,6 @@ class Send(beam.DoFn):
 class SendTimed(Send):
     """Sends records with the timestamps of their elements."""
 
+    @override
     def process(self, element: Any, timestamp: Any = beam.DoFn.TimestampParam) -> None:
-        """See Beam's."""
         self._send(element, timestamp.micros // 1000)

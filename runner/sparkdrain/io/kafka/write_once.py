@@ -25,6 +25,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
+from typing_extensions import override
 
 from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import Partition
@@ -165,12 +166,12 @@ class WriteOnce(beam.PTransform):
         self._groups = groups
         self._event_time = event_time
 
+    @override
     def annotations(self) -> dict[str, str]:
-        """See Beam's."""
         return self._transactional.annotations()
 
+    @override
     def expand(self, records: beam.PCollection) -> beam.PCollection:
-        """See Beam's."""
         grouped = tuple[int, ProducerRecord]
         return (
             records
@@ -198,10 +199,10 @@ class Group(beam.DoFn):
         self._event_time = event_time
         self._has_begun = False
 
+    @override
     def process(
         self, element: Any, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[tuple[int, ProducerRecord]]:
-        """See Beam's."""
         if not self._has_begun:
             self._has_begun = True
             for group in range(self._groups):
@@ -228,6 +229,7 @@ class Number(beam.DoFn):
     def __init__(self, transactional: Transactional) -> None:
         self._transactional = transactional
 
+    @override
     def process(
         self,
         element: tuple[int, ProducerRecord],
@@ -235,7 +237,6 @@ class Number(beam.DoFn):
         kept: Any = beam.DoFn.StateParam(HISTORY),
         end: Any = beam.DoFn.TimerParam(END),
     ) -> Iterable[Numbered]:
-        """See Beam's."""
         group, record = element
         state = kept.read()
         if state is None:
@@ -310,21 +311,21 @@ class Publish(beam.DoFn):
         self._written = Metrics.counter(NAMESPACE, "records_written")
         self._known = Metrics.counter(NAMESPACE, "records_already_there")
 
+    @override
     def start_bundle(self) -> None:
-        """See Beam's."""
         self._waiting.clear()
 
+    @override
     def process(self, element: Numbered) -> None:
-        """See Beam's."""
         group, numbered = element
         self._waiting[group].append(numbered)
 
+    @override
     def more_is_safe(self, more: bool) -> None:
-        """See ``StableParDo``."""
         self._more = more
 
+    @override
     def finish_bundle(self) -> None:
-        """See Beam's."""
         for group, numbered in self._waiting.items():
             # Whether it is there after a failure is for the next attempt to find out.
             patiently(partial(self._publish, group, numbered), partial(self._let_go, group))
@@ -385,8 +386,8 @@ class Publish(beam.DoFn):
         if transactions is not None:
             transactions.close()
 
+    @override
     def teardown(self) -> None:
-        """See Beam's."""
         for group in list(self._open):
             self._let_go(group)
 

@@ -18,12 +18,15 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from typing_extensions import override
+
 from sparkdrain.drain import phases
 from sparkdrain.drain.phases import INSTRUCTIONS, DrainEvent, DrainPhase
 from sparkdrain.english import ordinal
 from sparkdrain.errors import CheckpointFailed
 from sparkdrain.machine import Walk
 from sparkdrain.rounds.driver.checkpoint_flight import STEPS, Cut, Flight, FlightEvent, FlightState
+from sparkdrain.rounds.driver.checkpoints import Checkpoints
 from sparkdrain.rounds.driver.last_rounds import LastRounds
 from sparkdrain.rounds.messages import Orders
 from sparkdrain.watermarks.frontier import BEGIN
@@ -61,7 +64,7 @@ class Publication(Protocol):
         """
 
 
-class Checkpointing:
+class Checkpointing(Checkpoints):
     """Checkpoints in intervals; see ``Checkpoints``. Does no I/O but through ``publication``.
 
     Attributes:
@@ -105,8 +108,8 @@ class Checkpointing:
 
     # --- what the loop asks -------------------------------------------------------------------
 
+    @override
     def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:
-        """See ``Checkpoints``."""
         self._phase, self._request = phase, request or b""
         if self._is_urgent():
             self._due = BEGIN
@@ -119,12 +122,12 @@ class Checkpointing:
         return phase in INSTRUCTIONS and INSTRUCTIONS[phase].ends
 
     @property
+    @override
     def has_cut(self) -> bool:
-        """See ``Checkpoints``."""
         return self._published_phase.is_cut
 
+    @override
     def wake(self) -> int | None:
-        """See ``Checkpoints``."""
         state = self._walk.state
         if state is FlightState.TELLING:
             return self._last.wake
@@ -188,8 +191,8 @@ class Checkpointing:
         self._flight = Flight(cut, now)
         return self._walk.take(FlightEvent.BEGUN)
 
+    @override
     def hurry(self) -> None:
-        """See ``Checkpoints``."""
         if self._walk.state is FlightState.IDLE:
             self._due = BEGIN
 

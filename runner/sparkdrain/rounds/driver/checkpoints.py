@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from typing_extensions import override
+
 from sparkdrain.drain.phases import INSTRUCTIONS
 from sparkdrain.rounds.driver.last_rounds import LastRounds
 from sparkdrain.rounds.messages import Orders
@@ -45,7 +47,7 @@ class Checkpoints(Protocol):
         """Whether the newest checkpoint says that sources are cut, or none has to."""
 
 
-class NoCheckpoints:
+class NoCheckpoints(Checkpoints):
     """A job whose state is not made durable."""
 
     has_cut = True
@@ -54,18 +56,18 @@ class NoCheckpoints:
         self._unsettled: set[LevelSlot] = set()
         self._last: LastRounds | None = None
 
+    @override
     def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:
-        """See ``Checkpoints``."""
         del request
         if phase in INSTRUCTIONS and INSTRUCTIONS[phase].ends:
             self._last = LastRounds()
 
+    @override
     def wake(self) -> int | None:
-        """See ``Checkpoints``."""
         return None if self._last is None or not self._unsettled else self._last.wake
 
+    @override
     def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
-        """See ``Checkpoints``."""
         del schedule, play, now
         if self._last is None:
             return Orders()
@@ -84,5 +86,6 @@ class NoCheckpoints:
         if self._last is not None:
             self._last.committed(reports, now)
 
+    @override
     def hurry(self) -> None:
-        """See ``Checkpoints``."""
+        pass

@@ -6,9 +6,12 @@ import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from sparkdrain.errors import Cancelled, TruncatedInput
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.driver.hang_watch import HangWatch
+from sparkdrain.rounds.driver.loop import Levels
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.task import RoundTask
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from sparkdrain.types import CancelToken
 
 
-class SparkLevels:
+class SparkLevels(Levels):
     """See ``loop.Levels``. ``close`` ends the hosts.
 
     A round may take ``limit`` seconds. After ``patience`` seconds ``warn`` hears what it waits for.
@@ -133,8 +136,8 @@ class SparkLevels:
         self._placement.ran(len(headers), self._leash.visits() - visits)
         return _one_of_each(headers, reports_in(self._reports.take()))
 
+    @override
     def end_round(self) -> None:
-        """See ``loop.Levels``."""
         self._watch.end_round()
         exchanges, self._exchanges = self._exchanges, {}
         with contextlib.suppress(*JVM_LOST):

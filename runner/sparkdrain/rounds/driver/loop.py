@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from typing_extensions import override
+
 from sparkdrain.drain.phases import INSTRUCTIONS, DrainEvent, DrainPhase, drain_walk
 from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
 from sparkdrain.rounds.driver.attention import Attention
@@ -83,29 +85,32 @@ class Play(Protocol):
         """Whether they have given everything."""
 
 
-class NoPlay:
+class NoPlay(Play):
     """A job whose sources are all its own."""
 
     is_over = True
     position = 0
 
+    @override
     def next(self, *, quiet: bool) -> Mapping[str, Feed]:
-        """See ``Play``."""
         del quiet
         return {}
 
+    @override
     def standing(self) -> Mapping[str, Feed]:
-        """See ``Play``."""
         return {}
 
+    @override
     def committed(self) -> None:
-        """See ``Play``."""
+        pass
 
+    @override
     def cut(self) -> None:
-        """See ``Play``."""
+        pass
 
+    @override
     def go_to(self, position: int) -> None:
-        """See ``Play``."""
+        pass
 
 
 @dataclass(slots=True)

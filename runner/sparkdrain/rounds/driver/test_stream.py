@@ -14,9 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
+from typing_extensions import override
 
 from sparkdrain.errors import SparkDrainError
-from sparkdrain.rounds.driver.loop import NoPlay
+from sparkdrain.rounds.clock import Clock
+from sparkdrain.rounds.driver.loop import NoPlay, Play
 from sparkdrain.rounds.driver.test_stream_service import served
 from sparkdrain.rounds.messages import Feed
 from sparkdrain.watermarks.frontier import BEGIN, END
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sparkdrain.graph.plan import Plan, PlayedSource
-    from sparkdrain.rounds.clock import Clock, Interrupt
-    from sparkdrain.rounds.driver.loop import Play
+    from sparkdrain.rounds.clock import Interrupt
 
 _LOGGER = logging.getLogger(__name__)
 # Scripts are in milliseconds; what services send, like all else, is in microseconds.
@@ -49,7 +50,7 @@ def play_for(plan: Plan, clock: Clock) -> tuple[Play, Clock]:
     return TestStreamPlay(plan.played, script), script
 
 
-class ScriptClock:
+class ScriptClock(Clock):
     """Processing time that moves when the script says so; a ``Clock``."""
 
     def __init__(self) -> None:
@@ -57,8 +58,8 @@ class ScriptClock:
         self.is_over = False
         """The script has ended: time leaps to where it is waited for."""
 
+    @override
     def now(self) -> int:
-        """See ``Clock``."""
         return self._now
 
     def advance(self, micros: int) -> None:
@@ -91,7 +92,7 @@ class _Event:
     is_last: bool = False
 
 
-class TestStreamPlay:
+class TestStreamPlay(Play):
     """Plays all TestStreams of a job, one after the other; a ``Play``.
 
     Args:
@@ -109,8 +110,12 @@ class TestStreamPlay:
         self._all_given = False
         self._is_cut = False
         self._last = _end_of_time(sources)
-        self.position = 0
-        """How many events were given in rounds that were committed."""
+        self._position = 0
+
+    @property
+    @override
+    def position(self) -> int:
+        return self._position
 
     def go_to(self, position: int) -> None:
         """Go on where another play of the same script was; what it gave is not given again.
@@ -118,7 +123,7 @@ class TestStreamPlay:
         Raises:
             SparkDrainError: the script is not as long, or it comes from a service.
         """
-        while self.position < position:
+        while self._position < position:
             self.next(quiet=True)
             if self._pending is None:
                 message = (
@@ -134,8 +139,8 @@ class TestStreamPlay:
             self._is_cut = True
             self._events = iter([self._last])
 
+    @override
     def next(self, *, quiet: bool) -> Mapping[str, Feed]:
-        """See ``Play``."""
         if self._pending is not None:
             return self._pending
         if self._all_given or not (quiet or self._is_cut):
@@ -160,23 +165,23 @@ class TestStreamPlay:
             )
         return Feed(event.elements, max(before, after), before)
 
+    @override
     def standing(self) -> Mapping[str, Feed]:
-        """See ``Play``."""
         return dict(self._standing)
 
+    @override
     def committed(self) -> None:
-        """See ``Play``."""
         if self._pending is None:
             return
         for transform, feed in self._pending.items():
             self._standing[transform] = replace(feed, elements=(), before=feed.frontier)
         self._pending = None
-        self.position += 1
+        self._position += 1
         self._clock.is_over = self.is_over
 
     @property
+    @override
     def is_over(self) -> bool:
-        """See ``Play``."""
         return self._all_given and self._pending is None
 
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import WindowedValue
+from typing_extensions import override
 
-from sparkdrain.rounds.inputs import ElementInput
+from sparkdrain.rounds.inputs import ElementInput, Input
 from sparkdrain.rounds.inside import Inside
 from sparkdrain.shuffle.elements import mixed_run
 from sparkdrain.stages.shard import Source
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.panes.round_blocks import RoundBlocks
-    from sparkdrain.rounds.inputs import Input, Turn
+    from sparkdrain.rounds.inputs import Turn
     from sparkdrain.rounds.inside import Count
     from sparkdrain.rounds.sides.doors import Doors
     from sparkdrain.rounds.sides.parking import Parking
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _BATCH = 1024
 
 
-class Gate:
+class Gate(Input):
     """What both kinds of gate have in common; an ``Input`` around another one."""
 
     def __init__(
@@ -46,8 +47,8 @@ class Gate:
         self._now: int | None = None
 
     @property
+    @override
     def reason(self) -> str:
-        """See ``Input``."""
         return "side input" if self._parking.hold() < self.inner.hold() else self.inner.reason
 
     def passed(self) -> int:
@@ -71,26 +72,26 @@ class Gate:
                 if turn.budget.is_spent():
                     return
 
+    @override
     def hold(self) -> int:
-        """See ``Input``."""
         return min(self._parking.hold(), self.inner.hold())
 
+    @override
     def wake(self) -> int | None:
-        """See ``Input``."""
         if self._now is not None and any(map(self._doors.is_open, self._parking.all_doors())):
             return self._now
         return self.inner.wake()
 
+    @override
     def inside(self, count: Count) -> Inside:
-        """See ``Input``."""
         return Inside(parked=self._parking.count()) + self.inner.inside(count)
 
+    @override
     def commit(self) -> None:
-        """See ``Input``."""
         self.inner.commit()
 
+    @override
     def close(self) -> None:
-        """See ``Input``."""
         self.inner.close()
 
 
@@ -126,27 +127,27 @@ class FrontGate(Gate):
         self._feed = feed
         self._blocks = blocks
 
+    @override
     def passed(self) -> int:
-        """See ``Gate``."""
         if not self._lasting:
             return super().passed()
         if self.inner.hold() == END:
             self._idle_at = self._parking.passed
         return self._idle_at
 
+    @override
     def take(self, payload: memoryview) -> None:
-        """See ``Input``."""
         self._blocks.add(payload)
 
+    @override
     def process(self, turn: Turn) -> None:
-        """See ``Input``."""
         self._release(turn)
         for payload in self._blocks.take_all():
             self._let_in(memoryview(payload))
         self.inner.process(self._behind(turn))
 
+    @override
     def advance(self, turn: Turn) -> None:
-        """See ``Input``."""
         behind = self._behind(turn)
         self._parking.passed = behind.after
         self.inner.advance(behind)
@@ -175,13 +176,13 @@ class FrontGate(Gate):
             else:
                 self._parking.park(lot.door, bytes(lot.payload), lot.count, lot.earliest)
 
+    @override
     def take_dropped(self) -> int:
-        """See ``Input``."""
         dropped, self._sorter.dropped = self._sorter.dropped, 0
         return dropped + self.inner.take_dropped()
 
+    @override
     def close(self) -> None:
-        """See ``Input``."""
         self._blocks.clear()
         super().close()
 
@@ -247,22 +248,22 @@ class BackGate(Gate):
         self._valve = Valve(source, doors, parking, coding)
         super().__init__(make(self._valve), doors, parking, ElementInput(coding, source).take)
 
+    @override
     def take(self, payload: memoryview) -> None:
-        """See ``Input``."""
         self.inner.take(payload)
 
+    @override
     def process(self, turn: Turn) -> None:
-        """See ``Input``."""
         self._release(turn)
         self.inner.process(turn)
 
+    @override
     def advance(self, turn: Turn) -> None:
-        """See ``Input``."""
         self._parking.of_drain = turn.of_drain
         self.inner.advance(turn)
         self._parking.passed = max(self._parking.passed, min(turn.after, self.hold()))
 
+    @override
     def take_dropped(self) -> int:
-        """See ``Input``."""
         dropped, self._valve.dropped = self._valve.dropped, 0
         return dropped + self.inner.take_dropped()

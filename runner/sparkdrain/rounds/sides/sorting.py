@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from apache_beam.transforms.window import WindowedValue
+from typing_extensions import override
 
 from sparkdrain.shuffle.elements import cut_runs, mixed_run, read_runs
 from sparkdrain.shuffle.grouped_blocks import decode_groups, encode_groups
@@ -93,7 +94,7 @@ def _earliest(elements: list[Any]) -> int:
     return min(element.timestamp_micros for element in elements)
 
 
-class RunSorter:
+class RunSorter(Sorter):
     """For FORWARD and SPREAD edges."""
 
     def __init__(self, doors: Doors, coding: ElementCoding) -> None:
@@ -101,16 +102,16 @@ class RunSorter:
         self._coding = coding
         self.dropped = 0
 
+    @override
     def measure(self, payload: memoryview) -> tuple[int, int]:
-        """See ``Sorter``."""
         found = []
         for context, values in read_runs(payload, self._coding):
             elements = values if context is None else [context]
             found.append((len(values), _earliest(elements)))
         return sum(count for count, _ in found), min(time for _, time in found)
 
+    @override
     def sort(self, payload: memoryview, admits: Admits, frontier: int) -> Iterator[Lot]:
-        """See ``Sorter``."""
         for context, count, run in cut_runs(payload, self._coding):
             if context is not None:
                 parts = self._doors.split(context.windows, frontier)
@@ -137,7 +138,7 @@ class RunSorter:
             yield Lot(door, mixed_run(lot, self._coding), len(lot), _earliest(lot))
 
 
-class GroupSorter:
+class GroupSorter(Sorter):
     """For KEYED edges."""
 
     def __init__(self, doors: Doors, coding: ElementCoding) -> None:
@@ -145,14 +146,14 @@ class GroupSorter:
         self._values = coding.windowed_values
         self.dropped = 0
 
+    @override
     def measure(self, payload: memoryview) -> tuple[int, int]:
-        """See ``Sorter``."""
         _, groups = decode_groups(bytes(payload))
         found = [self._values.decode(chunk) for _, chunk in groups]
         return sum(map(len, found)), min(map(_earliest, found))
 
+    @override
     def sort(self, payload: memoryview, admits: Admits, frontier: int) -> Iterator[Lot]:
-        """See ``Sorter``."""
         section, groups = decode_groups(bytes(payload))
         parts: dict[bytes | None, tuple[list[bytes], list[bytes]]] = {}
         sizes: dict[bytes | None, list[tuple[int, int]]] = defaultdict(list)

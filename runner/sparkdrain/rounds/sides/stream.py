@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam import coders
 from apache_beam.transforms.trigger import DefaultTrigger
+from typing_extensions import override
 
 from sparkdrain.graph.state_ids import edge_state_id, side_state_id
 from sparkdrain.panes.behaviors import OnTime
-from sparkdrain.panes.grouping import grouping_for
+from sparkdrain.panes.choose import grouping_for
 from sparkdrain.rounds.inputs import GroupInput, Plain
 from sparkdrain.shuffle.grouped_blocks import decode_groups
 from sparkdrain.side_inputs.broadcast import comes_with_window
@@ -69,8 +70,8 @@ class SideStream(Plain):
         self.content.append(window, key, chunk)
         self._date(window)
 
+    @override
     def advance(self, turn: Turn) -> None:
-        """See ``Input``."""
         self._frontier = turn.after
 
     def end_of(self, window: bytes) -> int:
@@ -120,8 +121,8 @@ class UntriggeredStream(SideStream):
             return False
         return min(end + self.keeps, END) <= self.passed()
 
+    @override
     def take_dropped(self) -> int:
-        """See ``Input``."""
         dropped, self._dropped = self._dropped, 0
         return dropped
 
@@ -153,8 +154,8 @@ class TriggeredStream(SideStream):
         self.commit = self._groups.commit  # type: ignore[method-assign]
         self.close = self._groups.close  # type: ignore[method-assign]
 
+    @override
     def begin(self, frontier: int) -> None:
-        """See ``SideStream``."""
         self._frontier = min(frontier, self._groups.hold())
 
     def feed(self, pairs: list[tuple[bytes, Any]], context: Any) -> None:

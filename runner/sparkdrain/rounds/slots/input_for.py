@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
-from sparkdrain.panes.grouping import grouping_for
+from sparkdrain.panes.choose import grouping_for
 from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, ImpulseInput
 from sparkdrain.rounds.keyed.state import keyed_input_for
 from sparkdrain.rounds.sides.gate import Gate

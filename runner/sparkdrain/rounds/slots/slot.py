@@ -20,7 +20,7 @@ from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.harness.drain_hook import has_drain_hook
 from sparkdrain.harness.step_book import StepBook
 from sparkdrain.hosts.lookout import NOTES
-from sparkdrain.panes.grouping import groups_by_window
+from sparkdrain.panes.choose import groups_by_window
 from sparkdrain.rounds.budget import Budget
 from sparkdrain.rounds.context import Context
 from sparkdrain.rounds.finalizers import Finalizers

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.utils.timestamp import Timestamp
+from typing_extensions import override
 
 from sparkdrain.graph import urns
 from sparkdrain.rounds.inputs import Plain
@@ -105,8 +106,8 @@ class RestrictionInput(Plain):
         """Keep a block of new restrictions; they have their turn after those that wait already."""
         self._arrivals.add(payload)
 
+    @override
     def process(self, turn: Turn) -> None:
-        """See ``Input``."""
         if turn.draining:
             self._stores = [self._store, self._truncated, self._of_drain]
 
@@ -183,17 +184,17 @@ class RestrictionInput(Plain):
         """How many restrictions wait that no drain has truncated."""
         return len(self._store)
 
+    @override
     def inside(self, count: Count) -> Inside:
-        """See ``Input``."""
         del count
         return Inside(residuals=sum(map(len, self._stores)))
 
+    @override
     def hold(self) -> int:
-        """See ``Input``."""
         return least(store.hold() for store in self._stores)
 
+    @override
     def wake(self) -> int | None:
-        """See ``Input``."""
         wakes = [wake for store in self._stores if (wake := store.wake()) is not None]
         if self._again is not None:
             wakes.append(self._again)
