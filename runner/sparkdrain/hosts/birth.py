@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 _READY: Final = "ready"
 _ELSEWHERE: Final = "elsewhere"
-_BIRTH_SECONDS: Final = 60
+_START_SECONDS: Final = 60
 _REPORT_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
-    """What a host is to be.
+class HostDaemon:
+    """A host that is to be started, as a daemon of its own.
 
     Attributes:
         id: what it hosts.
@@ -67,7 +67,7 @@ class Birth:
     describe: Callable[[BaseException], bytes]
     memory_mib: int = 0
 
-    def give(self, listener: socket.socket, scratch: Path) -> None:
+    def start(self, listener: socket.socket, scratch: Path) -> None:
         """Start the host; it listens when this returns, unless there is one elsewhere already.
 
         Raises:
@@ -125,7 +125,7 @@ class Birth:
         # Collecting garbage would copy what is shared with the worker.
         gc.disable()
         # Until it listens to the driver, nothing else would end it.
-        signal.alarm(_BIRTH_SECONDS)
+        signal.alarm(_START_SECONDS)
         try:
             line = self._dial()
             lookout = Lookout(scratch)
@@ -267,6 +267,6 @@ def _tell(done: int, report: str) -> None:
 def _read(ready: int) -> str:
     waiting = select.poll()
     waiting.register(ready, select.POLLIN)
-    if not waiting.poll(1000 * _BIRTH_SECONDS):
+    if not waiting.poll(1000 * _START_SECONDS):
         return ""
     return os.read(ready, _REPORT_BYTES).decode(errors="replace")

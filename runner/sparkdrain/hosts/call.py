@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.errors import HostMissing, SparkDrainError, WorkerLost
-from sparkdrain.hosts.birth import Birth
+from sparkdrain.hosts.birth import HostDaemon
 from sparkdrain.hosts.feed import CallFeed
 from sparkdrain.hosts.frames import ConnectionEnded, FrameKind, FrameReader, records_of
 from sparkdrain.hosts.home import Home
@@ -82,8 +82,10 @@ def call(
         BadSetup: the host could not be started.
         Exception: ``failure``'s, if the service failed.
     """
-    birth = Birth(host, Home.of(host, directory), leash, keeper, make_service, describe, memory_mib)
-    line = _reach(birth, fresh=fresh)
+    daemon = HostDaemon(
+        host, Home.of(host, directory), leash, keeper, make_service, describe, memory_mib
+    )
+    line = _reach(daemon, fresh=fresh)
     feed = CallFeed(line.connection, request, records)
     try:
         while True:
@@ -96,7 +98,7 @@ def call(
         feed.end()
     except ConnectionEnded:
         feed.check()
-        raise _lost(birth, line.pid) from None
+        raise _lost(daemon, line.pid) from None
     finally:
         feed.abandon()
 
@@ -110,11 +112,11 @@ class _Line:
     pid: int
 
 
-def _reach(birth: Birth, *, fresh: bool) -> _Line:
+def _reach(daemon: HostDaemon, *, fresh: bool) -> _Line:
     for _ in range(_ATTEMPTS):
-        connection: Connection | None = birth.home.connect() or _connect_elsewhere(birth)
+        connection: Connection | None = daemon.home.connect() or _connect_elsewhere(daemon)
         if connection is None and fresh:
-            connection = _start(birth)
+            connection = _start(daemon)
         if connection is None:
             # If it was to be started, there is one elsewhere now.
             continue
@@ -123,29 +125,29 @@ def _reach(birth: Birth, *, fresh: bool) -> _Line:
             return _Line(connection, reader, int(reader.payload(FrameKind.HELLO)))
         except ConnectionEnded:  # It was about to end when we came.
             connection.close()
-    raise _missing(birth)
+    raise _missing(daemon)
 
 
-def _connect_elsewhere(birth: Birth) -> Connection | None:
+def _connect_elsewhere(daemon: HostDaemon) -> Connection | None:
     """A connection to the host that the driver knows of, if it is alive."""
-    known = ask(birth.leash, Ask(birth.id, visits=True))
+    known = ask(daemon.leash, Ask(daemon.id, visits=True))
     if known is None or known.ended:
         return None
-    if known.address is None and (connection := birth.home.connect()) is not None:
+    if known.address is None and (connection := daemon.home.connect()) is not None:
         # Another task has started it a moment ago.
         return connection
     try:
         if known.address is not None:
-            return replace(birth.leash, address=known.address).dial().detach()
+            return replace(daemon.leash, address=known.address).dial().detach()
         raise ConnectionRefusedError
     except (OSError, EOFError):
         # It has just ended, or it is out of reach: the driver will know.
-        ask(birth.leash, Ask(birth.id, known.pid))
+        ask(daemon.leash, Ask(daemon.id, known.pid))
         return None
 
 
-def _start(birth: Birth) -> Connection | None:
-    home = birth.home
+def _start(daemon: HostDaemon) -> Connection | None:
+    home = daemon.home
     scratch = None
     try:
         with home.locked() as lock:
@@ -154,7 +156,7 @@ def _start(birth: Birth) -> Connection | None:
             if connection is None:
                 scratch = home.enter(lock)
                 with home.listen() as listener:
-                    birth.give(listener, scratch)
+                    daemon.start(listener, scratch)
                 connection = home.connect()
             return connection
     except BaseException:
@@ -163,10 +165,10 @@ def _start(birth: Birth) -> Connection | None:
         raise
 
 
-def _missing(birth: Birth) -> HostMissing:
-    host = birth.id
+def _missing(daemon: HostDaemon) -> HostMissing:
+    host = daemon.id
     here = socket.gethostname()
-    known = ask(birth.leash, Ask(host))
+    known = ask(daemon.leash, Ask(host))
     if known is None:
         where = "no process has held it, as far as the driver can be asked"
     elif known.ended:
@@ -176,12 +178,12 @@ def _missing(birth: Birth) -> HostMissing:
     return HostMissing(f"The state of slot {host.slot} is gone: {where}. (Asked from {here}.)")
 
 
-def _lost(birth: Birth, pid: int) -> WorkerLost:
-    known = ask(birth.leash, Ask(birth.id, pid))
+def _lost(daemon: HostDaemon, pid: int) -> WorkerLost:
+    known = ask(daemon.leash, Ask(daemon.id, pid))
     who = f"process {pid}, which ended in an unknown way"
     if known is not None and known.pid == pid:
         who = str(known)
     return WorkerLost(
-        f"The process that holds the state of slot {birth.id.slot} ended while it was at work: "
+        f"The process that holds the state of slot {daemon.id.slot} ended while it was at work: "
         f"{who}."
     )

@@ -132,7 +132,7 @@ class JobDrain:
         try:
             run = self._in(store)
             runs.check(store, run)
-            self._refuse_to_be_deaf(store, run)
+            self._check_not_asked(store, run)
         except BaseException:
             store.close()
             raise
@@ -162,7 +162,7 @@ class JobDrain:
                 runs.begin(opened.store, self._run)
             return
         run = dataclasses.replace(self._in(opened.store), epoch=epoch)
-        self._refuse_to_be_deaf(opened.store, run)
+        self._check_not_asked(opened.store, run)
         if not epoch and (other := runs.check(opened.store, run)) is not None:
             self._warn_of(other)
         runs.begin(opened.store, run)
@@ -262,7 +262,7 @@ class JobDrain:
         monitor.on_drain(self.signal.request)
         return monitor
 
-    def _refuse_to_be_deaf(self, store: MetadataStore, run: Run) -> None:
+    def _check_not_asked(self, store: MetadataStore, run: Run) -> None:
         if self._settings.drain:
             return
         asked = records.first_for(run.run_id, records.read(store, lambda error: None))
