@@ -1,12 +1,14 @@
 """Which driver a job belongs to: the one that claimed it last. Time plays no part in it.
 
-A claim is a file of its own, so nobody needs to create one file exclusively. Who claims first
-writes, then looks who else has: two that see each other's claim of one epoch both try again. So
-whoever holds an epoch is the only one that ever does.
+The epoch of a claim is a fencing token: a driver with a lower epoch than the newest claim stops.
 
-A driver that lost its place can still write, but nothing it writes is used: it looks before and
-after it publishes. If its last look saw no newer claim, then the next driver claims after that
-look, and finds what was published when it looks for the newest checkpoint.
+A claim is a file of its own, so no storage has to create one file exclusively. A driver writes its
+claim, then looks for other claims. Two drivers that see each other's claim of one epoch both try
+again. So an epoch has one holder, ever.
+
+A driver that lost the job can still write, but nothing it writes is used: the driver looks for
+newer claims before and after it publishes. If its last look saw none, then the next driver claims
+after that look, and finds what was published when it looks for the newest checkpoint.
 
 Looks may miss what is there, as those of NFS do for some time. On disks, a checkpoint can therefore
 be followed by one other only: see ``publish``.

@@ -1,8 +1,9 @@
 """The gate in front of a transform with side inputs: elements wait here until these are ready.
 
-What waits holds the frontier of all behind the gate, so it is neither late nor is anything closed
-before it. A gate stands before its input where that takes elements as they are (FORWARD, SPREAD,
-KEYED), and behind it where that makes them (GROUP).
+Beam's runners in Java call this pushback. An element that waits holds the frontier of everything
+behind the gate. So it does not become late, and no window closes before it. A gate stands before
+an input that takes elements as they are (FORWARD, SPREAD, KEYED), and behind an input that makes
+elements (GROUP).
 """
 
 from __future__ import annotations
