@@ -6,15 +6,21 @@ import sys
 import traceback
 from typing import Any, NoReturn
 
+from sparkdrain.notes import add_note, notes_of
+
 
 def raise_named(error: BaseException, name_context: Any) -> NoReturn:
     """Raise ``error``, which is being handled, with the name of a step behind its message.
 
-    As it is, if a step was named already.
+    The notes of ``error`` move to the new error. An error that names a step already is raised as
+    it is.
     """
     if getattr(error, "_tagged_with_step", False):
         raise error
     annotation = f" [while running '{name_context.logging_name()}']"
+    notes = notes_of(error)
+    if notes:
+        error.__notes__ = []  # type: ignore[attr-defined]
     new: Any
     try:
         new = type(error)(error.args[0] + annotation, *error.args[1:])
@@ -23,4 +29,6 @@ def raise_named(error: BaseException, name_context: Any) -> NoReturn:
         text = traceback.format_exception_only(type(error), error)[-1].strip()
         new = RuntimeError(text + annotation)
         new._tagged_with_step = True  # noqa: SLF001
+    for note in notes:
+        add_note(new, note)
     raise new.with_traceback(sys.exc_info()[2])
