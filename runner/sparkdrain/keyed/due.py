@@ -100,7 +100,7 @@ class Due:
         while (key := self._overlay.next_due(self._one.state_id, domain, up_to)) is not None:
             if self._is_over():
                 return False
-            self._firing_of(key).fire(key)
+            self._firing_of(key).fire(key, of_clock=domain is Domain.PROCESSING)
             self._began = True
         return True
 

@@ -112,10 +112,15 @@ class Firing:
         self._expiry_of = expiry_of
         self._over: set[Any] = set()
 
-    def fire(self, encoded: bytes) -> None:
-        """Fire timers of a key until none is due, or the budget is spent."""
+    def fire(self, encoded: bytes, *, of_clock: bool) -> None:
+        """Fire timers of a key until none is due, or the budget is spent.
+
+        Args:
+            encoded: the key.
+            of_clock: whether timers of processing time fire too, after those of event time.
+        """
         with self.at_work():
-            self._turn_of(encoded, (), self._up_to.event, self._processing)
+            self._turn_of(encoded, (), self._up_to.event, self._processing if of_clock else None)
 
     def fire_read(self, due: DueKey) -> None:
         """Fire event timers of a key that were read from the store, and what they set before that.

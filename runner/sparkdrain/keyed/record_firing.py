@@ -93,10 +93,10 @@ class RecordFiring:
         first = records.first(Domain.PROCESSING, self._processing) if records.is_complete else None
         return None if first is None or first[0] > self._processing else first[1]
 
-    def fire(self, encoded: bytes) -> None:
-        """Fire timers of a key until none is due, or the budget is spent."""
+    def fire(self, encoded: bytes, *, of_clock: bool) -> None:
+        """See ``Firing``."""
         with self._calls.firing():
-            self._fire_key(encoded, of_clock=True)
+            self._fire_key(encoded, of_clock=of_clock)
             self._calls.flush()
 
     def _fire_key(self, encoded: bytes, *, of_clock: bool) -> None:
