@@ -307,6 +307,11 @@ _STATE = (
         "an_ordered_list_is_read_and_cleared_by_time state_is_kept_per_window",
     ),
     _row(
+        "Map and multimap state, declared with `sparkdrain.map_state`",
+        "tests/rounds/test_map_state: maps_have_in_rounds_what_they_have_at_once "
+        "what_is_declared_is_in_the_pipeline",
+    ),
+    _row(
         "State that outgrows memory",
         "tests/harness/test_user_state: every_kind_of_state_keeps_what_was_put_there "
         "a_key_with_thousands_of_windows_keeps_them_apart_beyond_memory",

@@ -22,6 +22,7 @@ from apache_beam.transforms.userstate import (
 )
 
 from benchmarks.jobs import stream_state
+from sparkdrain.map_state import MapStateSpec, MultimapStateSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +70,31 @@ def added_to(state: StateSpec) -> type[beam.DoFn]:
     return Added
 
 
+def put_in(state: MapStateSpec) -> type[beam.DoFn]:
+    """Puts each element into a map or multimap, whose values are summed up in the end."""
+    timer = TimerSpec("over", TimeDomain.WATERMARK)
+
+    class Put(beam.DoFn):
+        def process(
+            self,
+            element: tuple[str, int],
+            timestamp: Any = beam.DoFn.TimestampParam,
+            numbers: Any = beam.DoFn.StateParam(state),
+            over: Any = beam.DoFn.TimerParam(timer),
+        ) -> None:
+            numbers.put(element[1], element[1])
+            over.set(timestamp + stream_state.GAP)
+
+        @on_timer(timer)
+        def on_over(
+            self, key: Any = beam.DoFn.KeyParam, numbers: Any = beam.DoFn.StateParam(state)
+        ) -> Iterator[tuple[str, int]]:
+            yield key, sum(numbers.keys())
+            numbers.clear()
+
+    return Put
+
+
 @dataclass(frozen=True)
 class Variant:
     """The job with another DoFn; used as the module ``stream_state`` is.
@@ -96,4 +122,6 @@ VARIANTS = {
     "with-side": Variant(WithSide, has_side=True),
     "in-bag": Variant(added_to(BagStateSpec("numbers", VarIntCoder()))),
     "in-set": Variant(added_to(SetStateSpec("numbers", VarIntCoder()))),
+    "in-map": Variant(put_in(MapStateSpec("numbers", VarIntCoder(), VarIntCoder()))),
+    "in-multimap": Variant(put_in(MultimapStateSpec("numbers", VarIntCoder(), VarIntCoder()))),
 }

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from timers_state.cells import Bag, OrderedList, Set
+from timers_state.cells import Bag, Map, Multimap, OrderedList, Set
 from timers_state.small.bag import SmallBag
+from timers_state.small.map import SmallMap
+from timers_state.small.multimap import SmallMultimap
 from timers_state.small.ordered_list import SmallOrderedList
 from timers_state.small.set import SmallSet
 
@@ -21,5 +23,7 @@ SMALL_CELLS: Final[dict[type[Cell], type[SmallCell]]] = {
     Bag: SmallBag,
     Set: SmallSet,
     OrderedList: SmallOrderedList,
+    Map: SmallMap,
+    Multimap: SmallMultimap,
 }
 """What a record has in place of a scope's cell. Kinds that are not named are single values."""

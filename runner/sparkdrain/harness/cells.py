@@ -16,8 +16,14 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.errors import UnreadableState, Unsupported
 from sparkdrain.harness.again import Again
+from sparkdrain.map_state import (
+    MapRuntimeState,
+    MapStateSpec,
+    MultimapRuntimeState,
+    MultimapStateSpec,
+)
 from sparkdrain.notes import add_note
-from timers_state.cells import Bag, Combining, OrderedList, Set, Value
+from timers_state.cells import Bag, Combining, Map, Multimap, OrderedList, Set, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -170,6 +176,14 @@ class CombiningKind(SpecKind):
     def close(self) -> None:
         """Tear the CombineFn down."""
         self.fn.teardown()
+
+
+class MapKind(SpecKind):
+    """A map or multimap: ``keys`` encodes its keys, and the kind itself its values."""
+
+    def __init__(self, transform: str, spec: MapStateSpec) -> None:
+        super().__init__(transform, spec)
+        self.keys = SpecKind(transform, userstate.StateSpec(spec.name, spec.key_coder))
 
 
 class ValueCell(userstate.ReadModifyWriteRuntimeState):
@@ -422,6 +436,67 @@ class OrderedListCell(Collection, userstate.OrderedListRuntimeState):
         self._stored().clear_range(micros(min_timestamp), micros(limit_timestamp))
 
 
+class _Keyed(Collection):
+    """What maps and multimaps share."""
+
+    kind: MapKind
+
+    def put(self, key: Any, value: Any) -> None:
+        name, data = self.kind.keys.encoded(key), self.kind.encoded(value)
+        self._to_change().put(name, data)
+
+    def remove(self, key: Any) -> None:
+        self._before_clear()
+        self._stored().remove(self.kind.keys.encoded(key))
+
+    def keys(self) -> Iterable[Any]:
+        kind, place, stored = self.kind.keys, self._place, self._stored()
+        return self._read_of(lambda: kind.all_decoded(stored.keys(), place), stored.keys, len)
+
+    def _read_of(
+        self,
+        decoded: Callable[[], Iterator[Any]],
+        source: Callable[[], Iterable[Any]],
+        size_of: Callable[[Any], int],
+    ) -> Iterable[Any]:
+        """What ``decoded`` gives: all of it now, unless ``source`` has very many items."""
+        if self._small is None and _few(iter(source()), size_of) is None:
+            return self._again(decoded)
+        return list(decoded())
+
+
+class MapCell(_Keyed, MapRuntimeState):
+    """A map; keys are equal if their encodings are."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        kind = self.kind
+        data = self._stored().get(kind.keys.encoded(key))
+        return default if data is None else kind.decoded(data, self._place)
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        kind, place, stored = self.kind, self._place, self._stored()
+
+        def decoded() -> Iterator[tuple[Any, Any]]:
+            keys = kind.keys
+            return (
+                (keys.decoded(name, place), kind.decoded(data, place))
+                for name, data in stored.items()
+            )
+
+        return self._read_of(decoded, stored.items, _lengths)
+
+
+class MultimapCell(_Keyed, MultimapRuntimeState):
+    """A multimap; keys are equal if their encodings are."""
+
+    def get(self, key: Any) -> Iterable[Any]:
+        kind, place, stored = self.kind, self._place, self._stored()
+        name = kind.keys.encoded(key)
+        return self._read_of(
+            lambda: kind.all_decoded(stored.get(name), place), lambda: stored.get(name), len
+        )
+
+
 def _few(items: Iterator[T], size_of: Callable[[T], int]) -> list[T] | None:
     """All of them, or None if they are too many to be held."""
     found: list[T] = []
@@ -437,6 +512,10 @@ def _few(items: Iterator[T], size_of: Callable[[T], int]) -> list[T] | None:
 def micros(timestamp: Any) -> int:
     """A timestamp of a user, in any of Beam's forms, as microseconds."""
     return Timestamp.of(timestamp).micros
+
+
+def _lengths(item: tuple[bytes, bytes]) -> int:
+    return len(item[0]) + len(item[1])
 
 
 def _second_length(item: tuple[int, bytes]) -> int:
@@ -463,6 +542,8 @@ STATE_KINDS: Final[dict[type, StateKind]] = {
     userstate.CombiningValueStateSpec: StateKind(CombiningKind, CombiningCell, Combining),
     userstate.SetStateSpec: StateKind(SpecKind, SetCell, Set),
     userstate.OrderedListStateSpec: StateKind(SpecKind, OrderedListCell, OrderedList),
+    MultimapStateSpec: StateKind(MapKind, MultimapCell, Multimap),
+    MapStateSpec: StateKind(MapKind, MapCell, Map),
 }
 
 

@@ -1,0 +1,83 @@
+"""A map of a record: keys with one value each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timers_state.cells.cell import ENTRY_BYTES
+from timers_state.small.copied import SmallCopied
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from timers_state.cells import Map
+    from timers_state.small.copied import Copied
+    from timers_state.store import Batch, Store
+
+
+class SmallMap(SmallCopied):
+    """What ``Map`` is for a scope."""
+
+    __slots__ = ()
+    FRESH = dict
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, None if it has none."""
+        value: bytes | None = self._now().get(key)
+        return value
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Gives ``key`` a value."""
+        entries = self._own()
+        before = entries.get(key)
+        entries[key] = value
+        self._grow(len(value) - (-ENTRY_BYTES - len(key) if before is None else len(before)))
+
+    def remove(self, key: bytes) -> None:
+        """Takes ``key`` out, if it is there."""
+        if key in self._now():
+            self._grow(-ENTRY_BYTES - len(key) - len(self._own().pop(key)))
+
+    def items(self) -> list[tuple[bytes, bytes]]:
+        """Keys and values, in the byte order of the keys."""
+        return sorted(self._now().items())
+
+    def keys(self) -> list[bytes]:
+        """Keys, in byte order."""
+        return sorted(self._now())
+
+    @staticmethod
+    def with_row(value: Copied | None, suffix: bytes, data: bytes) -> Copied:
+        """See ``SmallCell``."""
+        size, entries = value or (0, {})
+        entries[suffix] = data
+        return size + ENTRY_BYTES + len(suffix) + len(data), entries
+
+    @staticmethod
+    def write(
+        prefix: bytes, before: Copied | None, after: Copied | None, batch: Batch, store: Store
+    ) -> None:
+        """See ``SmallCell``. Each key is a row."""
+        del store
+        for key, value in _changes(before, after):
+            if value is None:
+                batch.delete(prefix + key)
+            else:
+                batch.put(prefix + key, value)
+
+    @staticmethod
+    def tell(cell: Map, before: Copied | None, after: Copied | None) -> None:
+        """See ``SmallCell``."""
+        for key, value in _changes(before, after):
+            if value is None:
+                cell.remove(key)
+            else:
+                cell.put(key, value)
+
+
+def _changes(before: Copied | None, after: Copied | None) -> Iterator[tuple[bytes, bytes | None]]:
+    """Keys that differ, with their new values; None: the key is gone."""
+    old, new = before[1] if before else {}, after[1] if after else {}
+    for key in {**old, **new}:
+        if old.get(key) != new.get(key):
+            yield key, new.get(key)
