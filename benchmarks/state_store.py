@@ -16,7 +16,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from timers_state import Domain, MemoryStore, Overlay, ScratchStore, inspect, key_group, open_store
+from timers_state import Domain, MemoryStore, Overlay, RoundStore, inspect, key_group, open_store
 from timers_state.keys import Family, owner_prefix
 from timers_state.store import Batch
 
@@ -153,7 +153,7 @@ def main() -> None:
     measure_timers(count, scope, numbers)
     with tempfile.TemporaryDirectory() as directory:
         print(f"one key, spilling every {SPILLING >> 20} MiB")
-        overlay = Overlay(ScratchStore(Path(directory) / "scratch"), SPILLING)
+        overlay = Overlay(RoundStore(Path(directory) / "scratch"), SPILLING)
         measure_cells(count, overlay.scope(STATE, b"key"), numbers)
         measure_timers(count // 2, overlay.scope(STATE, b"key"), numbers)
         overlay.close()

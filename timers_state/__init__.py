@@ -5,7 +5,7 @@ Spark. Start with ``overlay.py``; ``docs/state.md`` has layouts, guarantees and 
 
 What an engine needs, and all that stays stable::
 
-    store = ScratchStore(directory)             # batch: opened when needed, deleted by close()
+    store = RoundStore(directory)               # opened when needed, deleted by close()
     store = open_store(directory)               # state that lasts; open_read_only() to look inside
     overlay = Overlay(store, budget_bytes)      # memory first; close() closes the store
     group = key_group(encoded_key)              # stable hash, range(1024)
@@ -21,7 +21,6 @@ What an engine needs, and all that stays stable::
     timers = scope.timers(Domain.EVENT)         # set(time, family, tag, window, payload)
                                                 # clear(family, tag, window) pop_due(up_to)
                                                 # due(up_to) time_of(...) next_time()
-    scope.charge(n); scope.before_spill = f     # count Python objects; encode them when f is called
     scope.forget_window(window)                 # the window's life ended
     scope.forget()                              # the key's life ended: free if it stayed in memory
     overlay.flush()                             # all into the store, as one batch
@@ -50,8 +49,8 @@ from timers_state.memory import MemoryStore
 from timers_state.overlay import Overlay
 from timers_state.record import Layout
 from timers_state.rocks import RocksMemory, RocksStore, open_read_only, open_store
+from timers_state.round_store import RoundStore
 from timers_state.scope import KeyScope
-from timers_state.scratch import RoundStore, ScratchStore
 from timers_state.store import Store
 from timers_state.timers import Timer, Timers
 
@@ -65,7 +64,6 @@ __all__ = [
     "RocksMemory",
     "RocksStore",
     "RoundStore",
-    "ScratchStore",
     "StateError",
     "Store",
     "Timer",

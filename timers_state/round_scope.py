@@ -93,8 +93,6 @@ class RoundScope(KeyScope):
             What it costs in memory from now on; 0 if there is nothing to keep, and -1 if it has to
             be written: then it is as it was.
         """
-        if self.before_spill is not None:
-            return -1
         differs = self._let_empty_rest()
         if differs is None:
             return -1
@@ -166,8 +164,6 @@ class RoundScope(KeyScope):
         Returns:
             What it costs in memory from now on; 0 if there is nothing to keep.
         """
-        if self.before_spill is not None:
-            self.before_spill()
         stored = self.stored
         count = 0 if stored else len(batch)
         for window in self._erased or ():
@@ -202,9 +198,7 @@ class RoundScope(KeyScope):
 
     def let_go(self, store: Store) -> None:
         """Lets go of everything in memory; only of a clean scope, so there is nothing to encode."""
-        encode, self.before_spill = self.before_spill, None
         self.spill(Batch(0), store)
-        self.before_spill = encode
 
     def index(self, domain: Domain) -> DueIndex:
         """Where the timers of the domain are found across keys."""

@@ -20,8 +20,6 @@ from timers_state.store import delete_rows
 from timers_state.timers import Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from timers_state.holdings import Holdings
     from timers_state.store import Batch, Store
 
@@ -41,10 +39,6 @@ class KeyScope:
     A scope is *active* while it may hold something that is not in the store. Writing out makes it
     rest: it has no room then, so the first change asks the overlay for some, which makes it active
     again, with all cells that somebody still has. Cells that nobody has cost nothing from then on.
-
-    ``before_spill`` is called when the scope is about to be written out. A caller that keeps
-    content as Python objects, counted with ``charge``, then encodes it into cells **of this scope**
-    and lets go of it. It is not called for a key that is forgotten.
     """
 
     __slots__ = (
@@ -57,7 +51,6 @@ class KeyScope:
         "_timers",
         "_windows",
         "active",
-        "before_spill",
         "key",
         "leased",
         "recent",
@@ -77,7 +70,6 @@ class KeyScope:
         self.stored = stored
         self.unwritten = False
         """At rest: whether something that was committed is not in the store; see ``RoundScope``."""
-        self.before_spill: Callable[[], None] | None = None
         self._overlay: Holdings | None = overlay
         self._group = -1
         self._owner: bytes | None = None
@@ -129,17 +121,6 @@ class KeyScope:
             timers = self._timers[domain] = Timers(self, domain, self.stored)
         return timers
 
-    def charge(self, size: int) -> None:
-        """Counts ``size`` bytes (negative to give back) that the caller keeps for this key.
-
-        What was counted before the scope was written out must not be given back after.
-        """
-        if not self.active:
-            self.lease()
-        self.room -= size
-        if self.room < 0:
-            self.lease()
-
     def forget_window(self, window: bytes) -> None:
         """Ends the life of a window: its cells and timers are gone, and objects for it stale."""
         if not self.active:
@@ -153,7 +134,9 @@ class KeyScope:
             if self._erased is None:
                 self._erased = set()
             self._erased.add(window)
-            self.charge(ENTRY_BYTES + len(window))
+            self.room -= ENTRY_BYTES + len(window)
+            if self.room < 0:
+                self.lease()
 
     def forget(self) -> None:
         """Ends the life of the key: everything is gone. Costs nothing if it was never written."""
@@ -212,8 +195,6 @@ class KeyScope:
 
     def spill(self, batch: Batch, store: Store) -> None:
         """Adds to ``batch`` what differs from ``store``, and rests."""
-        if self.before_spill is not None:
-            self.before_spill()
         count = len(batch)
         for window in self._erased or ():
             prefix = window_prefix(self.owner(), window)
@@ -240,7 +221,6 @@ class KeyScope:
         self._overlay = None
         self.active = False
         self.room = GONE_ROOM
-        self.before_spill = None
         if self._timers:
             for timers in self._timers.values():
                 timers.drop()

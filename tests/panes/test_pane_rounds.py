@@ -14,7 +14,7 @@ from windowings import combiners, frontiers, modes, rounds, triggers, window_fns
 
 from sparkdrain.panes.behaviors import Closing
 from sparkdrain.panes.times import END
-from timers_state.scratch import RoundStore
+from timers_state.round_store import RoundStore
 
 lateness = st.sampled_from([0, 3, 12, 10_000])
 windowings = st.builds(Windowing, window_fns, triggers, modes, combiners, lateness)

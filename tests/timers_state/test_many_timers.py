@@ -134,26 +134,6 @@ def test_what_rounds_leave_behind_stays_within_the_budget():
     assert all((1, b"%d" % number) in newest for number in range(950, 1000))
 
 
-def test_objects_are_encoded_when_a_round_ends_and_not_when_memory_is_let_go_of():
-    overlay = Overlay(MemoryStore(), 20_000, rounds=True)
-    scope = overlay.scope(1, b"k")
-    encoded = []
-
-    def encode():
-        encoded.append(None)
-        scope.value(b"v").set(b"%d" % len(encoded))
-
-    scope.before_spill = encode
-    scope.charge(100)
-    overlay.prepare()
-    overlay.commit()
-    for number in range(100):
-        overlay.scope(1, b"%d" % number).value(b"v").set(b"x" * 100)
-    assert (1, b"k") not in overlay._scopes
-    assert len(encoded) == 1
-    assert scope.value(b"v").get() == b"1"
-
-
 class RoundStoreOfSizes:
     """Takes everything and keeps nothing."""
 

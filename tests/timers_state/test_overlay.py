@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from timers_state import Domain, MemoryStore, Overlay, ScratchStore, key_group, open_store
+from timers_state import Domain, MemoryStore, Overlay, RoundStore, key_group, open_store
 from timers_state.errors import StaleScope
 from timers_state.residents import Residents
 
@@ -52,7 +52,7 @@ def test_keys_that_come_and_go_leave_no_memory_behind_without_a_garbage_collecti
 
 
 def test_a_key_larger_than_the_budget_stays_within_bounded_memory(tmp_path):
-    overlay = Overlay(ScratchStore(tmp_path / "s"), 100_000)
+    overlay = Overlay(RoundStore(tmp_path / "s"), 100_000)
     bag = overlay.scope(1, b"k").bag(b"b")
     tracemalloc.start()
     for number in range(50_000):
@@ -143,70 +143,17 @@ def test_a_cell_alone_is_enough_to_have_its_changes_written():
     assert list(overlay.scope(1, b"k").bag(b"b").read()) == [b"x"]
 
 
-class Front:
-    """What an engine does: objects in a list, encoded only when it must be."""
-
-    def __init__(self, scope):
-        self.scope = scope
-        self.bag = scope.bag(b"b")
-        self.objects = []
-        self.encoded = 0
-        scope.before_spill = self.encode
-
-    def add(self, number):
-        self.objects.append(number)
-        self.scope.charge(100)
-
-    def encode(self):
-        self.encoded += len(self.objects)
-        self.bag.extend([b"%d" % number for number in self.objects])
-        self.objects = []
-
-    def read(self):
-        return [*map(int, self.bag.read()), *self.objects]
-
-
-def test_objects_kept_in_front_are_encoded_only_when_the_budget_is_exceeded():
+def test_a_write_that_fails_makes_the_overlay_useless(monkeypatch):
     overlay = Overlay(MemoryStore(), 20_000)
-    front = Front(overlay.scope(1, b"k"))
-    for number in range(100):
-        front.add(number)
-    assert front.encoded == 0
-    for number in range(100, 1000):
-        front.add(number)
-    assert 800 <= front.encoded <= 1000
-    assert front.read() == list(range(1000))
-
-
-def test_objects_of_a_forgotten_key_are_never_encoded():
-    overlay = Overlay(MemoryStore(), 20_000)
-    front = Front(overlay.scope(1, b"k"))
-    front.add(1)
-    front.scope.forget()
-    overlay.flush()
-    assert front.encoded == 0
-
-
-def test_charges_given_back_make_room():
-    overlay = Overlay(StoreThatMustNotBeUsed(), 10_000)
-    scope = overlay.scope(1, b"k")
-    for _ in range(100):
-        scope.charge(5000)
-        scope.charge(-5000)
-
-
-def test_an_encoder_that_raises_makes_the_overlay_useless():
-    overlay = Overlay(MemoryStore(), 20_000)
-    scope = overlay.scope(1, b"k")
-    value = scope.value(b"v")
+    value = overlay.scope(1, b"k").value(b"v")
     value.set(b"1")
 
-    def encode():
-        message = "the user's coder"
-        raise RuntimeError(message)
+    def write(batch):
+        message = "no space left"
+        raise OSError(message)
 
-    scope.before_spill = encode
-    with pytest.raises(RuntimeError, match="the user's coder"):
+    monkeypatch.setattr(overlay.store, "write", write)
+    with pytest.raises(OSError, match="no space left"):
         overlay.flush()
     with pytest.raises(StaleScope):
         value.set(b"2")
@@ -223,7 +170,6 @@ def test_a_scope_is_stale_after_its_key_was_forgotten():
         bag.clear,
         lambda: scope.value(b"v"),
         lambda: scope.timers(Domain.EVENT),
-        lambda: scope.charge(1),
         lambda: scope.forget_window(b"w"),
         lambda: scope.group,
     ):

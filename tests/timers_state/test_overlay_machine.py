@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from timers_state import Domain, MemoryStore, Overlay, ScratchStore, inspect, open_store
+from timers_state import Domain, MemoryStore, Overlay, RoundStore, inspect, open_store
 from timers_state.errors import StaleScope, StoreClosed
 
 KEYS = [b"", b"a", b"a\x00", b"\xff"]
@@ -77,7 +77,7 @@ class OverlayMachine(RuleBasedStateMachine):
         self.overlays = [
             Overlay(MemoryStore(), 1 << 30),
             Overlay(MemoryStore(), 3000, groups=1),
-            Overlay(ScratchStore(self.directory / "scratch"), 0),
+            Overlay(RoundStore(self.directory / "scratch"), 0),
             Overlay(open_store(self.directory / "store"), 6000),
         ]
         self.model = defaultdict(Model)

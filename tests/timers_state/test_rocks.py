@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from timers_state import Overlay, ScratchStore, open_read_only, open_store
+from timers_state import Overlay, RoundStore, open_read_only, open_store
 from timers_state.errors import (
     FormatTooNew,
     NotAStore,
@@ -187,7 +187,7 @@ def test_a_newer_format_is_refused_unread(closed):
 
 def test_a_directory_of_other_things_is_refused_and_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    for opened in (open_store, open_read_only, ScratchStore):
+    for opened in (open_store, open_read_only, RoundStore):
         with pytest.raises(NotAStore, match=str(tmp_path)):
             opened(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
@@ -290,8 +290,8 @@ def test_the_stores_of_a_process_share_one_memory_and_a_fork_has_its_own(monkeyp
     assert process_memory() is not memory
 
 
-def test_a_scratch_store_makes_no_file_until_it_is_written(tmp_path):
-    store = ScratchStore(tmp_path / "s")
+def test_a_round_store_makes_no_file_until_it_is_written(tmp_path):
+    store = RoundStore(tmp_path / "s")
     assert store.get(b"\x01") is None
     assert store.multi_get([b"\x01", b"\x02"]) == [None, None]
     assert list(store.iterate(b"\x00", b"\xff")) == []

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule
 
-from timers_state import MemoryStore, RocksMemory, RocksStore, ScratchStore, open_store
+from timers_state import MemoryStore, RocksMemory, RocksStore, RoundStore, open_store
 from timers_state.errors import StoreClosed
 from timers_state.store import Batch, delete_rows
 
@@ -40,7 +40,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = {}
         self.stores = [
             MemoryStore(),
-            ScratchStore(self.directory / "scratch", SMALL),
+            RoundStore(self.directory / "scratch", SMALL),
             open_store(self.directory / "store", SMALL),
         ]
         self.openings = 0
@@ -179,7 +179,7 @@ def test_removed_rows_beside_a_prefix_are_not_passed_over_one_by_one(tmp_path, m
 def store(request, tmp_path):
     made = {
         "memory": MemoryStore,
-        "scratch": lambda: ScratchStore(tmp_path / "s"),
+        "scratch": lambda: RoundStore(tmp_path / "s"),
         "rocks": lambda: open_store(tmp_path / "s"),
     }[request.param]()
     yield made

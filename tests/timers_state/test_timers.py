@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timers_state import Domain, MemoryStore, Overlay, ScratchStore
+from timers_state import Domain, MemoryStore, Overlay, RoundStore
 from timers_state.errors import StaleScope
 
 END = 2**63 - 1
@@ -121,7 +121,7 @@ def test_timers_of_a_forgotten_key_are_gone_and_its_object_is_stale(overlay):
 
 def test_many_timers_of_one_key_fire_in_bounded_memory(tmp_path):
     count = 20_000
-    overlay = Overlay(ScratchStore(tmp_path / "s"), 200_000)
+    overlay = Overlay(RoundStore(tmp_path / "s"), 200_000)
     timers = timers_of(overlay)
     tracemalloc.start()
     for number in range(count):

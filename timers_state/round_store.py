@@ -1,4 +1,4 @@
-"""A store for work that nobody wants back: not opened until it is written, deleted when closed."""
+"""A store that is opened when it is first written to, and deleted when it is closed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ if TYPE_CHECKING:
     from timers_state.store import Batch
 
 
-class ScratchStore:
+class RoundStore:
     """A ``Store`` in a directory that must be empty or absent, and is absent after ``close``.
 
-    Opening RocksDB costs some ten milliseconds and files; work that fits into an overlay's budget
-    never pays for it. ``store`` is for those who have opened one in ``directory`` already.
+    RocksDB is opened with the first batch that has content. That costs some ten milliseconds and
+    files, so a stage without state has no files. The store is of use as long as its process lives.
+    What outlives the process is a ``snapshot`` that the caller keeps.
+
+    Args:
+        directory: of the files.
+        memory: of RocksDB.
+        store: the store, if one is open in ``directory`` already.
     """
 
     def __init__(
@@ -37,6 +43,23 @@ class ScratchStore:
         self._store = store
         self._closed = False
         self._marked_empty = False
+
+    @classmethod
+    def take_up(cls, directory: Path, memory: RocksMemory | None = None) -> RoundStore:
+        """Goes on with the store in ``directory``, a snapshot or its copy, as if it were its own.
+
+        Raises:
+            NotAStore: there is no store.
+            StateError: as ``open_store``.
+        """
+        seal = read_seal(directory)
+        if seal is None:
+            message = f"there is no store in {directory}"
+            raise NotAStore(message)
+        if seal == Seal():
+            shutil.rmtree(directory)
+            return cls(directory, memory)
+        return cls(directory, memory, open_store(directory, memory))
 
     @property
     def sequence(self) -> int:
@@ -114,7 +137,7 @@ class ScratchStore:
             empty_store(directory)
 
     def flush(self) -> None:
-        """Nothing: nobody wants it back."""
+        """Nothing: the files are deleted by ``close``."""
         self._written()
 
     def close(self) -> None:
@@ -130,38 +153,12 @@ class ScratchStore:
 
     def _written(self) -> RocksStore | None:
         if self._closed:
-            message = f"the scratch store {self._directory} was closed"
+            message = f"the store {self._directory} was closed"
             raise StoreClosed(message)
         return self._store
 
 
-class RoundStore(ScratchStore):
-    """A ``Store`` for the rounds of a stream: like a scratch store, one that keeps its place.
-
-    It is opened with the first batch that has content, so a stage without state has no files. It is
-    of use as long as its process lives; what outlives it is a ``snapshot`` that somebody else
-    keeps.
-    """
-
-    @classmethod
-    def take_up(cls, directory: Path, memory: RocksMemory | None = None) -> RoundStore:
-        """Goes on with the store in ``directory``, a snapshot or its copy, as if it were its own.
-
-        Raises:
-            NotAStore: there is no store.
-            StateError: as ``open_store``.
-        """
-        seal = read_seal(directory)
-        if seal is None:
-            message = f"there is no store in {directory}"
-            raise NotAStore(message)
-        if seal == Seal():
-            shutil.rmtree(directory)
-            return cls(directory, memory)
-        return cls(directory, memory, open_store(directory, memory))
-
-
 def _check_empty(directory: Path) -> None:
     if not directory.is_dir() or any(directory.iterdir()):
-        message = f"{directory} is not empty: a scratch store deletes its directory"
+        message = f"{directory} is not empty: a RoundStore deletes its directory"
         raise NotAStore(message)
