@@ -21,7 +21,6 @@ CONTRACTS = {"Backend"}
 # Public types that share their name with another type. This list only shrinks.
 SHARED = {
     "Batch",
-    "Records",
 }
 
 # Where a name may consist of one of the six words alone, because the module is about its meaning.

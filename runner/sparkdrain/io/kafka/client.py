@@ -109,7 +109,7 @@ class Catalog(Protocol):
         """Let go of connections."""
 
 
-class Records(Protocol):
+class RecordReader(Protocol):
     """Fetches records of the partitions that it follows, ahead of time."""
 
     def follow(self, partition: Partition, offset: int) -> None:
@@ -220,7 +220,7 @@ class Client(Protocol):
     def catalog(self) -> Catalog:
         """Opens a catalog."""
 
-    def records(self, *, headers: bool) -> Records:
+    def records(self, *, headers: bool) -> RecordReader:
         """Opens a source of records, with or without their headers."""
 
     def sink(self, *, tell: bool) -> Sink:

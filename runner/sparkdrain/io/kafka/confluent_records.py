@@ -16,7 +16,7 @@ from sparkdrain.io.kafka.client import (
     Batch,
     Headers,
     Partition,
-    Records,
+    RecordReader,
     nothing,
 )
 from sparkdrain.io.kafka.confluent_errors import (
@@ -39,8 +39,8 @@ _stamp = methodcaller("timestamp")
 _partition = methodcaller("partition")
 
 
-class ConfluentRecords(Records):
-    """See ``Records``."""
+class ConfluentRecords(RecordReader):
+    """See ``RecordReader``."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
         self._servers = servers

@@ -1,4 +1,4 @@
-"""Records on their way from the client to whoever reads a partition; one for each process.
+"""Records on their way from the client to the readers of partitions; one for each process.
 
 A client fetches all its partitions together, and ahead of time; a splittable DoFn wants those of
 one of them, from a certain offset on. What comes for the others meanwhile waits here.
@@ -16,7 +16,7 @@ from sparkdrain.io.kafka.client import Batch, Partition, nothing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.io.kafka.client import Records
+    from sparkdrain.io.kafka.client import RecordReader
 
 # More at once do not fit into the caches of a processor: 2,000 cost half as much again each.
 _AT_ONCE: Final = 500
@@ -60,7 +60,9 @@ class Intake:
         room: records of a partition that may wait here.
     """
 
-    def __init__(self, records: Records, clock: Callable[[], float], room: int = _ROOM) -> None:
+    def __init__(
+        self, records: RecordReader, clock: Callable[[], float], room: int = _ROOM
+    ) -> None:
         self._records = records
         self._clock = clock
         self._room = room

@@ -18,7 +18,7 @@ from sparkdrain.io.kafka.client import (
     Client,
     Headers,
     Partition,
-    Records,
+    RecordReader,
     Sent,
     Sink,
     nothing,
@@ -152,8 +152,8 @@ class KafkaPythonCatalog(Catalog):
             self._admin.close()
 
 
-class KafkaPythonRecords(Records):
-    """See ``Records``."""
+class KafkaPythonRecords(RecordReader):
+    """See ``RecordReader``."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
         self._servers = servers
