@@ -85,7 +85,7 @@ class Record:
         saved: what was committed, if the running round changed it.
         base: what the store has; None if it has nothing of this window.
         listed: under which time it is listed, see ``RecordTimes``; None: it is not.
-        recent: whether it was used since somebody looked for what could go.
+        recent: whether it was used since room was last made.
     """
 
     __slots__ = (

@@ -58,7 +58,7 @@ class Records:
         is_closed: whether no key may be added, since the overlay is of no use any more.
         rows: what the store has of records, or is to have.
         loading: makes records of what the store has.
-        in_use: the key whose records somebody has, or had last.
+        in_use: the key whose turn it is, or was last.
         room: bytes that records may take before there has to be more; ``borrow`` if it is negative.
     """
 
@@ -298,7 +298,7 @@ class Records:
                 self.forget(record)
 
     def end(self, record: Record) -> None:
-        """Nobody changes a record for now."""
+        """A record's turn is over."""
         record.recent = True
         if (
             record.values is self._no_values
@@ -530,7 +530,7 @@ class Records:
 
 
 def retire(records: list[Record]) -> None:
-    """Makes sure that nobody finds records that are gone by their times."""
+    """Makes sure that records that are gone are not found by their times."""
     for record in records:
         record.listed = None
         record.expiry = None

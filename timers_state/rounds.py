@@ -73,7 +73,7 @@ class Rounds:
             index.written(whole=whole)
 
     def drop_images(self) -> int:
-        """Nobody needs them anymore; says what they cost."""
+        """Drops all images; returns what they cost, in bytes."""
         size, self.image_bytes = self.image_bytes, 0
         self.images = {}
         return size

@@ -73,7 +73,7 @@ class Invocation:
         pipeline_options: all options, by plain name, for user code.
         artifacts: the files that the client staged.
         observer: hears how the job goes.
-        cancel: tells that nobody wants the result any more.
+        cancel: tells that the job is cancelled.
         drain: tells that the job is to end with nothing left inside; it may do so before the start.
         directory: the current directory of the process that runs the job, as it was when the
             pipeline was run; empty if that is gone.

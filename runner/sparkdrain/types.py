@@ -35,7 +35,7 @@ class Artifact:
 
 
 class CancelToken:
-    """Tells one job, once and for good, that nobody wants its result any more.
+    """Tells one job, once and for good, that it is cancelled.
 
     Thread-safe. Callbacks run in the thread that calls ``cancel``, in the order in which they were
     registered, each at most once; one that is registered too late runs at once.

@@ -43,7 +43,7 @@ def collect(
     try:
         needs = {place: _needed(lease, place, known or {}) for place in keep}
     except CheckpointDamaged as error:
-        lease.check()  # perhaps somebody else has removed it
+        lease.check()  # perhaps another driver has removed it
         message = f"nothing is removed as long as a checkpoint is kept that is damaged: {error}"
         raise CheckpointFailed(message) from error
     if known is not None:

@@ -46,11 +46,11 @@ def missing(manifest: Manifest, listed: Mapping[str, int]) -> list[str]:
 
 
 def garbage_files(listed: Iterable[str], needed: Set[str], newest: Stamp) -> list[str]:
-    """The files that nobody needs, nor ever will.
+    """The files that no checkpoint needs or will need.
 
-    Whoever uploads for a later checkpoint uses files of the newest one again, which are needed, or
-    files that were brought for later ones. So what was brought for the newest one, or before, and
-    is not needed now will not be.
+    An upload for a later checkpoint uses files of the newest checkpoint again, which are needed, or
+    files that were uploaded for later checkpoints. So a file that was uploaded for the newest
+    checkpoint, or an older one, and is not needed now, will never be needed.
 
     Args:
         listed: names of all files.

@@ -41,7 +41,7 @@ class Lease:
     Attributes:
         storage: where claims are.
         paths: of the job.
-        epoch: greater than that of any driver before; nobody else ever has it.
+        epoch: greater than that of any driver before; no other driver ever has it.
         token: names this driver.
         line: which checkpoint the driver's next one follows.
     """
@@ -57,7 +57,7 @@ class Lease:
 
         Raises:
             Fenced: another driver has claimed it.
-            CheckpointFailed: our claim is gone, so somebody has removed files.
+            CheckpointFailed: our claim is gone, so files were removed by hand.
         """
         claims = _claims(self.storage, self.paths)
         newer = [name for name, epoch in claims.items() if epoch > self.epoch]

@@ -6,8 +6,8 @@ go on from one checkpoint, and do not see each other's claims, one publishes and
 fenced.
 
 A folder is free again when its manifest was removed. But manifests are removed from the oldest on.
-So a driver looks, after it has published, whether the checkpoint that it follows is still there: if
-so, nobody was in the folder before.
+So a driver looks, after it has published, whether the checkpoint that it follows is still there. If
+so, no other manifest was in the folder before.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def publish(lease: Lease, manifest: Manifest) -> Place:
     lease.check()
     wrong = missing(manifest, storage.list(paths.files))
     if wrong:
-        lease.check()  # perhaps somebody else has removed them
+        lease.check()  # perhaps another driver has removed them
         message = (
             f"files of checkpoint {manifest.number} are not what was uploaded to {paths.files}: "
             f"{wrong[0]}" + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
@@ -98,7 +98,7 @@ def _own(lease: Lease, error: AlreadyThere) -> Place:
 
 
 def _check_followed(lease: Lease) -> None:
-    """Makes sure that nobody has removed the checkpoint that the driver has gone on from."""
+    """Makes sure that the checkpoint is still there that the driver has gone on from."""
     last = lease.line.last
     if last is None:
         _check_first(lease)
@@ -117,7 +117,7 @@ def _check_followed(lease: Lease) -> None:
 
 
 def _check_first(lease: Lease) -> None:
-    """Makes sure that nobody has published since the driver has found nothing in the folder."""
+    """Makes sure that no driver has published since this one found nothing in the folder."""
     if lease.line.is_marked or not is_marked(lease.storage, lease.paths):
         return
     lease.check()

@@ -43,7 +43,7 @@ class Storage(Protocol):
         """
 
     def link(self, path: str, to: Path) -> bool:
-        """Make ``to`` share the content of a file that nobody will change.
+        """Make ``to`` share the content of a file that never changes.
 
         Returns:
             Whether it does; this is possible on one disk only.
@@ -76,7 +76,7 @@ class Storage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """The content, as chunks, of a local file that nobody will ever change: it may be shared.
+    """The content, as chunks, of a local file that never changes: it may be shared.
 
     Attributes:
         path: of the file.

@@ -44,7 +44,7 @@ class Uploaded:
 
 
 class _Stopped(Exception):
-    """Nobody wants this upload any more."""
+    """The upload was given up."""
 
 
 @dataclass(slots=True, eq=False)

@@ -22,7 +22,7 @@ _PRESENT = _Present()
 
 
 def caused_by_drain() -> bool:
-    """Whether what is processed now would not be there yet, had nobody drained the job.
+    """Whether what is processed now would not be there yet without the drain.
 
     To be asked in a method of a DoFn: of a timer or a window that fired because the drain has
     brought time to its end, of an element that was made of such (also in other stages, behind any

@@ -139,7 +139,7 @@ class DrainMonitor:
         """Look once; then, unless that was enough, go on looking in a thread.
 
         Raises:
-            RuntimeError: nobody has registered a callback, or it was started or stopped before.
+            RuntimeError: no callback is registered, or the monitor was started or stopped before.
         """
         with self._lock:
             if self._callback is None or self._state is not State.NEW:

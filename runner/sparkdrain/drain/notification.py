@@ -24,7 +24,7 @@ class UnreadableNotification(SparkDrainError):
 
 @dataclass(frozen=True, slots=True)
 class DrainNotification:
-    """Somebody wants one run of a job to be drained; a value, valid by construction.
+    """A request to drain one run of a job; a value, valid by construction.
 
     Attributes:
         id: tells this request from others; also its key in a metadata store.

@@ -88,7 +88,7 @@ def first_heard(store: MetadataStore, notification: DrainNotification, now: int)
 
 
 def clean_up(store: MetadataStore, run_id: str) -> int:
-    """Remove the notifications of one run; those of others stay, and those that nobody can read.
+    """Remove the notifications of one run; those of others stay, and unreadable ones.
 
     Returns:
         How many there were.

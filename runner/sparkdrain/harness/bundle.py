@@ -242,7 +242,7 @@ class StageBundle(BundleProcessor):
                 _reset(op)
 
     def take_finalizers(self) -> list[tuple[str, Callable[[], object]]]:
-        """The callbacks that wait for the bundle to be committed, for somebody else to run.
+        """The callbacks that wait for the bundle to be committed; the caller runs them.
 
         Returns:
             (transform id, callback) pairs.
@@ -275,7 +275,7 @@ class StageBundle(BundleProcessor):
             raise error
 
     def _stop_sampling(self) -> None:
-        """Have Beam's sampler end when it looks up next, for which nobody has to wait.
+        """Have Beam's sampler end when it looks up next; this does not wait for that.
 
         It looks up every 0.2 s, and has nothing in hand but the sampler, which its thread keeps.
         """

@@ -1,9 +1,9 @@
 """Stops a splittable DoFn in the middle of a restriction, at the next thing it wants to claim.
 
-Whoever lets it process a restriction can set an allowance. Once that is spent, the next claim is
-preceded by a split of the restriction: what was claimed stays, the rest is left over, and so the
-claim fails, as it does at the end of any restriction. Without an allowance (in batch) claims cost
-what they always do.
+The caller that has a DoFn process a restriction can set an allowance. Once the allowance is spent,
+the next claim is preceded by a split of the restriction: what was claimed stays, and the rest is
+left over. So the claim fails, as at the end of any restriction. Without an allowance (in batch)
+claims cost what they always do.
 """
 
 from __future__ import annotations

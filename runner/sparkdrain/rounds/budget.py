@@ -28,7 +28,7 @@ class Budget:
         self._seconds = seconds
         self._ends: float | None = None
         self.was_spent = False
-        """Whether somebody stopped because of it."""
+        """Whether a source or a timer stopped because of it."""
 
     @property
     def made(self) -> int:
@@ -48,7 +48,7 @@ class Budget:
             self._whole.spend(elements)
 
     def allowance(self) -> Allowance:
-        """What is left, for whoever spends it on claims; to be counted afterwards."""
+        """What is left, as an allowance of claims; count the claims with ``spend`` afterwards."""
         return Allowance(self._left, self._end, self._clock)
 
     def part(self, share: float) -> Budget:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _TOLD: Final = 60 * 1_000_000
-"""By how much the machine's clock may change before somebody hears of it, microseconds."""
+"""By how much the machine's clock may change before the log tells of it, microseconds."""
 
 
 class Interrupt(Protocol):
@@ -54,8 +54,8 @@ class WallClock(Clock):
     A change by a minute or more is told in the log, once.
 
     Attributes:
-        wall: microseconds since 1970, which somebody may set.
-        monotonic: microseconds since some time, which nobody sets.
+        wall: microseconds since 1970; a clock that can be set.
+        monotonic: microseconds since some time; a clock that cannot be set.
     """
 
     wall: Callable[[], int] = _wall

@@ -49,7 +49,7 @@ class Finalizers:
         self._open: list[_Waiting] = []
         self._covered: deque[tuple[int, list[_Waiting]]] = deque()
         self._unsettled: dict[tuple[str, str], _Waiting] = {}
-        # Rows that nobody needs any more, and those of them that this round removes.
+        # Rows of finalizers that have run, and those of them that this round removes.
         self._done: list[FinalizerRow] = []
         self._removed: list[FinalizerRow] = []
 
@@ -174,7 +174,7 @@ class Finalizers:
 
 
 def _nothing() -> None:
-    """Nobody needs to know that it was called."""
+    """Nothing is to be done after the call."""
 
 
 def _settled(asked: list[_Waiting]) -> list[_Waiting]:

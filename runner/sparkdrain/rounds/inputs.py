@@ -181,7 +181,10 @@ class FeedInput(Plain):
             ValueError: the driver does not play the source.
         """
         if turn.feed is None:
-            message = "a TestStream is in the plan, but nobody plays it: see test_stream.play_for"
+            message = (
+                "a TestStream is in the plan, but the driver does not play it: see "
+                "test_stream.play_for"
+            )
             raise ValueError(message)
         if self._mine:
             self._source.feed_windowed([self._element(*event) for event in turn.feed.elements])

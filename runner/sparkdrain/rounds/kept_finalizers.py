@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _ROWS: Final = b"f"
-# What is larger is no note of how far somebody is, and would be written in every round.
+# A larger finalizer is more than a position in a source, and would be written in every round.
 _LARGEST: Final = 64 << 10
 
 

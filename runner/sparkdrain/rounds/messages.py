@@ -70,7 +70,7 @@ class Orders:
         held: sources give nothing in this round: where they are is about to be made durable.
         drain: from now on, the job is drained.
         survey: tell how much is left inside.
-        last: nothing follows, so whoever is told how far the job has come is waited for.
+        last: no round with elements follows, so the slot waits for its finalizers.
     """
 
     checkpoint: int | None = None

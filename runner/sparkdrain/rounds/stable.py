@@ -2,8 +2,8 @@
 
 A DoFn whose effects leave the job asks for it (``beam:requirement:pardo:stable_input:v1``). Blocks
 are parked as they came, in the slot's state. When a checkpoint that has them is published, they go
-on, in the same order; should the job be taken up from there, they go on again, the same ones in the
-same order. Time stands still for whoever waits: what is parked holds the frontier.
+on, in the same order. If the job is taken up from that checkpoint, the same blocks go on again in
+the same order. Blocks that are parked hold the frontier.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ END: Final = 9_223_372_036_854_775_000
 
 
 class FrontierWentBack(ValueError):
-    """Somebody took back what was promised."""
+    """A frontier went back, which breaks the promise that nothing older comes."""
 
 
 def least(frontiers: Iterable[int]) -> int:

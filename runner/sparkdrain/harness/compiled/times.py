@@ -50,7 +50,7 @@ class StepTimes:
                     self._seen[look] += 1
 
     def stop(self) -> None:
-        """Look no more: nobody does when this returns. Also if it was never begun."""
+        """Ends the thread and waits for it. Does nothing if it was never begun."""
         self._stopped.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
 
 
 class Attention:
-    """Somebody wants something of the job: its end, its drain, an answer. For one who waits.
+    """Wakes the driver while it waits: for a cancellation, for a drain, or to answer a question.
 
-    Nothing is missed: who waits looks for what is wanted after ``clear``, and before it waits
-    again.
+    To miss nothing, call ``clear``, then look for what is wanted, then wait again.
     """
 
     def __init__(self, cancel: CancelToken, drain: DrainSignal | None = None) -> None:
@@ -29,7 +28,7 @@ class Attention:
         return self._wanted.is_set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until somebody wants something, or for that long; answers ``is_cancelled``."""
+        """Wait until something is wanted, or for that long; answers ``is_cancelled``."""
         return self._wanted.wait(seconds)
 
     def clear(self) -> None:

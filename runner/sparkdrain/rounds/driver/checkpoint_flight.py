@@ -44,7 +44,7 @@ class FlightEvent(enum.Enum):
     ALL_UPLOADED = "the last slot has uploaded its state"
     PUBLISHED = "the manifest is there"
     ALL_PUBLISHED = "the manifest of a job with nothing left to do is there"
-    OUTSIDE_TOLD = "nobody in the outside complains"
+    OUTSIDE_TOLD = "the outside is told, without a complaint"
     FAILED = "the storage refuses, or takes too long"
 
 

@@ -5,9 +5,10 @@ tells all slots to keep that version of their state, and to upload it while roun
 last slot has said that its part is there, the checkpoint is published, while rounds go on too. From
 then on it is what a recovery goes back to, and what it covers counts as done to the outside.
 
-A job ends with two. The first one has all that it has done, and says that nothing is left but to
-tell the outside. Everybody is told then, and waited for. Only after that the second one, of the
-same state, says that the job is over; so whoever finds the first one tells the outside again.
+A job ends with two checkpoints. The first one has everything, and says that only the outside is
+still to be told. Bundle finalizers then tell the outside, and the driver waits for them. After that
+the second one, of the same state, says that the job is over. So a driver that goes on from the
+first one tells the outside again.
 
 All states, and the steps between them, are in ``checkpoint_flight``.
 """
@@ -255,7 +256,7 @@ class Checkpointing(Checkpoints):
         self._published_phase = flight.cut.phase
         if flight.cut.phase.is_over:
             self._walk.take(FlightEvent.PUBLISHED)
-            self._flight = None  # nobody is left who has to hear of it
+            self._flight = None  # no slot has to hear of it
             return
         self.published = flight.cut.number
         if self._ends(flight.cut.phase):

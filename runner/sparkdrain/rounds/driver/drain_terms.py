@@ -42,7 +42,7 @@ class DrainTerms:
         return DrainOrder(run_id, self.timer_repeats, self.limits)
 
     def is_asked(self) -> bool:
-        """Whether somebody wants to know how much is left."""
+        """Whether a caller waits to hear how much is left."""
         return self.watch is not None and self.watch.is_asked()
 
     def wants_survey(self, now: int) -> bool:

@@ -22,7 +22,7 @@ _EVERY_FOR_EACH: Final = 5
 
 
 class DrainWatch:
-    """Has slots count what is left inside, when somebody wants to know; tells the sums.
+    """Has slots count what is left inside, during a drain or on request; tells the sums.
 
     Args:
         drain: of the job.
@@ -38,7 +38,7 @@ class DrainWatch:
         self._last: int | None = None
 
     def is_asked(self) -> bool:
-        """Whether somebody waits for an answer."""
+        """Whether a caller waits for an answer."""
         return self._drain.inquiry.wanted() > 0
 
     def wants(self, now: int) -> bool:

@@ -98,7 +98,7 @@ class DurableJob:
         """Return if the job can begin, or go on if ``resume``; nothing is changed.
 
         Raises:
-            CheckpointRefused: there is a checkpoint that nobody wants to resume from, or it is of
+            CheckpointRefused: there is a checkpoint and ``resume`` is not given, or it is of
                 a job that cannot go on here, or of a release that kept other things; says what
                 differs.
             CheckpointFailed: the storage refuses.
@@ -122,7 +122,7 @@ class DurableJob:
         self._check_same(found)
 
     def _check_beginning(self, resume: Resume) -> None:
-        """There is no checkpoint. Whoever asked for one is not to begin anew without knowing."""
+        """There is no checkpoint. A user who asked for one must not begin anew without knowing."""
         if not resume:
             return
         folder, shows = self.paths.folder, lost(self.storage, self.paths)
@@ -218,7 +218,7 @@ class DurableJob:
 
         Raises:
             Fenced: it is so.
-            CheckpointFailed: somebody has removed our claim, too.
+            CheckpointFailed: our claim was removed, too.
             CheckpointDamaged: it is not; as it was raised.
         """
         try:

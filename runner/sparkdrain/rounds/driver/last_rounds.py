@@ -31,10 +31,10 @@ class LastRounds:
     attempts: int = 0
 
     def committed(self, reports: Iterable[RoundReport], now: int) -> bool:
-        """Take the reports of a last round; answers whether everybody has been told.
+        """Take the reports of a last round; answers whether all finalizers have run.
 
         Raises:
-            NotAcknowledged: somebody could not be told in the last attempt.
+            NotAcknowledged: a finalizer has failed in the last attempt, too.
         """
         complaints = [text for report in reports for text in report.complaints]
         if not complaints:

@@ -1,4 +1,4 @@
-"""Executors that have come too late to get slots: somebody has to be told."""
+"""Executors that have come too late to get slots: the user is told of them."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Pace:
         Args:
             seconds: how long.
             reports: of its slots.
-            behind: something is due at once, so nobody waits for the end of this round alone.
+            behind: the next round has something to do at once.
             draining: the job is drained.
         """
         work = work_of(reports)
@@ -92,7 +92,7 @@ class Pace:
         cost = max(0.0, seconds - work)
         self._cost += (cost - self._cost) * (1 if self._rounds == 2 else _BELIEF)
         if spent is None:
-            # What it would have made of its whole budget, nobody knows.
+            # What the slot would have made of its whole budget is not known.
             self._fixed_work.forget_last()
             return
         self._fixed_work.saw(*spent, made_in(reports), work)

@@ -2,8 +2,8 @@
 
 An event is given when everything before it has been worked off, so a pipeline meets it in a state
 that the script decides, whatever the number of slots. Processing time is the script's too: it
-begins at 0 and stands still but for the script. Once that is over, nobody can wait for anything
-any more: watermarks go to the end of time, and the clock leaps to whatever is due next.
+begins at 0 and stands still but for the script. When the script is over, watermarks go to the end
+of time, and the clock leaps to whatever is due next.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class KeyedInput:
 
     def advance(self, turn: Turn) -> None:
         """Fire timers; windows that are over, with all their timers, are forgotten."""
-        # Nobody fires all that the budget allows in every round.
+        # Another DoFn comes first in each round, so that none takes the whole budget.
         self._stateful = [*self._stateful[1:], *self._stateful[:1]]
         in_time = [self._fire(one, turn) for one in self._stateful]
         if turn.draining and turn.after == END:

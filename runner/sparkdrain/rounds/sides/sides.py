@@ -78,7 +78,7 @@ class Sides:
             self.streams[edge].content.changed = False
 
     def expire(self) -> None:
-        """The round's elements were processed: drop windows that nobody will read again."""
+        """The round's elements were processed: drop windows that will not be read again."""
         for stream in self.streams.values():
             if stream.keeps is not None:
                 stream.content.forget(stream.passed())

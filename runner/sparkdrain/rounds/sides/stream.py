@@ -42,7 +42,7 @@ class SideStream(Plain):
     Attributes:
         content: the side input by window.
         keeps: how long after its end a window is read, in microseconds; None: always.
-        passed: tells up to which time nobody will read windows again.
+        passed: tells up to which time no main input will read windows again.
     """
 
     def __init__(self, context: Context, edge: Edge) -> None:
@@ -115,7 +115,7 @@ class UntriggeredStream(SideStream):
             super()._put(window, key, chunk)
 
     def _is_over(self, window: bytes) -> bool:
-        """Whether what comes for a window is too late, and nobody will read it either."""
+        """Whether what comes for a window is too late, and no main input will read it."""
         end = self.end_of(window)
         if end + self._lateness > self._frontier or self.keeps is None:
             return False

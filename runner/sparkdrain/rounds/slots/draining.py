@@ -90,7 +90,7 @@ class Draining:
         self.states.data(block.edge, block.producer)
         edge = self._edges[EdgeId(block.edge)]
         if edge.kind is EdgeKind.BROADCAST:
-            return False  # side inputs mark nobody
+            return False  # side inputs mark no element
         if block.of_drain and _mixes(edge):
             self._memory.mix(block.edge)
         elif not block.of_drain and not (_mixes(edge) and self._memory.is_mixed(block.edge)):

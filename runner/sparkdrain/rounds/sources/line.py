@@ -65,13 +65,13 @@ class Arrivals:
 
 
 class RestrictionLine:
-    """Who is due in a round, in the order of turns, and what is left of them.
+    """The restrictions that are due in a round, in their order, and what is left of them.
 
     Args:
         store: what was left of earlier rounds.
         arrivals: what is new.
         now: processing time.
-        most_delay: how long somebody may ask to wait, microseconds.
+        most_delay: how long a restriction may be deferred, microseconds.
     """
 
     def __init__(

@@ -37,9 +37,9 @@ _LOGGER = logging.getLogger(__name__)
 # The least part of a round's budget that one restriction gets, however many there are: to stop and
 # to go on again costs something too.
 _LEAST_SHARE: Final = 1 / 8
-# How many times its part of a round a restriction may take before somebody is told; seconds.
+# How many times its part of a round a restriction may take before a warning.
 _PATIENCE: Final = 20.0
-# Who wants to wait while the job is drained waits no longer than this; microseconds.
+# A restriction that is deferred while the job is drained waits at most so long; microseconds.
 _MOST_DELAY_OF_DRAIN: Final = 100_000
 _LEAST_PATIENCE: Final = 5.0
 
@@ -233,7 +233,7 @@ class Work:
         return bool(self._operation.by_window)
 
     def run(self, line: RestrictionLine, budget: Budget) -> None:
-        """Process those in line until nobody is left or ``budget`` is spent; at least one."""
+        """Process restrictions until none is left or ``budget`` is spent; at least one."""
         least = budget.seconds_left() * _LEAST_SHARE
         interrupt = self._interruption.interrupt
         seconds = budget.seconds_left()
