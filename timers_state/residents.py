@@ -83,7 +83,7 @@ class Residents:
             self._add_to_filter(ident)
 
     def update(self, idents: Iterable[Ident]) -> None:
-        """The same for some keys."""
+        """Calls ``add`` for each of some keys."""
         for ident in idents:
             self.add(ident)
 

@@ -35,7 +35,7 @@ class ControlMessage:
     __slots__ = ()
 
     def encode(self) -> bytes:
-        """For the wire."""
+        """The message as the bytes of its schema in ``proto/``."""
         data: bytes = _write(self).SerializeToString()
         return data
 
