@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from sparkdrain.io.kafka.choose import open_client
-from sparkdrain.io.kafka.client import Batch, Partition
+from sparkdrain.io.kafka.client import FetchedRecords, Partition
 from sparkdrain.io.kafka.settings import CONSUMER, PRODUCER, settings
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _done(futures: dict[Any, Any]) -> None:
         future.result(PATIENCE_SECONDS)
 
 
-def batches(records: Any, partition: Partition, end: int) -> Iterable[Batch]:
+def batches(records: Any, partition: Partition, end: int) -> Iterable[FetchedRecords]:
     """What comes of a partition until ``end`` is reached."""
     until = time.monotonic() + PATIENCE_SECONDS
     after = 0

@@ -18,11 +18,6 @@ FORMS = ("", "s", "es", "ed", "ing")
 # A backend of a metadata store is a class of this name in a module of its own.
 CONTRACTS = {"Backend"}
 
-# Public types that share their name with another type. This list only shrinks.
-SHARED = {
-    "Batch",
-}
-
 # Where a name may consist of one of the six words alone, because the module is about its meaning.
 OWNERS = {
     "drain": ("cli/", "drain/", "invocation", "jobs/", "result", "rounds/", "shuffle/complete"),
@@ -44,10 +39,6 @@ OTHERS: dict[str, set[str]] = {
         "timers_state/write_back:_place",
     },
     "batch": {
-        "io/kafka/client:Batch",
-        "io/kafka/confluent_records:_batch",
-        "io/kafka/confluent_records:_batches",
-        "io/kafka/kafka_python_client:_batch",
         "panes/triggered:_batches",
         "rounds/keyed/input:batches",
         "shuffle/group_by_key:batches",
@@ -96,11 +87,7 @@ def shared():
 
 
 def test_no_public_type_has_the_name_of_another():
-    assert {name: found for name, found in shared().items() if name not in SHARED | CONTRACTS} == {}
-
-
-def test_the_list_of_shared_names_has_shrunk_with_the_code():
-    assert shared().keys() >= SHARED, "take what is no longer shared from the list"
+    assert {name: found for name, found in shared().items() if name not in CONTRACTS} == {}
 
 
 def names_of(path, module):

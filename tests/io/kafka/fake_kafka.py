@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sparkdrain.io.kafka.client import NO_HEADERS, Batch, Headers, Partition, Sent, nothing
+from sparkdrain.io.kafka.client import NO_HEADERS, FetchedRecords, Headers, Partition, Sent, nothing
 from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.note import Recorded
 from sparkdrain.io.kafka.topics import matching
@@ -182,13 +182,13 @@ class FakeRecords(Closing):
     def resume(self, partition: Partition) -> None:
         self.paused.discard(partition)
 
-    def poll(self, seconds: float, most: int) -> Iterator[Batch]:
+    def poll(self, seconds: float, most: int) -> Iterator[FetchedRecords]:
         batches = [] if self.kafka.away else list(self._poll(most))
         if not batches:
             time.sleep(seconds)  # as long as a broker would keep it
         yield from batches
 
-    def _poll(self, most: int) -> Iterator[Batch]:
+    def _poll(self, most: int) -> Iterator[FetchedRecords]:
         for partition, begin in sorted(self.next.items()):
             log = self.kafka.logs[partition]
             if partition in self.paused:
@@ -203,8 +203,8 @@ class FakeRecords(Closing):
                 self.next[partition] = log.latest
                 yield nothing(partition, log.latest)
 
-    def _batch(self, partition: Partition, found: list[Stored]) -> Batch:
-        return Batch(
+    def _batch(self, partition: Partition, found: list[Stored]) -> FetchedRecords:
+        return FetchedRecords(
             partition,
             [one.offset for one in found],
             [one.time for one in found],

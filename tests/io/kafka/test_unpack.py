@@ -10,7 +10,7 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.io.kafka.client import Batch, Partition
+from sparkdrain.io.kafka.client import FetchedRecords, Partition
 from sparkdrain.io.kafka.errors import UnreadableRecord
 from sparkdrain.io.kafka.records import BadRecord, KafkaRecord, ProducerRecord, Written
 from sparkdrain.io.kafka.unpack import UnpackPairs, UnpackRecords
@@ -38,7 +38,7 @@ def test_records_come_out_of_their_coders_as_they_went_in(record):
     assert "ickle" not in type(coder).__name__
 
 
-def batch(*records: tuple[bytes | None, bytes | None], **columns: object) -> Batch:
+def batch(*records: tuple[bytes | None, bytes | None], **columns: object) -> FetchedRecords:
     count = len(records)
     filled = {
         "offsets": [10 + n for n in range(count)],
@@ -46,7 +46,7 @@ def batch(*records: tuple[bytes | None, bytes | None], **columns: object) -> Bat
         "headers": [(("h", b"%d" % n),) for n in range(count)],
         **columns,
     }
-    return Batch(
+    return FetchedRecords(
         Partition("t", 3),
         keys=[key for key, _ in records],
         values=[value for _, value in records],

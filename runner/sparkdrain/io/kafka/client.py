@@ -30,7 +30,7 @@ class Partition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class FetchedRecords:
     """Records of one partition in the order of their offsets, column by column.
 
     Attributes:
@@ -55,12 +55,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def part(self, begin: int, end: int) -> Batch:
+    def part(self, begin: int, end: int) -> FetchedRecords:
         """The records from index ``begin`` up to, not including, ``end``."""
         if begin == 0 and end == len(self.offsets):
             return self
         part = slice(begin, end)
-        return Batch(
+        return FetchedRecords(
             self.partition,
             self.offsets[part],
             self.times[part],
@@ -70,15 +70,15 @@ class Batch:
             self.after if end == len(self.offsets) else self.offsets[end],
         )
 
-    def timed(self, millis: int) -> Batch:
+    def timed(self, millis: int) -> FetchedRecords:
         """The same with a time for those records that have none."""
         times = [millis if time == NO_TIME else time for time in self.times]
         return replace(self, times=times)
 
 
-def nothing(partition: Partition, after: int) -> Batch:
+def nothing(partition: Partition, after: int) -> FetchedRecords:
     """No records, up to ``after``."""
-    return Batch(partition, (), (), (), (), (), after)
+    return FetchedRecords(partition, (), (), (), (), (), after)
 
 
 class Catalog(Protocol):
@@ -124,7 +124,7 @@ class RecordReader(Protocol):
     def resume(self, partition: Partition) -> None:
         """Hand out its records again."""
 
-    def poll(self, seconds: float, most: int) -> Iterable[Batch]:
+    def poll(self, seconds: float, most: int) -> Iterable[FetchedRecords]:
         """Up to ``most`` records of any partitions; waits so long for the first one.
 
         Raises:

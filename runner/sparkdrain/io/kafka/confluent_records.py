@@ -13,7 +13,7 @@ from typing_extensions import override
 from sparkdrain.io.kafka.client import (
     NO_HEADERS,
     NO_TIME,
-    Batch,
+    FetchedRecords,
     Headers,
     Partition,
     RecordReader,
@@ -70,7 +70,7 @@ class ConfluentRecords(RecordReader):
         self._consumer.resume([TopicPartition(*partition)])
 
     @override
-    def poll(self, seconds: float, most: int) -> Iterator[Batch]:
+    def poll(self, seconds: float, most: int) -> Iterator[FetchedRecords]:
         # Asked for many with a timeout, it waits until there are so many.
         messages = self._consumer.consume(most, 0)
         if not messages and seconds > 0:
@@ -84,26 +84,26 @@ class ConfluentRecords(RecordReader):
                 if topic is None:  # an error that is of no partition
                     self._check_all(run)
                 else:
-                    yield from self._batches(Partition(topic, number), list(run))
+                    yield from self._fetched_parts(Partition(topic, number), list(run))
 
-    def _batches(self, partition: Partition, messages: list[Any]) -> Iterator[Batch]:
+    def _fetched_parts(self, partition: Partition, messages: list[Any]) -> Iterator[FetchedRecords]:
         begin = 0
         for index, message in enumerate(map(methodcaller("error"), messages)):
             if message is None:
                 continue
             if index > begin:
-                yield self._batch(partition, messages[begin:index])
+                yield self._fetched(partition, messages[begin:index])
             begin = index + 1
             yield from self._event(partition, messages[index], message)
         if begin < len(messages):
-            yield self._batch(partition, messages[begin:] if begin else messages)
+            yield self._fetched(partition, messages[begin:] if begin else messages)
 
-    def _batch(self, partition: Partition, messages: list[Any]) -> Batch:
+    def _fetched(self, partition: Partition, messages: list[Any]) -> FetchedRecords:
         offsets = list(map(_offset, messages))
         headers: Sequence[Headers] = ()
         if self._headers:
             headers = [tuple(one) if (one := m.headers()) else NO_HEADERS for m in messages]
-        return Batch(
+        return FetchedRecords(
             partition,
             offsets,
             [millis if kind else NO_TIME for kind, millis in map(_stamp, messages)],
@@ -113,7 +113,9 @@ class ConfluentRecords(RecordReader):
             offsets[-1] + 1,
         )
 
-    def _event(self, partition: Partition, message: Any, error: KafkaError) -> Iterator[Batch]:
+    def _event(
+        self, partition: Partition, message: Any, error: KafkaError
+    ) -> Iterator[FetchedRecords]:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
             yield nothing(partition, message.offset())
         elif error.code() in LOST:

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.io.kafka.client import Batch, Partition, nothing
+from sparkdrain.io.kafka.client import FetchedRecords, Partition, nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ class _Line:
     after: int
     asked: float
     newest: float
-    waiting: deque[Batch] = field(default_factory=deque)
+    waiting: deque[FetchedRecords] = field(default_factory=deque)
     held: int = 0
     paused: bool = False
 
@@ -69,7 +69,7 @@ class Intake:
         self._lines: dict[Partition, _Line] = {}
         self._lock = threading.Lock()
 
-    def take(self, partition: Partition, offset: int, wait: float) -> Batch:
+    def take(self, partition: Partition, offset: int, wait: float) -> FetchedRecords:
         """The next records at ``offset`` or later.
 
         Args:
@@ -99,7 +99,7 @@ class Intake:
                 self._records.resume(partition)
             return batch
 
-    def put_back(self, offset: int, batch: Batch) -> None:
+    def put_back(self, offset: int, batch: FetchedRecords) -> None:
         """What was taken last, and is not needed now: ``offset`` will be asked for next."""
         with self._lock:
             line = self._lines.get(batch.partition)

@@ -13,9 +13,9 @@ from typing_extensions import override
 from sparkdrain.io.kafka.client import (
     NO_HEADERS,
     NO_TIME,
-    Batch,
     Catalog,
     Client,
+    FetchedRecords,
     Headers,
     Partition,
     RecordReader,
@@ -184,7 +184,7 @@ class KafkaPythonRecords(RecordReader):
         self._consumer.resume(TopicPartition(*partition))
 
     @override
-    def poll(self, seconds: float, most: int) -> Iterator[Batch]:
+    def poll(self, seconds: float, most: int) -> Iterator[FetchedRecords]:
         if not self._told:
             return
         try:
@@ -196,11 +196,11 @@ class KafkaPythonRecords(RecordReader):
             raise
         for at, records in found.items():
             self._told[at] = records[-1].offset + 1
-            yield self._batch(Partition(*at), records)
+            yield self._fetched(Partition(*at), records)
         if not found:
             yield from self._beyond()
 
-    def _beyond(self) -> Iterator[Batch]:
+    def _beyond(self) -> Iterator[FetchedRecords]:
         """How far it has got where there were no records, but marks of transactions."""
         for at, told in self._told.items():
             with Failures(self._servers):
@@ -209,11 +209,11 @@ class KafkaPythonRecords(RecordReader):
                 self._told[at] = position
                 yield nothing(Partition(*at), position)
 
-    def _batch(self, partition: Partition, records: list[Any]) -> Batch:
+    def _fetched(self, partition: Partition, records: list[Any]) -> FetchedRecords:
         headers: Sequence[Headers] = ()
         if self._headers:
             headers = [tuple(one.headers) if one.headers else NO_HEADERS for one in records]
-        return Batch(
+        return FetchedRecords(
             partition,
             [one.offset for one in records],
             [NO_TIME if one.timestamp is None else one.timestamp for one in records],

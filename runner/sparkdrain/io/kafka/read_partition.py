@@ -25,7 +25,7 @@ from sparkdrain.io.kafka.spans import NO_END, Element
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.io.kafka.client import Batch
+    from sparkdrain.io.kafka.client import FetchedRecords
     from sparkdrain.io.kafka.shared import Shared, Wanted
     from sparkdrain.io.kafka.spans import SpansOf
     from sparkdrain.io.kafka.watermarks import Watermarks
@@ -68,7 +68,7 @@ class ClaimSize:
 
 
 class PartitionReader(beam.DoFn):
-    """Yields `Batch` after `Batch` of the records of a partition.
+    """Yields `FetchedRecords` after `FetchedRecords` of the records of a partition.
 
     Args:
         wanted: connections.
@@ -129,7 +129,7 @@ class PartitionReader(beam.DoFn):
         # Many quiet partitions must not add up to a long round.
         return _WAIT if self._shared.intake.quiet(partition) < _LATEST else 0.0
 
-    def _take(self, partition: Partition, offset: int, wait: float) -> Batch:
+    def _take(self, partition: Partition, offset: int, wait: float) -> FetchedRecords:
         try:
             return self._shared.intake.take(partition, offset, wait)
         except KafkaDataLost as error:
@@ -147,7 +147,9 @@ class PartitionReader(beam.DoFn):
             )
             raise KafkaDataLost(msg) from error
 
-    def _claimed(self, offset: int, batch: Batch, tracker: Any) -> Iterator[Batch]:
+    def _claimed(
+        self, offset: int, batch: FetchedRecords, tracker: Any
+    ) -> Iterator[FetchedRecords]:
         """Claims a batch piece by piece, and yields the pieces; what it cannot claim goes back."""
         begin, offsets = 0, batch.offsets
         while begin < len(offsets):
@@ -164,7 +166,7 @@ class PartitionReader(beam.DoFn):
             self._size.took(time.monotonic() - began)
             begin = end
 
-    def _handed_over(self, batch: Batch, watermark: Any) -> Iterator[TimestampedValue]:
+    def _handed_over(self, batch: FetchedRecords, watermark: Any) -> Iterator[TimestampedValue]:
         if NO_TIME in batch.times:
             batch = batch.timed(int(time.time() * 1000))
         newest = max(batch.times)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from apache_beam.coders import Coder
 
-    from sparkdrain.io.kafka.client import Batch
+    from sparkdrain.io.kafka.client import FetchedRecords
 
 BAD: Final = "bad"
 """Tag of the output of records that could not be decoded."""
@@ -32,7 +32,7 @@ class UnpackPairs(beam.DoFn):
     """Makes pairs of key and value, undecoded; each has its record's timestamp."""
 
     @override
-    def process(self, batch: Batch) -> Iterator[TimestampedValue]:
+    def process(self, batch: FetchedRecords) -> Iterator[TimestampedValue]:
         last, stamp = None, None
         for time, key, value in zip(batch.times, batch.keys, batch.values, strict=True):
             if time != last:
@@ -72,7 +72,7 @@ class UnpackRecords(beam.DoFn):
         self._value = _decoder(self._value_coder)
 
     @override
-    def process(self, batch: Batch) -> Iterator[Any]:
+    def process(self, batch: FetchedRecords) -> Iterator[Any]:
         last, stamp = None, None
         for index, time in enumerate(batch.times):
             if time != last:
@@ -93,7 +93,7 @@ class UnpackRecords(beam.DoFn):
                 continue
             yield TimestampedValue(self._made(batch, index, key, value), stamp)
 
-    def _made(self, batch: Batch, index: int, key: Any, value: Any) -> Any:
+    def _made(self, batch: FetchedRecords, index: int, key: Any, value: Any) -> Any:
         if not self._with_metadata:
             return key, value
         headers = batch.headers[index] if batch.headers else NO_HEADERS
@@ -109,7 +109,7 @@ def _decoder(coder: Coder | None) -> Callable[[bytes], Any]:
     return decode
 
 
-def _problem(batch: Batch, index: int, part: str) -> str:
+def _problem(batch: FetchedRecords, index: int, part: str) -> str:
     data = (batch.keys if part == "key" else batch.values)[index]
     shown = repr(data[:_LONGEST] if data else data)
     return (
@@ -119,7 +119,7 @@ def _problem(batch: Batch, index: int, part: str) -> str:
     )
 
 
-def _bad(batch: Batch, index: int, error: str) -> BadRecord:
+def _bad(batch: FetchedRecords, index: int, error: str) -> BadRecord:
     return BadRecord(
         batch.partition.topic,
         batch.partition.number,
