@@ -42,7 +42,7 @@ _OPTIONS_HEAD = f"""{_NOTE}
 # Options
 
 Every option stands in one table in `sparkdrain/option_table.py`; the command line, the Job API's
-`DescribePipelineOptions` and this page are made from it. An option that nobody knows stops the
+`DescribePipelineOptions` and this page are made from it. An unknown option stops the
 pipeline before it runs, and the error names the one that was probably meant. None is accepted and
 then ignored.
 """
@@ -75,7 +75,7 @@ _OF_BEAM = {
         "`Reshuffle`](metadata.md#compatibility-with-an-older-beam)"
     ),
     "`--gbek`": "[data is encrypted between workers](metadata.md#grouping-by-encrypted-keys)",
-    "`--experiments=allow_unknown_options`": "lets options pass that nobody knows",
+    "`--experiments=allow_unknown_options`": "lets unknown options pass",
 }
 
 _CAPABILITY_HEAD = f"""{_NOTE}

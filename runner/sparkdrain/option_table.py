@@ -239,9 +239,9 @@ OPTIONS: tuple[Option, ...] = (
             "",
             "no value, or required",
             "Go on from the newest checkpoint of the job, or begin if it never had one",
-            "Without it, a job that has a checkpoint is refused. Whoever starts a job again gives "
-            "--resume=required: then an empty or wrong folder, perhaps one that is not mounted, is "
-            "refused too.",
+            "Without it, a job that has a checkpoint is refused. Give --resume=required when you "
+            "start a job again: an empty or wrong folder, perhaps one that is not mounted, is then "
+            "refused, too.",
             needs="checkpoint_dir",
             words=("required",),
         ),
@@ -287,13 +287,13 @@ OPTIONS: tuple[Option, ...] = (
             "drain",
             ("on", "off"),
             "Whether the job can be drained",
-            "Turn it off if nobody may end the job so; whoever tries is told.",
+            "Turn it off if the job must not end this way; a request to drain it is then refused.",
         ),
         _word(
             "drain_on_signal",
             ("none", "TERM", "INT", "USR1", "USR2"),
             "The signal that drains the job while the program waits for its end",
-            "TERM, where whoever stops programs sends that and can wait; a second one cancels.",
+            "TERM, if your scheduler sends it and can wait; a second signal cancels the job.",
         ),
         _number(
             "drain_poll_ms",
