@@ -32,6 +32,7 @@ from sparkdrain.drain.runs import Run
 from sparkdrain.drain.states import DrainMessage
 from sparkdrain.graph.plan import Edge, EdgeKind, Plan, PlayedSource, SideInput, Stage
 from sparkdrain.rounds.driver.driver_state import DriverState
+from sparkdrain.rounds.kept_report import kept_form
 from sparkdrain.rounds.messages import (
     AtWork,
     DrainOrder,
@@ -42,7 +43,6 @@ from sparkdrain.rounds.messages import (
     RoundHeader,
     RoundReport,
 )
-from sparkdrain.rounds.record import record_of
 from sparkdrain.stages.report import SlotReport
 from sparkdrain.stages.warned import Warned
 from sparkdrain.v1 import checkpoint_pb2, drain_pb2
@@ -219,7 +219,7 @@ RECORDS = {
     "notification": (NOTIFICATION.encode(), drain_pb2.DrainNotification),
     "run": (RUN.encode(), drain_pb2.Run),
     "manifest": (encode(MANIFEST).splitlines()[2], checkpoint_pb2.Manifest),
-    "report of a slot": (record_of(REPORT), checkpoint_pb2.SlotRecord),
+    "report of a slot": (kept_form(REPORT), checkpoint_pb2.SlotRecord),
     **{
         f"driver, {phase.name}": (
             DriverState(3, phase, NOTIFICATION if phase.is_cut else None).encode(),

@@ -33,7 +33,6 @@ OWNERS = {
 OTHERS: dict[str, set[str]] = {
     "record": {
         "drain/records:records",
-        "rounds/record:record",
     },
     "place": {
         "timers_state/write_back:_place",

@@ -8,8 +8,8 @@ import pytest
 from test_schedule import SLOTS, chain, report
 
 from sparkdrain.rounds.driver.schedule import Schedule
+from sparkdrain.rounds.kept_report import kept_form, report_of
 from sparkdrain.rounds.messages import DrainOrder, Inheritance, Missing, Orders
-from sparkdrain.rounds.record import record_of, report_of
 from sparkdrain.watermarks.frontier import END
 
 DRAIN = Orders(drain=DrainOrder("job/1", 10))
@@ -143,4 +143,4 @@ def test_refused_timers_are_added_up(schedule):
 def test_a_checkpoint_remembers_who_is_drained():
     for drained in ((), (True, False)):
         told = replace(report(0, 1), drained=drained)
-        assert report_of(record_of(told)).drained == drained
+        assert report_of(kept_form(told)).drained == drained

@@ -9,8 +9,8 @@ from apache_beam.metrics import monitoring_infos
 
 from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.rounds.driver.inheritances import inheritances
+from sparkdrain.rounds.kept_report import kept_form
 from sparkdrain.rounds.messages import RoundReport
-from sparkdrain.rounds.record import record_of
 from sparkdrain.watermarks.frontier import BEGIN
 from tests.support.random_pipelines import results
 
@@ -23,7 +23,7 @@ def counted(number):
 
 
 def inherited(reports, slots):
-    shards = [ShardState(r.level, r.slot, (), record_of(r)) for r in reports]
+    shards = [ShardState(r.level, r.slot, (), kept_form(r)) for r in reports]
     return [i for _, i in sorted(inheritances(shards, len(reports), slots).items())]
 
 

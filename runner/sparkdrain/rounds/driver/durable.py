@@ -23,7 +23,7 @@ from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRef
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.inheritances import inheritances
 from sparkdrain.rounds.driver.lease_watch import LeaseWatch
-from sparkdrain.rounds.record import record_of
+from sparkdrain.rounds.kept_report import kept_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -233,7 +233,7 @@ class DurableJob:
         assert self._lease is not None, "take the job first"
         assert self._publisher is not None
         shards = tuple(
-            ShardState(level, slot, cut.files[level, slot].files, record_of(report))
+            ShardState(level, slot, cut.files[level, slot].files, kept_form(report))
             for (level, slot), report in sorted(cut.reports.items())
         )
         drain = None if cut.drain is None else DrainNotification.decode(cut.drain)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.rescale import heir, sources_of
+from sparkdrain.rounds.kept_report import report_of
 from sparkdrain.rounds.messages import Inheritance, RoundReport
-from sparkdrain.rounds.record import report_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.watermarks.frontier import BEGIN
 
 
-def record_of(report: RoundReport) -> bytes:
+def kept_form(report: RoundReport) -> bytes:
     """What must be known of a report to go on from there."""
     fields = {
         "level": report.level,
@@ -31,14 +31,14 @@ def record_of(report: RoundReport) -> bytes:
     return json.dumps(fields).encode()
 
 
-def report_of(record: bytes) -> RoundReport:
-    """The inverse of ``record_of``.
+def report_of(kept: bytes) -> RoundReport:
+    """The inverse of ``kept_form``.
 
     Raises:
-        CheckpointFailed: it is not a record.
+        CheckpointFailed: the bytes are no report.
     """
     try:
-        fields = json.loads(record)
+        fields = json.loads(kept)
         metrics = merge(
             metrics_pb2.MonitoringInfo.FromString(base64.b64decode(info))
             for info in fields["metrics"]
@@ -59,5 +59,5 @@ def report_of(record: bytes) -> RoundReport:
             passed=dict(fields.get("passed", ())),
         )
     except (ValueError, KeyError, TypeError) as error:
-        message = f"the checkpoint's record of a slot cannot be read: {error!r}"
+        message = f"the checkpoint's report of a slot cannot be read: {error!r}"
         raise CheckpointFailed(message) from error

@@ -7,8 +7,8 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import metrics_pb2
 
 from sparkdrain.errors import CheckpointFailed
+from sparkdrain.rounds.kept_report import kept_form, report_of
 from sparkdrain.rounds.messages import RoundReport
-from sparkdrain.rounds.record import record_of, report_of
 from sparkdrain.watermarks.frontier import BEGIN
 
 
@@ -36,26 +36,26 @@ def parsed(info):
 
 def test_what_a_job_goes_on_from_is_what_was_reported():
     metrics = [monitoring_infos.int64_user_counter("n", "c", 1, ptransform="p").SerializeToString()]
-    found = report_of(record_of(report(metrics)))
+    found = report_of(kept_form(report(metrics)))
     assert replace(found, metrics=metrics) == report(metrics)
     assert list(map(parsed, found.metrics)) == list(map(parsed, metrics))
 
 
 def test_what_waited_for_the_checkpoint_goes_on_at_once():
     waiting = replace(report([]), waits=True)
-    assert report_of(record_of(waiting)).wake == BEGIN
+    assert report_of(kept_form(waiting)).wake == BEGIN
 
 
 def test_metrics_of_many_lives_take_no_more_room_than_those_of_one():
     one = monitoring_infos.int64_user_counter("n", "c", 1, ptransform="p").SerializeToString()
     found = report([one])
     for _ in range(10):
-        found = report_of(record_of(report([*found.metrics, one])))
+        found = report_of(kept_form(report([*found.metrics, one])))
     (info,) = found.metrics
     expected = monitoring_infos.int64_user_counter("n", "c", 11, ptransform="p")
     assert parsed(info) == expected
 
 
-def test_a_record_that_is_none_says_so():
-    with pytest.raises(CheckpointFailed, match="record of a slot cannot be read"):
+def test_bytes_that_are_no_report_say_so():
+    with pytest.raises(CheckpointFailed, match="report of a slot cannot be read"):
         report_of(b'{"level": 1}')
