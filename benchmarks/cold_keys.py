@@ -91,7 +91,7 @@ def visit(overlay: Overlay, keys: list[bytes], kind: str, *, prefetch: bool) -> 
 
 def make(directory: Path, keys: list[bytes], snapshot: Path) -> None:
     """A store with these keys, as a stream has made it."""
-    with Overlay(RoundStore(directory), BUDGET, rounds=True) as overlay:
+    with Overlay(RoundStore(directory), BUDGET) as overlay:
         visit(overlay, random.sample(keys, len(keys)), "records", prefetch=False)
         overlay.snapshot(snapshot)
 
@@ -150,7 +150,7 @@ def main() -> None:
             for prefetch in (False, True) if kind == "records" else (False,):
                 number += 1
                 copy = root / str(number)
-                with Overlay(RoundStore.take_up(snapshot), BUDGET, rounds=True) as overlay:
+                with Overlay(RoundStore.take_up(snapshot), BUDGET) as overlay:
                     overlay.snapshot(copy)  # what is taken up is deleted
                     asked = random.choices(keys, k=visits)
                     how = "prefetch" if prefetch else "as they come"

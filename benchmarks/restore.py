@@ -69,7 +69,7 @@ def checkpoint(directory: Path, paths: Paths, megabytes: int) -> tuple[ShardStat
     """State of that size, made durable; and how many keys it has."""
     chance = random.Random(1)
     rows = (megabytes << 20) // VALUE_BYTES
-    with Overlay(RoundStore(directory / "live"), 64 << 20, rounds=True) as overlay:
+    with Overlay(RoundStore(directory / "live"), 64 << 20) as overlay:
         for begin in range(0, rows, ROUND):
             for number in range(begin, min(begin + ROUND, rows)):
                 # What cannot be compressed.

@@ -24,7 +24,7 @@ READS = 1000
 def fill(directory: str, keys: int) -> None:
     """Writes the keys and says what this process took."""
     start = time.perf_counter()
-    overlay = Overlay(open_store(Path(directory)), BUDGET, rounds=True)
+    overlay = Overlay(open_store(Path(directory)), BUDGET)
     for first in range(0, keys, PER_ROUND):
         for number in range(first, min(first + PER_ROUND, keys)):
             scope = overlay.scope(STATE, _key(number))
@@ -43,7 +43,7 @@ def reopen(directory: str, keys: int) -> None:
     """Opens the store in this, a new process."""
     start = time.perf_counter()
     store = open_store(Path(directory))
-    overlay = Overlay(store, BUDGET, rounds=True)
+    overlay = Overlay(store, BUDGET)
     _say("open", start)
     start = time.perf_counter()
     assert overlay.first_time(STATE, Domain.EVENT) == 0

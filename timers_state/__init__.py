@@ -26,7 +26,7 @@ What an engine needs, and all that stays stable::
     overlay.flush()                             # all into the store, as one batch
     inspect.entries(store)                      # every row, taken apart
 
-    overlay = Overlay(RoundStore(directory), budget_bytes, rounds=True)   # streams; then also:
+    overlay = Overlay(RoundStore(directory), budget_bytes)   # streams; then also:
     overlay.first_time(state_id, domain)        # of the earliest timer of any key
     overlay.next_due(state_id, domain, up_to)   # the key that has it, if it is due
     overlay.prefetch(state_id, keys)            # these will be used: reads them in one pass

@@ -9,15 +9,14 @@ from weakref import WeakValueDictionary
 from timers_state.errors import StoreFailed
 from timers_state.keys import DEFAULT_GROUPS, MAX_GROUPS
 from timers_state.residents import Residents
-from timers_state.round_scope import RoundScope
 from timers_state.rounds import Rounds
-from timers_state.scope import KeyScope
 from timers_state.sealed import refuse
 
 if TYPE_CHECKING:
     from timers_state.ahead import Taken
     from timers_state.due_index import DueIndex
     from timers_state.keys import Domain
+    from timers_state.scope import KeyScope
     from timers_state.store import Store
     from timers_state.timers import Timers
 
@@ -51,7 +50,6 @@ class Holdings(ABC):
         "_erased_states",
         "_fetched_bytes",
         "_free",
-        "_kind",
         "_lost",
         "_residents",
         "_rested",
@@ -69,8 +67,6 @@ class Holdings(ABC):
         store: Store,
         budget_bytes: int,
         groups: int = DEFAULT_GROUPS,
-        *,
-        rounds: bool = False,
     ) -> None:
         if not 1 <= groups <= MAX_GROUPS:
             message = f"the number of key groups must be in [1, {MAX_GROUPS}], not {groups}"
@@ -81,8 +77,7 @@ class Holdings(ABC):
         self._free = budget_bytes
         self._spilling = False
         self._lost = False
-        self._rounds = Rounds() if rounds else None
-        self._kind: type[KeyScope] = RoundScope if rounds else KeyScope
+        self._rounds = Rounds()
         self._scopes: dict[Ident, KeyScope] = {}
         self._rested = False
         self._resting: WeakValueDictionary[Ident, KeyScope] = WeakValueDictionary()
@@ -105,12 +100,12 @@ class Holdings(ABC):
     def forget(self, state_id: int, key: bytes) -> None:
         """Ends the life of a key: all its state and timers are gone, and its scope is stale."""
 
-    def changed_scopes(self) -> list[RoundScope]:
-        """Where scopes put themselves that become active; only with rounds."""
-        return self._in_round().changed
+    def changed_scopes(self) -> list[KeyScope]:
+        """Where scopes put themselves that become active."""
+        return self._rounds.changed
 
     def index_of(self, state_id: int, domain: Domain) -> DueIndex:
-        """The index of timers across keys; only with rounds."""
+        """The index of timers across keys."""
         return self._in_round().index(self, state_id, domain)
 
     def reach(self) -> Store:
@@ -149,7 +144,7 @@ class Holdings(ABC):
             return None
         return self._taken.get(ident, _NOTHING_TAKEN)
 
-    def _keep(self, scope: RoundScope, cost: int) -> None:
+    def _keep(self, scope: KeyScope, cost: int) -> None:
         """Keeps a scope that rests, at that cost; lets go of it if there is none."""
         self._free += scope.leased - cost
         scope.leased = cost
@@ -162,12 +157,11 @@ class Holdings(ABC):
     def _keep_aside(self, scope: KeyScope) -> None:
         """Keeps what was committed of a scope that is about to change."""
         rounds = self._rounds
-        if rounds is not None and isinstance(scope, RoundScope):
-            image = scope.image()
-            rounds.images[scope.state_id, scope.key] = image
-            rounds.image_bytes += image[4]
-            self._free -= image[4]
-            scope.unwritten = False
+        image = scope.image()
+        rounds.images[scope.state_id, scope.key] = image
+        rounds.image_bytes += image[4]
+        self._free -= image[4]
+        scope.unwritten = False
 
     def _may_be_stored(self, ident: Ident) -> bool:
         if self._absent and ident[1] in self._absent.get(ident[0], ()):
@@ -185,26 +179,16 @@ class Holdings(ABC):
 
     def _written(self, *, whole: bool) -> None:
         """Something in memory is about to be in the store; everything if ``whole``."""
-        if self._rounds is not None:
-            self._rounds.written(whole=whole)
+        self._rounds.written(whole=whole)
 
     def _in_round(self) -> Rounds:
+        """The running round; raises if it is prepared, or everything is lost."""
         rounds = self._rounds
-        if rounds is None:
-            message = "this overlay was made without rounds: pass rounds=True"
-            raise ValueError(message)
         if rounds.prepared is not None:
             refuse()
         if self._lost:
             self._refuse_lost()
         return rounds
-
-    def _check_open_round(self) -> None:
-        rounds = self._rounds
-        if rounds is not None and rounds.prepared is not None:
-            refuse()
-        if self._lost:
-            self._refuse_lost()
 
     def _kill_all(self) -> None:
         for scope in (*self._scopes.values(), *self._resting.values()):
@@ -213,17 +197,14 @@ class Holdings(ABC):
         self._absent = {}
         self._resting = WeakValueDictionary()
         self._free = self._budget
-        if self._rounds is not None:
-            self._free -= sum(records.leased for records in self._rounds.records.values())
+        self._free -= sum(records.leased for records in self._rounds.records.values())
 
     def _lose(self) -> None:
         """What was in memory is gone, perhaps something that was committed."""
-        if self._rounds is not None:
-            for records in self._rounds.records.values():
-                records.drop_all()
-                records.is_closed = True
+        for records in self._rounds.records.values():
+            records.drop_all()
         self._kill_all()
-        self._lost = self._rounds is not None
+        self._lost = True
 
     def _refuse_lost(self) -> NoReturn:
         message = (

@@ -35,14 +35,14 @@ class Overlay(Prefetch):
     cost); then everything goes to the store in one batch. While that batch is made, memory holds
     the content about three times.
 
+    Changes come in rounds, each of which is taken back or kept as a whole: ``prepare``, then
+    ``commit`` or ``rollback``. What rounds leave behind stays in memory to be read, as far as the
+    budget goes.
+
     Args:
         store: where content goes; closed by ``close``.
         budget_bytes: how much may be in memory.
         groups: the number of key groups, for the whole life of the store.
-        rounds: whether changes come in rounds, each of which is taken back or kept as a whole
-            (``prepare``, then ``commit`` or ``rollback``), and timers are asked for across keys
-            (``first_time``, ``next_due``). What rounds leave behind stays in memory to be read, as
-            far as the budget goes.
     """
 
     __slots__ = ()
@@ -53,11 +53,9 @@ class Overlay(Prefetch):
         Free of charge if the key was never written to the store. Otherwise its rows are removed in
         the next batch, and are not seen until then.
         """
-        rounds = self._rounds
-        if rounds is not None:
-            self._check_open_round()
-            self._leave_records((state_id, key))
-            rounds.drop(state_id, key)
+        rounds = self._in_round()
+        self._leave_records((state_id, key))
+        rounds.drop(state_id, key)
         ident = (state_id, key)
         if self._taken:
             self._free += TAKEN_BYTES * len(self._taken.pop(ident, ()))
@@ -211,7 +209,7 @@ class Overlay(Prefetch):
             ValueError: no round was prepared.
         """
         rounds = self._rounds
-        if rounds is None or rounds.prepared is None:
+        if rounds.prepared is None:
             message = "there is no prepared round to commit: call prepare() first"
             raise ValueError(message)
         self.store, batch = rounds.prepared
@@ -239,9 +237,6 @@ class Overlay(Prefetch):
         anymore.
         """
         rounds = self._rounds
-        if rounds is None:
-            self._in_round()
-            return
         if self._lost:
             self._refuse_lost()
         if rounds.prepared is not None:
@@ -299,7 +294,7 @@ class Overlay(Prefetch):
     def close(self) -> None:
         """Closes the store; what was not flushed is dropped, and all scopes are stale."""
         self._kill_all()
-        if self._rounds is not None and self._rounds.prepared is not None:
+        if self._rounds.prepared is not None:
             self.store, _ = self._rounds.prepared
             self._rounds.prepared = None
         self.store.close()

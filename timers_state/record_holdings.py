@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from timers_state.ahead import Taken
     from timers_state.holdings import Ident
     from timers_state.record import Content, Layout, Record
-    from timers_state.round_scope import RoundScope
+    from timers_state.scope import KeyScope
 
 AT_ONCE: Final = 256
 """How many keys are written at a time: memory for a batch of many more comes from the system."""
@@ -31,7 +31,7 @@ class RecordHoldings(Holdings):
     __slots__ = ()
 
     def records(self, state_id: int, layout: Layout) -> Records:
-        """The records of a state, always the same ones; only with rounds.
+        """The records of a state, always the same ones.
 
         They have their keys for themselves: the scope of a key takes over what its records had.
         """
@@ -45,7 +45,7 @@ class RecordHoldings(Holdings):
 
     def lend(self, records: Records, need: int) -> None:
         """See ``records.Lender``."""
-        self._check_open_round()
+        self._in_round()
         if need > self._free:
             self._make_room(need)
         self._free -= need
@@ -54,14 +54,14 @@ class RecordHoldings(Holdings):
 
     def load(self, records: Records, key: bytes) -> list[Record] | None:
         """See ``records.Lender``."""
-        ident = (records.state_id, key)
+        rounds, ident = self._in_round(), (records.state_id, key)
         if ident in self._scopes or ident in self._resting:
             return None
         if ident in self._taken or self.is_erased(*ident):
             return None
         if not self._may_be_stored(ident):
             return []
-        if self._in_round().marked:  # what is there may have to be undone
+        if rounds.marked:  # what is there may have to be undone
             return None
         loading, placed = records.loading, [(owner_in_time(key_group(key, self.groups), key), key)]
         rows = loading.reader.read(self.store, placed, MOST_ROWS, sys.maxsize)
@@ -88,12 +88,10 @@ class RecordHoldings(Holdings):
         return super().taken_of(state_id, key)
 
     def _all_records(self) -> Iterable[Records]:
-        rounds = self._rounds
-        return () if rounds is None else rounds.records.values()
+        return self._rounds.records.values()
 
     def _records_of(self, state_id: int) -> Records | None:
-        rounds = self._rounds
-        return None if rounds is None else rounds.records.get(state_id)
+        return self._rounds.records.get(state_id)
 
     def _first(
         self, state_id: int, domain: Domain, up_to: int | None = None
@@ -111,7 +109,7 @@ class RecordHoldings(Holdings):
             return other
         return first
 
-    def _leave_records(self, ident: Ident) -> RoundScope | None:
+    def _leave_records(self, ident: Ident) -> KeyScope | None:
         """The scope that takes over what a key's records have, if it has any."""
         records = self._records_of(ident[0])
         if records is None:

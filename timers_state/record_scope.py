@@ -9,8 +9,7 @@ from timers_state.cells.cell import CELL_BYTES
 from timers_state.image import IMAGE_BYTES, Image
 from timers_state.keys import Domain
 from timers_state.record import size_of
-from timers_state.round_scope import RoundScope
-from timers_state.scope import SCOPE_BYTES
+from timers_state.scope import SCOPE_BYTES, KeyScope
 from timers_state.small import SMALL_CELLS
 from timers_state.timers import TIMER_BYTES, TIMERS_BYTES
 
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
 _EXPIRY: Final[TimerIdent] = (b"", b"")
 
 
-def scope_of(overlay: Holdings, state_id: int, records: list[Record], layout: Layout) -> RoundScope:
+def scope_of(overlay: Holdings, state_id: int, records: list[Record], layout: Layout) -> KeyScope:
     """A scope at rest that has what was committed of a key, and is unwritten if that differs.
 
     Items that were committed are in the store.
     """
     stored = any(record.base is not None for record in records)
-    scope = RoundScope(overlay, state_id, records[0].key, stored)
+    scope = KeyScope(overlay, state_id, records[0].key, stored)
     image = _image(records, layout, stored=stored)
     scope.restore(image)
     scope.unwritten = bool(image.values or image.timers)
@@ -49,7 +48,7 @@ def scope_of(overlay: Holdings, state_id: int, records: list[Record], layout: La
     return scope
 
 
-def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
+def change_scope(scope: KeyScope, record: Record, layout: Layout) -> None:
     """Makes the changes of the running round to a scope that has what was committed."""
     before, after = record.committed(), record.content()
     window = record.window
@@ -79,7 +78,7 @@ def change_scope(scope: RoundScope, record: Record, layout: Layout) -> None:
 
 
 def _change_cell(
-    scope: RoundScope, kind: type[Cell], tag: bytes, window: bytes, old: Any, new: Any
+    scope: KeyScope, kind: type[Cell], tag: bytes, window: bytes, old: Any, new: Any
 ) -> None:
     cell, small = scope.cell(kind, tag, window), SMALL_CELLS.get(kind)
     if small is not None:

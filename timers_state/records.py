@@ -55,7 +55,6 @@ class Records:
     Attributes:
         heads: by key: its record, of any of its windows; always this dict.
         is_complete: whether no key of this state is anywhere else.
-        is_closed: whether no key may be added, since the overlay is of no use any more.
         rows: what the store has of records, or is to have.
         loading: makes records of what the store has.
         in_use: the key whose turn it is, or was last.
@@ -67,7 +66,6 @@ class Records:
         self.state_id = state_id
         self.layout = layout
         self.is_complete = is_new
-        self.is_closed = False
         self.room = 0
         self.leased = 0
         self.empty = layout.empty
@@ -104,8 +102,6 @@ class Records:
 
     def takes(self, key: bytes) -> bool:
         """Whether a key that has no record can have some; it has those then that the store has."""
-        if self.is_closed:
-            return False
         if self.is_complete:
             return True
         loaded = self._lender.load(self, key)

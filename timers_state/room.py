@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from timers_state.ahead import TAKEN_BYTES
 from timers_state.cells.cell import REST_ROOM
-from timers_state.round_scope import RoundScope
-from timers_state.scope import SCOPE_BYTES
+from timers_state.scope import SCOPE_BYTES, KeyScope
 from timers_state.write_back import WriteBack
 
 if TYPE_CHECKING:
     from timers_state.holdings import Ident
-    from timers_state.scope import KeyScope
 
 _FIRST_ROOM: Final = 1024
 _FIRST_LEASE: Final = SCOPE_BYTES + _FIRST_ROOM
@@ -35,7 +33,7 @@ class Room(WriteBack):
     def lease(self, scope: KeyScope) -> None:
         """See ``Holdings``."""
         if not scope.active:
-            self._check_open_round()
+            self._in_round()
             if scope.leased and self._free >= _NEXT_ROOM:
                 self._free -= _NEXT_ROOM
                 scope.leased += _NEXT_ROOM
@@ -61,11 +59,11 @@ class Room(WriteBack):
             scope = self._resting.get(ident)
             if scope is not None:
                 return scope
-        self._check_open_round()
+        self._in_round()
         taken_over = self._leave_records(ident)
         if taken_over is not None:
             return taken_over
-        scope = self._kind(self, ident[0], ident[1], self._may_be_stored(ident))
+        scope = KeyScope(self, ident[0], ident[1], self._may_be_stored(ident))
         self._activate(scope, ident)
         if self._taken:
             self._tell_taken(scope, ident)
@@ -96,7 +94,7 @@ class Room(WriteBack):
         """Makes room; says whether that was possible without writing everything out."""
         rounds = self._rounds
         has_records = any(records.heads for records in self._all_records())
-        if rounds is not None and (has_records or len(rounds.changed) < len(self._scopes)):
+        if has_records or len(rounds.changed) < len(self._scopes):
             self._let_go(need)
             if self._free >= need:
                 return True
@@ -126,14 +124,14 @@ class Room(WriteBack):
             for ident, scope in list(self._scopes.items()):
                 if self._free >= need:
                     return
-                if scope.active or scope.unwritten or not isinstance(scope, RoundScope):
+                if scope.active or scope.unwritten:
                     continue
                 if scope.recent and not any_will_do:
                     scope.recent = False
                     continue
                 self._release(ident, scope)
 
-    def _release(self, ident: Ident, scope: RoundScope) -> None:
+    def _release(self, ident: Ident, scope: KeyScope) -> None:
         """Lets go of what a clean scope has in memory."""
         self._free += scope.leased
         scope.let_go(self.store)

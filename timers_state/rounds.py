@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from timers_state.due_index import Memory
     from timers_state.image import Image
     from timers_state.records import Records
-    from timers_state.round_scope import RoundScope
+    from timers_state.scope import KeyScope
     from timers_state.store import Batch, Store
 
 
@@ -40,7 +40,7 @@ class Rounds:
     def __init__(self) -> None:
         self.prepared: tuple[Store, Batch] | None = None
         self.erased_states: set[int] = set()
-        self.changed: list[RoundScope] = []
+        self.changed: list[KeyScope] = []
         self.images: dict[tuple[int, bytes], Image] = {}
         self.image_bytes = 0
         self.marked = False

@@ -10,10 +10,10 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from timers_state.keys import I64_MAX, I64_MIN, Domain, encode_i64
+from timers_state.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
 from timers_state.timer_rows import (
     Change,
     Changes,
-    Holder,
     StoredTimers,
     TimerEntry,
     TimerIdent,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from timers_state.image import TimersImage
+    from timers_state.scope import KeyScope
     from timers_state.store import Batch, Store
 
 TIMER_BYTES: Final = 320
@@ -48,7 +49,7 @@ class Timer(NamedTuple):
 
 
 class Timers:
-    """The timers of one key that follow one clock.
+    """The timers of one key that follow one clock; they are found across keys, too.
 
     ``_changes`` has, per window, what was set since the last writing, and what was cleared or fired
     while the store may have it: what is named there counts instead of the store's. But for that,
@@ -60,6 +61,7 @@ class Timers:
         "_changes",
         "_heap",
         "_heap_limit",
+        "_index",
         "_none_until",
         "_rows",
         "_scope",
@@ -67,7 +69,7 @@ class Timers:
         "domain",
     )
 
-    def __init__(self, scope: Holder, domain: Domain, stored: bool) -> None:
+    def __init__(self, scope: KeyScope, domain: Domain, stored: bool) -> None:
         self._scope = scope
         self.domain = domain
         self._changes: Changes = {}
@@ -76,6 +78,7 @@ class Timers:
         self._stored = stored
         self._none_until = NEVER
         self._rows: StoredTimers | None = None
+        self._index = scope.index(domain)
 
     def set(
         self, time: int, family: bytes, tag: bytes = b"", window: bytes = b"", payload: bytes = b""
@@ -94,25 +97,31 @@ class Timers:
         """
         if not I64_MIN <= time <= I64_MAX:
             encode_i64(time)
-        entry = (time, window, family, tag, payload)
-        changed = self._changes.get(window)
-        if changed is None:
-            changed = self._changes[window] = {}
-        ident = (family, tag)
-        count = len(changed)
-        before = changed.get(ident)
-        changed[ident] = entry
         scope = self._scope
-        scope.room -= len(payload) - (len(before[4]) if isinstance(before, tuple) else 0)
-        if len(changed) != count:
-            scope.room -= TIMER_BYTES
+        if scope.room < 0:
+            scope.lease()
+        entry = (time, window, family, tag, payload)
+        changes = self._changes
+        changed = changes.get(window)
+        if changed is None:
+            changed = changes[window] = {}
+        ident = (family, tag)
+        before = changed.get(ident)
+        if before is not None:
+            scope.room -= len(payload) - (len(before[4]) if isinstance(before, tuple) else 0)
+        else:
+            scope.room -= len(payload) + (0 if ident in changed else TIMER_BYTES)
+        changed[ident] = entry
         if self._heap is not None:
             self._push(entry)
+        self._index.note(time, scope.key, alone=len(changed) == 1 and len(changes) == 1)
         if scope.room < 0:
             scope.lease()
 
     def clear(self, family: bytes, tag: bytes = b"", window: bytes = b"") -> None:
         """Makes sure that a timer does not fire. The store is not asked."""
+        if self._scope.room < 0:
+            self._scope.lease()
         self._take_out(window, (family, tag), None)
         if self._scope.room < 0:
             self._scope.lease()
@@ -123,11 +132,14 @@ class Timers:
         if changed is not None and (family, tag) in changed:
             change = changed[family, tag]
             return change[0] if isinstance(change, tuple) else None
-        return self._of_store().time_of(window, (family, tag)) if self._stored else None
+        time = self._of_store().time_of(window, (family, tag)) if self._stored else None
+        self._pay()
+        return time
 
     def next_time(self) -> int | None:
         """When the first timer fires, None if none is set."""
         first = self._first(I64_MAX)
+        self._pay()
         return None if first is None else first[0]
 
     def pop_due(self, up_to: int) -> Timer | None:
@@ -135,8 +147,11 @@ class Timers:
 
         Timers that are set between two calls are considered in the second.
         """
+        if self._scope.room < 0:
+            self._scope.lease()
         first = self._first(up_to)
         if first is None or first[0] > up_to:
+            self._pay()
             return None
         self._take_out(first[1], (first[2], first[3]), first[0])
         if self._scope.room < 0:
@@ -188,6 +203,8 @@ class Timers:
     def clear_window(self, window: bytes) -> None:
         """Clears every timer of a window; reads their rows if there may be some."""
         scope = self._scope
+        if scope.room < 0:
+            scope.lease()
         for change in self._changes.pop(window, {}).values():
             scope.room += TIMER_BYTES + _payload_bytes(change)
         if self._stored:
@@ -197,16 +214,34 @@ class Timers:
             scope.lease()
 
     def spill(self, batch: Batch, store: Store) -> None:
-        """Adds to ``batch`` what differs from ``store``, and lets go of everything in memory."""
+        """Adds to ``batch`` what differs from ``store``, and lets go of everything in memory.
+
+        What the store has is not read for that.
+        """
         if self._changes:
-            self._of_store().write(batch, store, self._changes, self._stored)
+            self._tell_index()
+            rows = self._rows or TimerRows(self._scope, self.domain)
+            rows.write(batch, store, self._changes, self._stored)
             self._stored = True
         self.drop()
 
     def settle(self, batch: Batch, store: Store) -> int:
-        """As ``spill``, but may keep what is asked for next; returns what it costs in memory."""
-        self.spill(batch, store)
-        return TIMERS_BYTES
+        """Adds to ``batch`` what differs from ``store``; returns what it costs from now on."""
+        if self._changes:
+            self._tell_index()
+            self._of_store().write(batch, store, self._changes, self._stored)
+            self._stored = True
+            self._none_until = NEVER
+            self._changes = {}
+            self._heap = None
+        rows = self._rows
+        if not isinstance(rows, KnownTimers):
+            return TIMERS_BYTES
+        if rows.count > MOST_KNOWN:
+            self._scope.know_less()
+            self._rows = None
+            return TIMERS_BYTES
+        return TIMERS_BYTES + KNOWN_BYTES * rows.count + rows.payload_bytes
 
     @property
     def differs(self) -> bool:
@@ -232,6 +267,7 @@ class Timers:
         self._none_until = NEVER
         if self._rows is not None:
             self._rows.rewind()
+            self._rows = None
 
     def _of_store(self) -> StoredTimers:
         rows = self._rows
@@ -240,7 +276,21 @@ class Timers:
         return rows
 
     def _find_stored(self) -> StoredTimers:
-        return TimerRows(self._scope, self.domain)
+        known = self._scope.take_stored_timers(self.domain)
+        return TimerRows(self._scope, self.domain) if known is None else known
+
+    def _tell_index(self) -> None:
+        index = self._index
+        index.drop(self._scope.key)
+        for changed in self._changes.values():
+            for change in changed.values():
+                if isinstance(change, tuple):
+                    index.will_write(change[0])
+
+    def _pay(self) -> None:
+        """Looking may have put timers into memory."""
+        if self._scope.room < 0 and self._scope.active:
+            self._scope.lease()
 
     def _take_out(self, window: bytes, ident: TimerIdent, time: int | None) -> None:
         """Takes a timer out; ``time`` is when it fires in the store, if it is there and known."""

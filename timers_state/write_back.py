@@ -8,14 +8,12 @@ from timers_state.ahead import TAKEN_BYTES, remove_taken
 from timers_state.erase import erase_key, erase_state
 from timers_state.keys import key_group
 from timers_state.record_holdings import AT_ONCE, RecordHoldings
-from timers_state.round_scope import RoundScope
-from timers_state.scope import SCOPE_BYTES
+from timers_state.scope import SCOPE_BYTES, KeyScope
 from timers_state.store import Batch
 
 if TYPE_CHECKING:
     from timers_state.holdings import Ident
     from timers_state.rounds import Rounds
-    from timers_state.scope import KeyScope
 
 
 def _place(scope: KeyScope) -> bytes:
@@ -33,7 +31,7 @@ class WriteBack(RecordHoldings):
         Within a round, an undo point of the store is made before.
         If it raises, nothing can be used anymore: what was in memory is lost.
         """
-        self._check_open_round()
+        self._in_round()
         self._forget_absent()
         self._spilling = True
         try:
@@ -44,8 +42,7 @@ class WriteBack(RecordHoldings):
                 batch.take_back(kept_aside)
             self._collect(batch)
             if len(batch):
-                if self._rounds is not None:
-                    self._rounds.mark(self.store)
+                self._rounds.mark(self.store)
                 self.store.write(batch)
         except BaseException:
             self._lose()
@@ -72,9 +69,8 @@ class WriteBack(RecordHoldings):
         for state_id in erased_states:
             self._forget_bases(state_id)
         self._collect_records(batch, erased_states)
-        if self._rounds is not None:
-            self._free -= self._rounds.image_bytes
-            self._rounds.changed.clear()
+        self._free -= self._rounds.image_bytes
+        self._rounds.changed.clear()
         self._written(whole=True)
 
     def _settle(self, rounds: Rounds) -> tuple[Batch, int]:
@@ -105,7 +101,7 @@ class WriteBack(RecordHoldings):
             self._written(whole=False)
         return batch, unwritten_bytes
 
-    def _settle_scope(self, scope: RoundScope, batch: Batch) -> None:
+    def _settle_scope(self, scope: KeyScope, batch: Batch) -> None:
         new = not scope.stored
         self._keep(scope, scope.settle(batch, self.store))
         if new and scope.stored and self._residents is not None:
@@ -121,9 +117,7 @@ class WriteBack(RecordHoldings):
             What was written of that.
         """
         rounds = self._rounds
-        if rounds is None:
-            return None
-        scopes = [s for s in self._scopes.values() if isinstance(s, RoundScope) and s.unwritten]
+        scopes = [scope for scope in self._scopes.values() if scope.unwritten]
         scopes.sort(key=_place)
         for start in range(0, len(scopes), AT_ONCE):
             batch = Batch(self.store.sequence + 1)
@@ -136,7 +130,7 @@ class WriteBack(RecordHoldings):
             return None
         batch = Batch(self.store.sequence + 1)
         for (state_id, key), image in sorted(rounds.images.items()):
-            scope = RoundScope(self, state_id, key, image.stored)
+            scope = KeyScope(self, state_id, key, image.stored)
             scope.restore(image)
             scope.settle(batch, self.store)
             scope.kill()

@@ -109,7 +109,7 @@ def settle(store: RoundStore) -> None:
 def build(directory: Path, sizes: Sizes, source: random.Random) -> None:
     """Makes a store with all keys in ``directory``."""
     store = RoundStore(directory.with_name("filled"))
-    overlay = Overlay(store, BUDGET, rounds=True)
+    overlay = Overlay(store, BUDGET)
     write(overlay, range(sizes.keys), sizes.value, source)
     settle(store)
     overlay.snapshot(directory)
@@ -121,7 +121,7 @@ def measure(built: Path, part: float, checkpoints: int, sizes: Sizes, budget: in
     home, source = built.with_name("changes"), random.Random(2)
     shutil.copytree(built, home / "store")
     store = RoundStore.take_up(home / "store")
-    overlay = Overlay(store, budget, rounds=True)
+    overlay = Overlay(store, budget)
     paths = Paths(str(home / "checkpoints"), "job")
     bringer = Bringer(Destination(LocalStorage(), paths, 1, 0, 0))
     made = []

@@ -67,7 +67,7 @@ def test_slots_without_key_groups_have_heirs_too():
 def save(storage, paths, directory, slots):
     """A level's state in storage, as so many slots would have it; the last one has none."""
     for slot in range(slots):
-        with Overlay(RoundStore(directory / f"live-{slot}"), 1 << 20, rounds=True) as overlay:
+        with Overlay(RoundStore(directory / f"live-{slot}"), 1 << 20) as overlay:
             if slot < slots - 1:
                 overlay.scope(1, b"").value(b"v").set(b"%d" % slot)
             overlay.prepare()

@@ -139,7 +139,7 @@ def test_inspect_tells_what_the_newest_checkpoint_of_each_job_holds(kept, ask):
 
 def test_inspect_counts_the_contents_of_state_if_it_is_told_to(tmp_path, ask):
     paths = Paths(str(tmp_path / "kept"), "job")
-    with Overlay(RoundStore(tmp_path / "live"), 1 << 20, rounds=True) as overlay:
+    with Overlay(RoundStore(tmp_path / "live"), 1 << 20) as overlay:
         for key in (b"a", b"b"):
             scope = overlay.scope(31, key)
             scope.value(b"count").set(b"12345")

@@ -78,7 +78,7 @@ class Rounds:
         self.budget_bytes, self.memory_bytes = budget_bytes, memory_bytes
         self.block_bytes = block_bytes
         self.closing, self.on_time = closing, on_time
-        self.overlay = Overlay(self.store, budget_bytes, rounds=True)
+        self.overlay = Overlay(self.store, budget_bytes)
         self.grouping = self.new_grouping()
         self.frontier = BEGIN
         self.now = 0
@@ -146,7 +146,7 @@ class Rounds:
     def reopen(self):
         """All that was in memory is lost, after it was taken back to the last round and written."""
         self.overlay.rollback()
-        self.overlay = Overlay(self.store, self.budget_bytes, rounds=True)
+        self.overlay = Overlay(self.store, self.budget_bytes)
         self.grouping = self.new_grouping()
 
     def rows(self):

@@ -35,7 +35,7 @@ def test_a_windows_state_is_what_its_bytes_say(state):
 
 @given(st.dictionaries(st.binary(), st.binary()), st.lists(st.binary(), max_size=3))
 def test_windows_that_are_kept_together_are_found_by_name(kept, removed):
-    overlay = Overlay(MemoryStore(), 1 << 20, rounds=True)
+    overlay = Overlay(MemoryStore(), 1 << 20)
     table = StatesTogether(overlay.scope(1, b"key"))
     for window, state in kept.items():
         table.put(window, state)

@@ -21,7 +21,7 @@ from timers_state import Overlay, RoundStore
 
 @pytest.fixture
 def overlays(tmp_path):
-    made = [Overlay(RoundStore(tmp_path / str(n)), 1 << 20, rounds=True) for n in range(3)]
+    made = [Overlay(RoundStore(tmp_path / str(n)), 1 << 20) for n in range(3)]
     yield made
     for overlay in made:
         overlay.close()

@@ -24,7 +24,7 @@ class ResidualMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self):
-        self.overlay = Overlay(MemoryStore(), 1 << 20, rounds=True)
+        self.overlay = Overlay(MemoryStore(), 1 << 20)
         self.committed = []
         self.now = []
         self.build()
@@ -89,7 +89,7 @@ TestResiduals.settings = settings(
 
 
 def test_a_copy_shares_nothing_with_the_original():
-    store = ResidualStore(Overlay(MemoryStore(), 1 << 20, rounds=True), 7, CODER)
+    store = ResidualStore(Overlay(MemoryStore(), 1 << 20), 7, CODER)
     value = [1]
     element = GlobalWindows.windowed_value(value, Timestamp(3))
     copied = store.copy(Residual(element, 5, known=True))

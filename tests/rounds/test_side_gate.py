@@ -86,7 +86,7 @@ def block(*values):
 
 @pytest.fixture
 def overlay():
-    with Overlay(MemoryStore(), 1 << 20, rounds=True) as overlay:
+    with Overlay(MemoryStore(), 1 << 20) as overlay:
         yield overlay
 
 

@@ -11,7 +11,7 @@ STATE = 7
 
 @pytest.fixture
 def overlay():
-    with Overlay(MemoryStore(), 1 << 20, rounds=True) as overlay:
+    with Overlay(MemoryStore(), 1 << 20) as overlay:
         yield overlay
 
 

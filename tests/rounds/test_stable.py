@@ -41,7 +41,7 @@ def make_overlay(tmp_path):
     numbers, made = itertools.count(), []
 
     def make():
-        overlay = Overlay(RoundStore(tmp_path / str(next(numbers))), 1 << 20, rounds=True)
+        overlay = Overlay(RoundStore(tmp_path / str(next(numbers))), 1 << 20)
         made.append(overlay)
         return overlay
 

@@ -23,7 +23,7 @@ steps = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(steps, st.sampled_from([1 << 20, 200]))
 def test_timers_are_counted_wherever_they_are(steps, budget):
-    overlay = Overlay(MemoryStore(), budget, rounds=True)
+    overlay = Overlay(MemoryStore(), budget)
     expected: dict[tuple[str, str], int] = {}
     for what, *how in steps:
         match what:
@@ -59,7 +59,7 @@ def test_timers_are_counted_wherever_they_are(steps, budget):
 def test_what_only_the_store_has_is_counted_from_the_first_row_that_is_left(monkeypatch):
     """No row is taken apart, and none is passed that was removed."""
     store = MemoryStore()
-    overlay = Overlay(store, 1 << 20, rounds=True)
+    overlay = Overlay(store, 1 << 20)
     for key in (b"a", b"\x00", b"\x00\x01"):
         for time in range(4):
             overlay.scope(STATE, key).timers(Domain.EVENT).set(time, b"%d" % time)

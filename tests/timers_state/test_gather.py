@@ -151,7 +151,7 @@ def test_a_gathered_store_goes_on_like_the_old_ones(directory):
         (directory / "a", range(half)),
         (directory / "b", range(half, DEFAULT_GROUPS)),
     )
-    with Overlay(RoundStore.take_up(directory / "both"), 1 << 20, rounds=True) as overlay:
+    with Overlay(RoundStore.take_up(directory / "both"), 1 << 20) as overlay:
         for key in keys:
             overlay.scope(BY_KEY, key).bag(b"b").append(b"2")
         overlay.prepare()

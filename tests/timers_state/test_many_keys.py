@@ -15,7 +15,7 @@ KEYS, PER_ROUND = 600_000, 100_000
 @pytest.mark.slow
 @pytest.mark.skipif(not IO.exists(), reason="asks Linux how much was read")
 def test_a_new_key_costs_as_much_when_there_are_many(tmp_path):
-    overlay = Overlay(RoundStore(tmp_path / "store"), 64 << 20, rounds=True)
+    overlay = Overlay(RoundStore(tmp_path / "store"), 64 << 20)
     before = bytes_read()
     for first in range(0, KEYS, PER_ROUND):
         for number in range(first, first + PER_ROUND):

@@ -20,7 +20,7 @@ from timers_state import Domain, Overlay, RocksMemory, RoundStore
 
 keys, per_key, budget, directory = *map(int, sys.argv[1:4]), Path(sys.argv[4])
 memory = RocksMemory(16 << 20, 16 << 20)
-overlay = Overlay(RoundStore(directory, memory), budget, rounds=True)
+overlay = Overlay(RoundStore(directory, memory), budget)
 count = keys * per_key
 used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 before = used()
@@ -63,7 +63,7 @@ def test_a_million_timers_due_at_once_pass_in_bounded_memory(keys, tmp_path):
 @pytest.mark.parametrize(("keys", "per_key"), [(2000, 1), (40, 50), (1, 6000)])
 def test_firing_reads_a_few_rows_per_timer_however_many_keys_there_are(keys, per_key):
     store = CountingStore()
-    overlay = Overlay(store, 1 << 30, rounds=True)
+    overlay = Overlay(store, 1 << 30)
     for number in range(keys * per_key):
         timers = overlay.scope(1, b"%d" % (number % keys)).timers(Domain.EVENT)
         timers.set(number, b"t", b"%d" % (number // keys))
@@ -78,7 +78,7 @@ def test_firing_reads_a_few_rows_per_timer_however_many_keys_there_are(keys, per
 
 
 def test_a_timer_that_is_moved_over_and_over_does_not_grow_the_index():
-    overlay = Overlay(MemoryStore(), 1 << 30, rounds=True)
+    overlay = Overlay(MemoryStore(), 1 << 30)
     timers = overlay.scope(1, b"k").timers(Domain.EVENT)
     for time in range(10_000, 0, -1):
         timers.set(time, b"t")
@@ -89,7 +89,7 @@ def test_a_timer_that_is_moved_over_and_over_does_not_grow_the_index():
 
 
 def test_keys_that_come_and_go_do_not_grow_the_index():
-    overlay = Overlay(MemoryStore(), 1 << 30, rounds=True)
+    overlay = Overlay(MemoryStore(), 1 << 30)
     for number in range(1000):
         overlay.scope(1, b"%d" % number).timers(Domain.EVENT).set(number, b"t")
         overlay.scope(1, b"%d" % number).forget()
@@ -100,7 +100,7 @@ def test_keys_that_come_and_go_do_not_grow_the_index():
 
 def test_keys_that_come_back_next_round_are_not_read_from_the_store(tmp_path):
     store = CountingStore()
-    overlay = Overlay(store, 1 << 30, rounds=True)
+    overlay = Overlay(store, 1 << 30)
     lookups = []
     store.get = lookups.append
     store.multi_get = lookups.append
@@ -120,7 +120,7 @@ def test_keys_that_come_back_next_round_are_not_read_from_the_store(tmp_path):
 
 
 def test_what_rounds_leave_behind_stays_within_the_budget():
-    overlay = Overlay(RoundStoreOfSizes(), 200_000, rounds=True)
+    overlay = Overlay(RoundStoreOfSizes(), 200_000)
     for turn in range(20):
         for number in range(50):
             scope = overlay.scope(1, b"%d" % (50 * turn + number))
@@ -145,7 +145,7 @@ class RoundStoreOfSizes:
 
 
 def test_an_undo_point_is_made_only_by_a_round_that_exceeds_the_budget(tmp_path):
-    overlay = Overlay(RoundStore(tmp_path / "s"), 100_000, rounds=True)
+    overlay = Overlay(RoundStore(tmp_path / "s"), 100_000)
     undo = tmp_path / "s" / "undo"
     for turn, (size, marked) in enumerate([(10, False), (10, False), (200_000, True)]):
         bag = overlay.scope(1, b"%d" % turn).bag(b"b")

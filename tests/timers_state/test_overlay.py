@@ -44,6 +44,9 @@ def test_keys_that_come_and_go_leave_no_memory_behind_without_a_garbage_collecti
     try:
         for number in range(2000):
             one_life(overlay, b"%d" % number)
+            if number % 20 == 19:
+                assert overlay.prepare() == 0
+                overlay.commit()
         left = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
@@ -97,6 +100,9 @@ class StoreOfSizes:
 
     def write(self, batch):
         self.sequence = batch.sequence
+
+    def mark(self):
+        pass
 
 
 def test_forgetting_a_written_key_removes_its_rows_with_the_next_batch_and_hides_them_before():
@@ -180,6 +186,8 @@ def test_a_scope_is_stale_after_its_key_was_forgotten():
 def test_closing_the_overlay_closes_the_store_and_drops_what_was_not_flushed(tmp_path):
     with Overlay(open_store(tmp_path / "s"), 1 << 20) as overlay:
         overlay.scope(1, b"k").value(b"v").set(b"kept")
+        overlay.prepare()
+        overlay.commit()
         overlay.flush()
         overlay.scope(1, b"k").value(b"v").set(b"dropped")
     with Overlay(open_store(tmp_path / "s"), 1 << 20) as overlay:

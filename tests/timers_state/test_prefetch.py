@@ -35,7 +35,7 @@ def store():
 
 @pytest.fixture
 def overlay(store):
-    with Overlay(store, 1 << 22, rounds=True) as overlay:
+    with Overlay(store, 1 << 22) as overlay:
         fill(overlay)
         overlay._residents = None  # as after a resumed job
         overlay.records(STATE, LAYOUT)
@@ -89,7 +89,7 @@ def test_keys_in_memory_are_not_read(overlay, store):
 
 
 def test_no_more_than_a_part_of_the_budget_is_taken():
-    with Overlay(MemoryStore(), 200_000, rounds=True) as overlay:
+    with Overlay(MemoryStore(), 200_000) as overlay:
         fill(overlay)
         overlay.records(STATE, LAYOUT)
         scope = overlay.scope(STATE, KEYS[0])
@@ -135,7 +135,7 @@ def test_timers_that_were_read_are_taken_from_the_scope_that_came_between(overla
 
 def test_a_damaged_table_is_an_error_that_names_it(tmp_path):
     keys = [b"key-%04d" % number for number in range(2000)]
-    with Overlay(RoundStore(tmp_path / "made"), 1 << 22, rounds=True) as overlay:
+    with Overlay(RoundStore(tmp_path / "made"), 1 << 22) as overlay:
         fill(overlay, keys)
         overlay.snapshot(tmp_path / "store")
     for table in (tmp_path / "store").rglob("*.sst"):
@@ -144,7 +144,7 @@ def test_a_damaged_table_is_an_error_that_names_it(tmp_path):
         content[start : start + size] = bytes(size)
         table.chmod(0o600)
         table.write_bytes(content)
-    with closing(Overlay(open_store(tmp_path / "store"), 1 << 22, rounds=True)) as overlay:
+    with closing(Overlay(open_store(tmp_path / "store"), 1 << 22)) as overlay:
         overlay.records(STATE, LAYOUT)
         with pytest.raises(StoreCorrupt, match=str(tmp_path / "store")):
             while keys:

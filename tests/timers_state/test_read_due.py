@@ -17,14 +17,14 @@ WHEN_OPENED = ["never", "at once", "after one", "when all are taken"]
 def stored(budget=0) -> Overlay:
     """All keys have timers at all times, and nothing is in memory."""
     store = MemoryStore()
-    overlay = Overlay(store, 0, rounds=True)
+    overlay = Overlay(store, 0)
     for number, time in enumerate(TIMES):
         for key in KEYS:
             timers = overlay.scope(STATE, key).timers(Domain.EVENT)
             timers.set(time, b"t", b"%d" % number, payload=b"p%d" % number)
     overlay.prepare()
     overlay.commit()
-    return Overlay(store, budget, rounds=True)
+    return Overlay(store, budget)
 
 
 def expected(up_to: int) -> list[tuple]:

@@ -59,10 +59,10 @@ class RecordMachine(RuleBasedStateMachine):
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="records-"))
         self.overlays = [
-            Overlay(MemoryStore(), 1 << 30, rounds=True),
-            Overlay(RoundStore(self.directory / "small"), 4000, rounds=True),
-            Overlay(RoundStore(self.directory / "none"), 0, rounds=True),
-            Overlay(open_store(self.directory / "some"), 12_000, rounds=True),
+            Overlay(MemoryStore(), 1 << 30),
+            Overlay(RoundStore(self.directory / "small"), 4000),
+            Overlay(RoundStore(self.directory / "none"), 0),
+            Overlay(open_store(self.directory / "some"), 12_000),
         ]
         self.model = {}
         self.committed = {}
@@ -277,7 +277,7 @@ class RecordMachine(RuleBasedStateMachine):
             self.overlays[at].snapshot(directory)
             if goes_on:
                 self.overlays[at].close()
-                self.overlays[at] = Overlay(take_up(directory), budget, rounds=True)
+                self.overlays[at] = Overlay(take_up(directory), budget)
                 self.overlays[at].records(STATE, LAYOUT)
 
     @rule(made=st.lists(st.tuples(keys, turns), min_size=1, max_size=3), expiry=times)

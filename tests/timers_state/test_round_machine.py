@@ -34,10 +34,10 @@ class RoundMachine(OverlayMachine):
         for overlay in self.overlays:
             overlay.close()
         self.overlays = [
-            Overlay(MemoryStore(), 1 << 30, rounds=True),
-            Overlay(MemoryStore(), 8000, rounds=True),
-            Overlay(RoundStore(self.directory / "round"), 0, rounds=True),
-            Overlay(open_store(self.directory / "other"), 20_000, rounds=True),
+            Overlay(MemoryStore(), 1 << 30),
+            Overlay(MemoryStore(), 8000),
+            Overlay(RoundStore(self.directory / "round"), 0),
+            Overlay(open_store(self.directory / "other"), 20_000),
         ]
         self.committed = deepcopy(self.model)
         self.snapshots = 0
@@ -71,7 +71,7 @@ class RoundMachine(OverlayMachine):
             directory = self.directory / f"snapshot-{at}-{self.snapshots}"
             self.overlays[at].snapshot(directory)
             self.overlays[at].close()
-            self.overlays[at] = Overlay(take_up(directory), budget, rounds=True)
+            self.overlays[at] = Overlay(take_up(directory), budget)
 
     def everything_is_as_it_was(self):
         self.model = deepcopy(self.committed)
@@ -275,7 +275,7 @@ class UnwrittenMachine(KeptMachine):
         for overlay in self.overlays[2:]:
             copy = self.directory / "copy"
             overlay.snapshot(copy)
-            with Overlay(RoundStore.take_up(copy), 5000, rounds=True) as taken:
+            with Overlay(RoundStore.take_up(copy), 5000) as taken:
                 for key, model in self.committed.items():
                     for (window, tag), content in model.values.items():
                         assert taken.scope(*key).value(b"value" + tag, window).get() == content

@@ -23,7 +23,7 @@ def store(request, tmp_path):
 
 @pytest.fixture(params=[0, 1 << 20], ids=["spilling", "roomy"])
 def overlay(request, store):
-    return Overlay(store, request.param, rounds=True)
+    return Overlay(store, request.param)
 
 
 def value(overlay, key=b"k"):
@@ -115,20 +115,13 @@ def test_cells_stay_usable_after_a_commit_and_are_stale_after_a_rollback(overlay
     assert value(overlay) == b"2"
 
 
-def test_rounds_must_be_asked_for():
-    overlay = Overlay(MemoryStore(), 1)
-    for use in (overlay.prepare, overlay.commit, overlay.rollback):
-        with pytest.raises(ValueError, match=r"rounds=True|prepare\(\) first"):
-            use()
-
-
 def test_only_a_prepared_round_can_be_committed():
     with pytest.raises(ValueError, match=r"call prepare\(\) first"):
-        Overlay(MemoryStore(), 1, rounds=True).commit()
+        Overlay(MemoryStore(), 1).commit()
 
 
 def test_timers_of_many_keys_fire_in_order_of_time_then_key(overlay):
-    overlay = Overlay(overlay.store, 5000, groups=1, rounds=True)
+    overlay = Overlay(overlay.store, 5000, groups=1)
     for number in range(40):
         timers = overlay.scope(1, b"%03d" % number).timers(Domain.EVENT)
         timers.set(number % 7, b"a")
@@ -235,7 +228,7 @@ def test_a_bag_is_read_appended_and_cleared_across_rounds(overlay):
 
 
 def test_a_round_without_changes_writes_nothing(tmp_path):
-    overlay = Overlay(RoundStore(tmp_path / "s"), 1 << 20, rounds=True)
+    overlay = Overlay(RoundStore(tmp_path / "s"), 1 << 20)
     assert overlay.scope(1, b"k").value(b"v").get() is None
     assert overlay.prepare() == 0
     overlay.commit()
@@ -244,7 +237,7 @@ def test_a_round_without_changes_writes_nothing(tmp_path):
 
 def test_a_process_that_ends_in_the_middle_of_a_round_leaves_the_last_committed_one(tmp_path):
     store = open_store(tmp_path / "s")
-    overlay = Overlay(store, 1 << 20, rounds=True)
+    overlay = Overlay(store, 1 << 20)
     put(overlay, b"1")
     overlay.prepare()
     overlay.commit()
@@ -252,6 +245,6 @@ def test_a_process_that_ends_in_the_middle_of_a_round_leaves_the_last_committed_
     overlay.flush()
     store.flush()
     store.abandon()
-    overlay = Overlay(open_store(tmp_path / "s"), 1 << 20, rounds=True)
+    overlay = Overlay(open_store(tmp_path / "s"), 1 << 20)
     assert value(overlay) == b"1"
     overlay.close()

@@ -66,7 +66,7 @@ class Turn:
 class SmallAndLarge(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
-        self.overlay = Overlay(MemoryStore(), 1 << 30, rounds=True)
+        self.overlay = Overlay(MemoryStore(), 1 << 30)
         self.turn = Turn(self.overlay)
         self.of_scope = self.key_with_kinds(SMALL)
         self.large = self.key_with_kinds(LARGE)
@@ -221,7 +221,7 @@ def test_what_differs_is_written_or_taken_back(kind, then, commits):
 
 def test_many_items_are_too_many_for_a_record():
     for kind, tag in KINDS.items():
-        overlay = Overlay(MemoryStore(), 1 << 30, rounds=True)
+        overlay = Overlay(MemoryStore(), 1 << 30)
         turn = Turn(overlay)
         turn.records.begin(b"k")
         turn.record = turn.records.add(b"k", b"")

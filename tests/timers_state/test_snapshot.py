@@ -41,7 +41,7 @@ def read(directory):
 
 @pytest.fixture
 def overlay(tmp_path):
-    with Overlay(RoundStore(tmp_path / "live"), 1 << 20, rounds=True) as overlay:
+    with Overlay(RoundStore(tmp_path / "live"), 1 << 20) as overlay:
         yield overlay
 
 
@@ -65,7 +65,7 @@ def test_a_snapshot_has_what_was_committed_and_goes_on_as_a_store_of_its_own(ove
     commit(overlay, {b"a": b"1", b"b": b"22"})
     overlay.snapshot(tmp_path / "copy")
     commit(overlay, {b"a": b"333", b"c": b"4"})
-    with Overlay(RoundStore.take_up(tmp_path / "copy"), 1 << 20, rounds=True) as copy:
+    with Overlay(RoundStore.take_up(tmp_path / "copy"), 1 << 20) as copy:
         assert held(copy, (b"a", b"b", b"c")) == {b"a": b"1", b"b": b"22", b"c": None}
         assert copy.next_due(STATE, Domain.EVENT, 9) == b"a"
         copy.rollback()
@@ -99,7 +99,7 @@ def test_what_rocksdb_writes_down_does_not_grow_with_the_number_of_snapshots(tmp
 
 def test_a_store_without_content_makes_an_empty_one(overlay, tmp_path):
     overlay.snapshot(tmp_path / "copy")
-    with Overlay(RoundStore.take_up(tmp_path / "copy"), 1 << 20, rounds=True) as copy:
+    with Overlay(RoundStore.take_up(tmp_path / "copy"), 1 << 20) as copy:
         assert held(copy, [b"a"]) == {b"a": None}
         commit(copy, {b"a": b"1"})
         copy.snapshot(tmp_path / "second")
@@ -116,7 +116,7 @@ def test_what_a_round_changed_is_taken_back_before_a_snapshot(overlay, tmp_path)
         overlay.snapshot(tmp_path / "copy")
     overlay.rollback()
     overlay.snapshot(tmp_path / "copy")
-    with Overlay(RoundStore.take_up(tmp_path / "copy"), 1 << 20, rounds=True) as copy:
+    with Overlay(RoundStore.take_up(tmp_path / "copy"), 1 << 20) as copy:
         assert held(copy, [b"a"]) == {b"a": b"1"}
 
 
@@ -128,7 +128,7 @@ def test_a_key_that_was_forgotten_is_a_change_too(overlay, tmp_path):
 
 
 def test_a_round_that_reached_the_store_is_not_in_a_snapshot(tmp_path):
-    with Overlay(RoundStore(tmp_path / "live"), 20_000, rounds=True) as overlay:
+    with Overlay(RoundStore(tmp_path / "live"), 20_000) as overlay:
         commit(overlay, {b"a": b"1"})
         for number in range(100):
             overlay.scope(STATE, b"%d" % number).value(b"tag").set(b"x" * 1000)
@@ -140,14 +140,6 @@ def test_a_round_that_reached_the_store_is_not_in_a_snapshot(tmp_path):
         overlay.snapshot(tmp_path / "copy")
         rows = content(overlay.store)
     assert read(tmp_path / "copy") == rows
-
-
-def test_an_overlay_without_rounds_has_no_moment_to_take(tmp_path):
-    with (
-        Overlay(MemoryStore(), 1 << 20) as overlay,
-        pytest.raises(ValueError, match="rounds=True"),
-    ):
-        overlay.snapshot(tmp_path / "copy")
 
 
 def test_a_store_in_memory_says_that_it_has_no_files(tmp_path):
@@ -196,7 +188,7 @@ def test_records_that_a_snapshot_could_not_write_are_in_the_next(overlay, tmp_pa
     with full_disk(), pytest.raises(StoreFailed, match="the disk is full"):
         overlay.snapshot(tmp_path / "copy")
     overlay.snapshot(tmp_path / "second")
-    with Overlay(RoundStore.take_up(tmp_path / "second"), 1 << 20, rounds=True) as copy:
+    with Overlay(RoundStore.take_up(tmp_path / "second"), 1 << 20) as copy:
         assert held(copy, (b"a", b"b")) == {b"a": b"1", b"b": b"1"}
 
 
@@ -229,7 +221,7 @@ def test_every_snapshot_stays_what_it_was(rounds):
 
 def check(directory, rounds):
     expected = []
-    with Overlay(RoundStore(directory / "live"), 1 << 20, rounds=True) as overlay:
+    with Overlay(RoundStore(directory / "live"), 1 << 20) as overlay:
         for number, changes in enumerate(rounds):
             commit(overlay, changes)
             overlay.snapshot(directory / str(number))

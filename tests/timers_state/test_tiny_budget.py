@@ -7,9 +7,9 @@ import pytest
 from timers_state import MemoryStore, Overlay
 
 
-@pytest.mark.parametrize("rounds", [True, False])
-def test_a_cell_that_somebody_has_is_not_made_again(rounds) -> None:
-    overlay = Overlay(MemoryStore(), 3000, rounds=rounds)
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_cell_that_somebody_has_is_not_made_again(commits) -> None:
+    overlay = Overlay(MemoryStore(), 3000)
     scope = overlay.scope(1, b"key")
     windows = [b"%d" % number for number in range(30)]
     held = [scope.value(b"value", window) for window in windows]
@@ -17,7 +17,7 @@ def test_a_cell_that_somebody_has_is_not_made_again(rounds) -> None:
         scope.bag(b"bag", window).append(window)
         scope.value(b"value", window).set(b"%d!" % number)
     assert [cell.get() for cell in held] == [b"%d!" % number for number in range(30)]
-    if rounds:
+    if commits:
         overlay.prepare()
         overlay.commit()
     else:

@@ -218,7 +218,7 @@ def content(overlay):
 
 
 def opened(store, budget):
-    overlay = Overlay(store, budget, rounds=True)
+    overlay = Overlay(store, budget)
     overlay.records(RECORDS, LAYOUT)
     fill(overlay)
     return overlay
@@ -311,7 +311,7 @@ def test_what_records_have_committed_and_not_written_is_seen_where_a_scope_takes
 
 def test_a_window_that_was_forgotten_and_not_written_stays_so(budget):
     """The scope is unwritten after the commit, and its image is all that the next round leaves."""
-    overlay = Overlay(MemoryStore(), budget, rounds=True)
+    overlay = Overlay(MemoryStore(), budget)
     for window in WINDOWS:
         scope(overlay).value(b"v", window).set(b"1")
     commit(overlay)
@@ -371,14 +371,14 @@ def put(overlay, value):
 
 
 def left_by(directory):
-    with Overlay(open_store(directory), 1 << 20, rounds=True) as overlay:
+    with Overlay(open_store(directory), 1 << 20) as overlay:
         return scope(overlay).value(b"v").get()
 
 
 @pytest.fixture
 def on_disk(tmp_path):
     """An overlay whose first round was committed, and the second reached the store."""
-    overlay = Overlay(open_store(tmp_path / "s"), 1 << 20, rounds=True)
+    overlay = Overlay(open_store(tmp_path / "s"), 1 << 20)
     put(overlay, b"1")
     commit(overlay)
     put(overlay, b"2")
@@ -444,7 +444,7 @@ def test_going_back_that_was_interrupted_is_begun_anew(on_disk, tmp_path, monkey
 
 
 def test_once_a_round_is_undone_that_left_nothing_all_keys_may_be_records_again(tmp_path):
-    with Overlay(RoundStore(tmp_path / "store"), 1 << 20, rounds=True) as overlay:
+    with Overlay(RoundStore(tmp_path / "store"), 1 << 20) as overlay:
         records, made = record(overlay)
         records.put_value(made, 0, b"1")
         overlay.flush()

@@ -12,8 +12,7 @@ from timers_state.cells.combining import Combining
 from timers_state.cells.map import Map
 from timers_state.cells.multimap import Multimap
 from timers_state.cells.ordered_list import OrderedList
-from timers_state.cells.round_bag import RoundBag
 from timers_state.cells.set import Set
 from timers_state.cells.value import Value
 
-__all__ = ["Bag", "Combining", "Map", "Multimap", "OrderedList", "RoundBag", "Set", "Value"]
+__all__ = ["Bag", "Combining", "Map", "Multimap", "OrderedList", "Set", "Value"]

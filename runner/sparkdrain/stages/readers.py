@@ -145,7 +145,7 @@ class TriggeredReader:
         scratch: Callable[[], Path],
     ) -> None:
         store = RoundStore(scratch() / f"panes-{uuid.uuid4().hex}")
-        self._overlay = Overlay(store, memory_bytes // 3, rounds=True)
+        self._overlay = Overlay(store, memory_bytes // 3)
         memory = memory_bytes // 3
         self._grouping = grouping_for(windowing, key, element, self._overlay, 0, memory, scratch)
 

@@ -43,7 +43,7 @@ class SlotState:
         """The state of all DoFns of the slot."""
         if self._overlay is None:
             store = RoundStore(self._scratch() / f"state-{uuid.uuid4().hex}")
-            self._overlay = Overlay(store, self._memory_bytes // 3, rounds=True)
+            self._overlay = Overlay(store, self._memory_bytes // 3)
         return self._overlay
 
     def behind(self, edge: Edge) -> list[Stateful]:

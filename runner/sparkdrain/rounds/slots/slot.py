@@ -91,7 +91,7 @@ class RoundSlot:
         self._clock = clock
         where = state_directory(directory, level)
         store = RoundStore(where) if restored is None else RoundStore.take_up(where)
-        self.overlay = Overlay(store, state_budget(plan, options), rounds=True)
+        self.overlay = Overlay(store, state_budget(plan, options))
         # The attempts whose versions are here: the one that may count, and the one that does.
         self._prepared: int | None = None
         self._committed = None if restored is None else restored.attempt

@@ -157,6 +157,8 @@ class _Move:
         gather(directory, sources, groups_of_slot(self._slot, self._slots), self._spread)
         with Overlay(open_store(directory), _MEMORY) as overlay:
             self._move_apart(overlay)
+            overlay.prepare()
+            overlay.commit()
             overlay.flush()
 
     def _gives(self, old: int, edge: Edge) -> bool:
