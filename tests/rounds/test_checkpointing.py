@@ -248,7 +248,7 @@ def test_if_somebody_cannot_be_told_the_job_fails_and_can_be_taken_up_where_that
     running, published = ending()
     for _ in range(2):
         running.round(complaints=("t[0]: nobody there",))
-    with pytest.raises(NotAcknowledged, match=r"could not be: t\[0\]: nobody there"):
+    with pytest.raises(NotAcknowledged, match=r"in 3 attempts: t\[0\]: nobody there"):
         running.round(complaints=("t[0]: nobody there",))
     assert [cut.phase for cut in published] == [DrainPhase.ENDING]
 

@@ -26,12 +26,12 @@ def groups_of_slot(slot: int, slots: int) -> range:
 
 
 def heir(slot: int, before: int, slots: int) -> int:
-    """Who of ``slots`` gets what one of the ``before`` had for its own, as a whole."""
+    """The new slot that gets what an old slot had for its own, as a whole."""
     return slot * slots // before
 
 
 def heir_of_part(slot: int, before: int, slots: int, part: int, parts: int) -> int:
-    """Who of ``slots`` gets one of so many equal ``parts`` of what one of the ``before`` had.
+    """The new slot that gets one of so many equal ``parts`` of what an old slot had.
 
     Each of those that get some of its key groups has its share; all shares are as even as can be.
     """

@@ -68,6 +68,6 @@ class Inquiry:
             self._changed.notify_all()
 
     def on_ask(self, callback: Callable[[], object]) -> None:
-        """Run ``callback`` at each question: it wakes who is to answer."""
+        """Run ``callback`` at each question: it wakes the driver, which is to answer."""
         with self._changed:
             self._callbacks.append(callback)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class DrainSignal:
     """Carries the first request to drain one job, once and for good. Thread-safe.
 
-    Who calls ``request`` need not know whether the job has started, drains already, or is over.
+    A caller of ``request`` need not know whether the job has started, drains already, or is over.
     Callbacks run in the thread that requests, in the order in which they were registered, each at
     most once; one that is registered too late runs at once.
 

@@ -1,4 +1,4 @@
-"""Who has told a shard, in-band, that it is drained. Pure: messages in, verdicts out.
+"""Which producers have told a shard, in-band, that they are drained. Pure: no I/O.
 
 Every producer of an edge tells every consumer, in its end message, on which edges it is drained: it
 has sent everything, and nothing more can come from it in this run. An edge is drained when all of
@@ -49,7 +49,7 @@ class DrainStates:
     Attributes:
         run_id: of the run that is drained.
         producers: of each edge, how many slots send on it: 0 to n - 1.
-        heard: (edge, producer): who had told so when the round began.
+        heard: (edge, producer): the producers that had told so when the round began.
         strangers: how many messages of other runs came.
     """
 
@@ -92,7 +92,7 @@ class DrainStates:
 
     @property
     def told(self) -> frozenset[tuple[int, int]]:
-        """(edge, producer): who has told so by now."""
+        """(edge, producer): the producers that have told so by now."""
         return frozenset(self._told)
 
     def missing(self, edges: Iterable[int]) -> dict[int, int]:

@@ -79,7 +79,7 @@ class WindowEndGrouping(RoundGrouping):
         self._closes_always = closing is Closing.ALWAYS
         self._window: EndingWindow | None = None
         self._passing = Passing(min(memory_bytes // 4, _MOST_PASSING))
-        # The windows of which something is in state, with the times when they fire; None: unknown.
+        # The windows that have something in state, with the times when they fire; None: unknown.
         self._waiting: dict[bytes, int] | None = None
 
     @override

@@ -167,7 +167,7 @@ class RoundReport(ControlMessage):
         refused: timers that a drain has refused in the round: (transform, family, how many).
         missing: while the job is drained: the drain messages that stages still wait for.
         strangers: drain messages of other runs that came in the round, and were dropped.
-        unsettled: how many of those who are told how far the job has come have not answered yet.
+        unsettled: how many acknowledgements of finalizers have not arrived yet.
         complaints: why some of them have not, in the last round.
         passed: by edge of a side input, the time up to which the slot has dropped its windows.
     """

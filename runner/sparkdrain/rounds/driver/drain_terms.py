@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class DrainTerms:
-    """Who asks for a drain, who hears of it, and within what bounds it goes on.
+    """Where a drain is asked for, what hears of it, and the limits of each slot meanwhile.
 
     Attributes:
         signal: has the job drained: from the next round on, sources give nothing more. Without

@@ -94,9 +94,9 @@ def _drained(reports: Sequence[RoundReport]) -> tuple[bool, ...]:
 
 
 def _givers(reports: Sequence[RoundReport]) -> dict[int, int]:
-    """By edge, who has all of a side input that any slot may still read.
+    """By edge, the slot that has all of a side input that any slot may still read.
 
-    Slots drop windows as they pass them, so it is the one that is behind all others.
+    Slots drop windows as they pass them, so the slot that is behind all others has everything.
     """
     return {
         edge: min(reports, key=lambda report: report.passed[edge]).slot

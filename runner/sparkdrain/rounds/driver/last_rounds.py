@@ -42,8 +42,9 @@ class LastRounds:
         self.attempts += 1
         if self.attempts == _ATTEMPTS:
             message = (
-                "Everything is done, and what came out is out, but those who are to be told how "
-                f"far the job has come could not be: {'; '.join(complaints)}"
+                "The job has done all of its work, and its output is complete. But bundle "
+                "finalizers, which tell the outside how far the job has come, have failed in "
+                f"{_ATTEMPTS} attempts: {'; '.join(complaints)}"
             )
             raise NotAcknowledged(message)
         self.wake = now + _PAUSE

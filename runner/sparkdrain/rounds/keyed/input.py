@@ -104,7 +104,7 @@ class KeyedInput:
         self._blocks.clear()
 
     def _ahead(self, table: dict[bytes, Any]) -> Iterable[tuple[bytes, Any]]:
-        if self._wait is not None:  # who has to wait is not fed
+        if self._wait is not None:  # elements that have to wait are not fed
             return table.items()
         ids = [one.state_id for one in self._stateful]
         return groups_in_memory(table, self._overlay, ids)

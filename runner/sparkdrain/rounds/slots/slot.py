@@ -46,7 +46,7 @@ from sparkdrain.stages.writers import writer_for
 from sparkdrain.watermarks.frontier import BEGIN, END, advanced
 from timers_state import Overlay, RoundStore
 
-# How long the last round of a job waits for one of those who are told how far it has come.
+# How long the last round of a job waits for one acknowledgement of a finalizer.
 _SETTLE_SECONDS: Final = 10.0
 
 if TYPE_CHECKING:

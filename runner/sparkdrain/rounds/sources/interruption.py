@@ -1,8 +1,8 @@
 """Lets a splittable DoFn process one restriction, for as long as it may, and not much longer.
 
-Interrupted it is by a split, which it notices at its next claim: by the gate before its claims,
-once its allowance is spent; or, if no claim comes that the gate could stand before, by the watch,
-another thread. A DoFn that claims nothing cannot be interrupted at all; the watch tells who it is.
+A split interrupts the DoFn, which notices that at its next claim. The gate before its claims splits
+when the allowance is spent. If no claim comes, the watch splits, from another thread. A DoFn that
+claims nothing cannot be interrupted at all; the watch warns and names it.
 """
 
 from __future__ import annotations

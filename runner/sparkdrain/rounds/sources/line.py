@@ -1,4 +1,4 @@
-"""The restrictions of a round in the order of their turns: who has waited, and who is new."""
+"""The restrictions of a round in their order: first those that have waited, then new ones."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ MOST_IDLE: Final = 15
 def rest_of(now: int, idle: int) -> int:
     """Microseconds from ``now`` until it is asked again.
 
-    That is at the next multiple of a period, so that all who rest wake up together: first 5 ms,
+    That is at the next multiple of a period, so that all that rest wake up together: first 5 ms,
     each time twice that, at most 200 ms.
 
     Args:

@@ -59,9 +59,10 @@ def processed_by(stage: Stage, source: TransformId) -> TransformId | None:
 class RestrictionInput(Plain):
     """Takes restrictions in, and processes them as far as the budget of each round goes.
 
-    Who has waited longest is first. All that are due have their turn, each with a part of the
-    budget; those that used theirs up go on with what the others have left. Whatever is not done
-    waits in the slot's state until it is due: in the next round, or when it asked for.
+    The restriction that has waited longest is first. All that are due are processed, each with a
+    part of the budget. Restrictions that used up their part go on with what others have left. What
+    is not done waits in the slot's state until it is due: in the next round, or after the delay
+    that it asked for.
 
     When the job is drained, all that wait are truncated, each once, before any of them goes on; so
     is what still comes, as it comes. What is left waits elsewhere, so that it is known, and goes on
