@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from timers_state.rounds import Rounds
 
 
-def _place(scope: KeyScope) -> bytes:
+def _row_start(scope: KeyScope) -> bytes:
     return scope.owner()
 
 
@@ -95,7 +95,7 @@ class WriteBack(RecordHoldings):
             self._keep(scope, cost)
             if scope.unwritten:
                 unwritten_bytes += cost
-        for scope in sorted(to_write, key=_place):
+        for scope in sorted(to_write, key=_row_start):
             self._settle_scope(scope, batch)
         if len(batch):
             self._written(whole=False)
@@ -118,7 +118,7 @@ class WriteBack(RecordHoldings):
         """
         rounds = self._rounds
         scopes = [scope for scope in self._scopes.values() if scope.unwritten]
-        scopes.sort(key=_place)
+        scopes.sort(key=_row_start)
         for start in range(0, len(scopes), AT_ONCE):
             batch = Batch(self.store.sequence + 1)
             for scope in scopes[start : start + AT_ONCE]:

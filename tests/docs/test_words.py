@@ -34,13 +34,8 @@ OTHERS: dict[str, set[str]] = {
     "record": {
         "drain/records:records",
     },
-    "place": {
-        "timers_state/write_back:_place",
-    },
     "batch": {
-        "panes/triggered:_batches",
         "rounds/keyed/input:batches",
-        "shuffle/group_by_key:batches",
         "timers_state/store:Batch",
     },
 }

@@ -77,12 +77,12 @@ class TriggeredGrouping(RoundGrouping):
     @override
     def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:
         del ahead
-        return self._batches(self._processed(frontier, now))
+        return self._shared_panes(self._processed(frontier, now))
 
     @override
     def advance(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[PaneBatch]:
-        yield from self._batches(self._ended(frontier, now, budget))
-        yield from self._batches(self._woken(frontier, now, budget))
+        yield from self._shared_panes(self._ended(frontier, now, budget))
+        yield from self._shared_panes(self._woken(frontier, now, budget))
 
     @override
     def hold(self) -> int:
@@ -103,7 +103,7 @@ class TriggeredGrouping(RoundGrouping):
     def _windows(self, key: bytes) -> KeyWindows:
         return KeyWindows(self._rules, self._overlay.scope(self._state_id, key))
 
-    def _batches(self, panes: Iterable[tuple[bytes, Pane]]) -> Iterator[PaneBatch]:
+    def _shared_panes(self, panes: Iterable[tuple[bytes, Pane]]) -> Iterator[PaneBatch]:
         """Panes of several keys together, if they are alike."""
         pairs: list[Any] = []
         context: Any = None

@@ -45,7 +45,7 @@ class WindowGroups:
         self._decode_window = window_coder.get_impl().decode
         self._merger = merger
 
-    def batches(self) -> Iterator[tuple[Any, list[Any]]]:
+    def with_context(self) -> Iterator[tuple[Any, list[Any]]]:
         """Runs of ``(key, values)`` pairs with their shared context."""
         section: bytes | None = None
         context: Any = None

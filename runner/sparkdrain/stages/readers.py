@@ -128,7 +128,7 @@ class GroupReader(_Collecting):
 
     def hand_out(self, sources: Sequence[Source]) -> None:
         """Feed all groups."""
-        for context, pairs in self._groups.batches():
+        for context, pairs in self._groups.with_context():
             for source in sources:
                 source.feed(pairs, context)
 
