@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from timers_state.ahead import Ahead, Taken
     from timers_state.keys import Domain
     from timers_state.store import Store
-    from timers_state.timers import Timers
+    from timers_state.timer_rows import TimerIdent
 
 _SPARE: Final = 64
 
@@ -43,6 +43,19 @@ TimerKey = tuple[int, int, bytes, bytes, bytes, bytes]
 """Of a timer in the store: time, key group, key, window, family, dynamic tag."""
 
 
+class HeldTimers(Protocol):
+    """The timers of a key in memory; see ``Timers``."""
+
+    def next_held(self) -> int | None:
+        """When the first of the timers fires that were set since the last writing."""
+
+    def held(self) -> int:
+        """How many timers were set since the last writing, and are still set."""
+
+    def has_changed(self, window: bytes, ident: TimerIdent) -> bool:
+        """Whether what the store has of a timer does not count anymore."""
+
+
 class Memory(Protocol):
     """What is in memory and not in the store."""
 
@@ -52,7 +65,7 @@ class Memory(Protocol):
     def reach(self) -> Store:
         """The store."""
 
-    def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> Timers | None:
+    def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> HeldTimers | None:
         """The timers of a key, if some may differ from the store's."""
 
     def is_erased(self, state_id: int, key: bytes) -> bool:

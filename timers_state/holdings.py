@@ -16,12 +16,10 @@ if TYPE_CHECKING:
     from timers_state.ahead import Taken
     from timers_state.due_index import DueIndex
     from timers_state.keys import Domain
+    from timers_state.residents import Ident
     from timers_state.scope import KeyScope
     from timers_state.store import Store
     from timers_state.timers import Timers
-
-Ident = tuple[int, bytes]
-"""State id and key."""
 
 ABSENT_BYTES: Final = 128
 """What it costs in memory to know of a key that the store has nothing of it."""

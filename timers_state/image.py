@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from timers_state.cells import Value
+    from timers_state.cells.cell import ValueImage
     from timers_state.keys import Domain
     from timers_state.timer_rows import Change, TimerIdent
 
 IMAGE_BYTES: Final = 240
 """What an image costs in memory, but for values and timers."""
-
-ValueImage = tuple[type["Value"], bytes, bytes, bytes | None, bool]
-"""Kind, window, tag, content, and whether the store has a row."""
 
 TimersImage = tuple["Domain", bool, bytes, tuple[tuple["TimerIdent", "Change"], ...]]
 """Domain, whether the store may have timers, window, and what differs in it from the store."""

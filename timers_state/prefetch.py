@@ -12,9 +12,9 @@ from timers_state.room import Room
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from timers_state.holdings import Ident
     from timers_state.record_loading import KeyRows, Placed
     from timers_state.records import Records
+    from timers_state.residents import Ident
 
 _SHARE: Final = 8
 """At most this part of the budget is for keys that were brought into memory and not used yet."""

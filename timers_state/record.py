@@ -37,6 +37,8 @@ OTHER_TIMER_BYTES: Final = 300
 MOST_OTHER_TIMERS: Final = 64
 """More of these timers are more than a record can hold."""
 
+Items = tuple[int, tuple[bytes, ...] | dict[bytes, None], tuple[bytes, ...]]
+"""What all strings take in memory; the first ones, of a set in a dict; and the last ones."""
 Values = tuple[Any, ...]
 """Of values their bytes; of other kinds a tuple, see ``small.cell``; None if there is nothing."""
 Times = tuple[int | None, ...]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from timers_state.ahead import Taken
-    from timers_state.holdings import Ident
     from timers_state.record import Content, Layout, Record
+    from timers_state.residents import Ident
     from timers_state.scope import KeyScope
 
 AT_ONCE: Final = 256

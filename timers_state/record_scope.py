@@ -16,9 +16,9 @@ from timers_state.timers import TIMER_BYTES, TIMERS_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timers_state.cells.cell import Cell
+    from timers_state.cells.cell import Cell, ValueImage
     from timers_state.holdings import Holdings
-    from timers_state.image import TimersImage, ValueImage
+    from timers_state.image import TimersImage
     from timers_state.record import Content, Layout, Others, Record, TimerName
     from timers_state.timer_rows import Change, TimerIdent
 

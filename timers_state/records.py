@@ -25,8 +25,7 @@ from timers_state.record_times import RecordTimes, TimeLists
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from timers_state.record import Content, Layout, TimerName
-    from timers_state.small.items import Items
+    from timers_state.record import Content, Items, Layout, TimerName
 
 _LEASE: Final = 1 << 16
 _POINTER_BYTES: Final = 8

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from timers_state.holdings import Ident
+
+Ident = tuple[int, bytes]
+"""State id and key."""
 
 MOST_EXACT: Final = 100_000
 # How many keys go into each filter: 16 bits for each, so 2 MiB, then 8.

@@ -10,7 +10,7 @@ from timers_state.scope import SCOPE_BYTES, KeyScope
 from timers_state.write_back import WriteBack
 
 if TYPE_CHECKING:
-    from timers_state.holdings import Ident
+    from timers_state.residents import Ident
 
 _FIRST_ROOM: Final = 1024
 _FIRST_LEASE: Final = SCOPE_BYTES + _FIRST_ROOM

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from weakref import ref
 
 from timers_state.cells import Bag, Combining, Map, Multimap, OrderedList, Set, Value
@@ -37,9 +37,9 @@ from timers_state.timers import TIMERS_BYTES, Timers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from timers_state.cells.cell import ValueImage
     from timers_state.due_index import DueIndex
-    from timers_state.holdings import Holdings
-    from timers_state.image import TimersImage, ValueImage
+    from timers_state.image import TimersImage
     from timers_state.known_timers import KnownEntry
     from timers_state.store import Store
     from timers_state.timer_rows import TimerIdent
@@ -48,6 +48,25 @@ SCOPE_BYTES: Final = 640
 """What a scope without content costs in memory."""
 
 C = TypeVar("C", bound=Cell)
+
+
+class ScopeOwner(Protocol):
+    """What a scope needs of its overlay; see ``Holdings``."""
+
+    groups: int
+    store: Store
+
+    def lease(self, scope: KeyScope) -> None:
+        """Makes the scope active and gives it room, from the budget or by writing everything."""
+
+    def forget(self, state_id: int, key: bytes) -> None:
+        """Ends the life of a key: its state and timers are gone, and its scope is stale."""
+
+    def changed_scopes(self) -> list[KeyScope]:
+        """Where scopes put themselves that become active."""
+
+    def index_of(self, state_id: int, domain: Domain) -> DueIndex:
+        """The index of timers across keys."""
 
 
 class KeyScope:
@@ -89,7 +108,7 @@ class KeyScope:
         "unwritten",
     )
 
-    def __init__(self, overlay: Holdings, state_id: int, key: bytes, stored: bool) -> None:
+    def __init__(self, overlay: ScopeOwner, state_id: int, key: bytes, stored: bool) -> None:
         self.room = REST_ROOM
         self.leased = 0
         self.active = False
@@ -99,7 +118,7 @@ class KeyScope:
         self.stored = stored
         self.unwritten = False
         """At rest: whether something that was committed is not in the store; see ``rest``."""
-        self._overlay: Holdings | None = overlay
+        self._overlay: ScopeOwner | None = overlay
         self._group = -1
         self._owner: bytes | None = None
         self._windows: dict[bytes, dict[bytes, Cell]] = {}
@@ -295,6 +314,7 @@ class KeyScope:
         self._erased = None if image.erased is None else set(image.erased)
         for kind, window, tag, content, base in image.values:
             cell = kind(self, tag, window, base)
+            assert isinstance(cell, Value)
             cell.restore(content)
             self._windows.setdefault(window, {})[tag] = cell
         for domain, stored, window, changes in image.timers:

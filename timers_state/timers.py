@@ -7,13 +7,14 @@ and over pays for a dict entry each time and no more.
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from timers_state.keys import I64_MAX, I64_MIN, Domain, encode_i64
 from timers_state.known_timers import KNOWN_BYTES, MOST_KNOWN, KnownTimers
 from timers_state.timer_rows import (
     Change,
     Changes,
+    Holder,
     StoredTimers,
     TimerEntry,
     TimerIdent,
@@ -23,8 +24,8 @@ from timers_state.timer_rows import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from timers_state.due_index import DueIndex
     from timers_state.image import TimersImage
-    from timers_state.scope import KeyScope
     from timers_state.store import Batch, Store
 
 TIMER_BYTES: Final = 320
@@ -36,6 +37,21 @@ NEVER: Final = I64_MIN - 1
 
 TIMERS_BYTES: Final = 480
 """What the timers of a domain cost without any."""
+
+
+class TimerScope(Holder, Protocol):
+    """What the timers of a key need of its scope; see ``KeyScope``."""
+
+    active: bool
+
+    def index(self, domain: Domain) -> DueIndex:
+        """Where the timers of the domain are found across keys."""
+
+    def take_stored_timers(self, domain: Domain) -> KnownTimers | None:
+        """The timers of a domain that the store has; None if the key has too many."""
+
+    def know_less(self) -> None:
+        """The key has too many timers to know them all."""
 
 
 class Timer(NamedTuple):
@@ -69,7 +85,7 @@ class Timers:
         "domain",
     )
 
-    def __init__(self, scope: KeyScope, domain: Domain, stored: bool) -> None:
+    def __init__(self, scope: TimerScope, domain: Domain, stored: bool) -> None:
         self._scope = scope
         self.domain = domain
         self._changes: Changes = {}

@@ -12,7 +12,7 @@ from timers_state.scope import SCOPE_BYTES, KeyScope
 from timers_state.store import Batch
 
 if TYPE_CHECKING:
-    from timers_state.holdings import Ident
+    from timers_state.residents import Ident
     from timers_state.rounds import Rounds
 
 

@@ -9,7 +9,6 @@ from timers_state.errors import StaleScope
 from timers_state.keys import Kind, cell_prefix
 
 if TYPE_CHECKING:
-    from timers_state.image import ValueImage
     from timers_state.store import Batch, Store
 
 ITEM_BYTES: Final = 56
@@ -57,6 +56,10 @@ NOTHING: Final = Difference.NOTHING
 SAME: Final = Difference.SAME
 UNWRITTEN: Final = Difference.UNWRITTEN
 TO_WRITE: Final = Difference.TO_WRITE
+
+
+ValueImage = tuple[type["Cell"], bytes, bytes, bytes | None, bool]
+"""Kind of a single value, window, tag, content, and whether the store has a row."""
 
 
 class Account(Protocol):

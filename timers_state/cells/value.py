@@ -17,7 +17,7 @@ from timers_state.cells.cell import (
 from timers_state.keys import Kind
 
 if TYPE_CHECKING:
-    from timers_state.image import ValueImage
+    from timers_state.cells.cell import ValueImage
     from timers_state.store import Batch, Store
 
 UNREAD: Final = Unread.UNREAD

@@ -11,7 +11,7 @@ from timers_state.store import delete_rows
 
 if TYPE_CHECKING:
     from timers_state.cells import Bag
-    from timers_state.small.items import Items
+    from timers_state.record import Items
     from timers_state.store import Batch, Store
 
 

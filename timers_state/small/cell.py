@@ -9,16 +9,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from timers_state.record import Record
-    from timers_state.records import Records
+    from timers_state.record import Items, Record
     from timers_state.store import Batch, Store
+
+
+class ItemChanges(Protocol):
+    """Changes the items of records; see ``Records``."""
+
+    def extend(self, record: Record, number: int, items: Items) -> None:
+        """Replaces a bag or set by one that has the same and more."""
+
+    def clear_items(self, record: Record, number: int) -> None:
+        """Removes all items of a state."""
+
+    def replace_items(self, record: Record, number: int, items: tuple[int, Any] | None) -> None:
+        """Replaces the items of a list or map; None: there are none."""
 
 
 class RecordTurn(Protocol):
     """Says which record has its turn."""
 
-    record: Record
-    records: Records
+    @property
+    def record(self) -> Record:
+        """The record."""
+
+    @property
+    def records(self) -> ItemChanges:
+        """What changes the record."""
 
     def keep(self) -> None:
         """The turn is about to store something. The window has to expire."""

@@ -13,6 +13,7 @@ from timers_state.record import MOST_ITEM_BYTES
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from timers_state.record import Items
     from timers_state.small.cell import RecordTurn
 
 _ENTRY_BYTES: Final = ITEM_BYTES + 48
@@ -20,9 +21,6 @@ _ENTRY_BYTES: Final = ITEM_BYTES + 48
 
 # So many, and what one turn adds to them, are copied when the next ones come.
 _FEW: Final = 16
-
-Items = tuple[int, tuple[bytes, ...] | dict[bytes, None], tuple[bytes, ...]]
-"""What all strings take in memory; the first ones, of a set in a dict; and the last ones."""
 
 NO_BAG: Final[Items] = (0, (), ())
 NO_SET: Final[Items] = (0, {}, ())
