@@ -43,8 +43,13 @@ demo: java $(READY) ## Set up, then run the main job: New York's flights of 2013
 live: java $(READY) ## Set up, then replay New York's flights of January 2013 as a stream
 	@$(RUN) examples/flights_live.py --runner=SparkDrainRunner
 
+# Tests start Spark many times; each start is shorter by more than a second.
+.PHONY: prepared
+prepared: java $(READY)
+	@ls $(VENV)/share/sparkdrain/*.jsa >/dev/null 2>&1 || $(VENV)/bin/sparkdrain prepare
+
 .PHONY: test
-test: java $(READY) ## Set up, then run the tests
+test: prepared ## Set up, then run the tests
 	@$(RUN) -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(LAST_RESORT) $(ARGS)
 
 .PHONY: test-slow
@@ -74,6 +79,7 @@ test-oldest: java $(READY) ## Try the wheel with the oldest Python, Beam and Spa
 
 .PHONY: bench
 bench: java $(READY) ## Compare speed with other runners of Beam, PySpark and bytewax
+	@rm -f $(VENV)/share/sparkdrain/*.jsa  # which users do not have by default
 	@$(RUN) -m benchmarks $(ARGS)
 
 .PHONY: lint

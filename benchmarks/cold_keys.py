@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timers_state import Domain, Layout, Overlay, RoundStore
-from timers_state.cells import Value
+from timers_state.cells.value import Value
 from timers_state.keys import (
     Family,
     Kind,

@@ -40,15 +40,15 @@ from benchmarks.jobs.work import Work
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from tests.support.in_memory_rounds import DEFAULTS, InMemoryRounds, plan_of
 from timers_state import Overlay
-from timers_state.records import Records
+from timers_state.small.records import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sparkdrain.rounds.messages import RoundHeader
     from sparkdrain.rounds.slots.slot import RoundSlot
-    from sparkdrain.stages.task import TaskOptions
-    from timers_state.record import Content, Record
+    from sparkdrain.stages.shards.task_options import TaskOptions
+    from timers_state.small.record import Content, Record
 
 # Keys, and elements of a key in a round; about as on Spark.
 JOBS: Final[dict[str, tuple[Any, Any, Any, int]]] = {

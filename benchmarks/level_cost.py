@@ -17,8 +17,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.options import JobSettings
-from sparkdrain.stages.class_data import JAVA_OPTIONS
-from sparkdrain.stages.cluster import spark_context
+from sparkdrain.stages.cluster.class_data import JAVA_OPTIONS
+from sparkdrain.stages.cluster.context import spark_context
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
 
 if TYPE_CHECKING:

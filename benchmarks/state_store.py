@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from timers_state import Domain, MemoryStore, Overlay, RoundStore, inspect, key_group, open_store
 from timers_state.keys import Family, owner_prefix
-from timers_state.store import Batch
+from timers_state.store.store import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -639,9 +639,9 @@ def _requiring(urn: str) -> beam_runner_api_pb2.Pipeline:
 
 
 _REFUSED: dict[str, Callable[[], Any]] = {
-    "Environments of their own (Docker, process, external)": lambda: _proto(
+    "Docker": lambda: _proto(
         "Numbers" >> beam.Create([1]),
-        ("--environment_type=EXTERNAL", "--environment_config=localhost:50000"),
+        ("--environment_type=DOCKER", "--environment_config=image"),
     ),
     "Transforms of other SDKs": lambda: _with_urn("beam:transform:of_another_sdk:v1"),
     "Requirements that Beam may add": lambda: _requiring(
@@ -649,5 +649,9 @@ _REFUSED: dict[str, Callable[[], Any]] = {
     ),
 }
 _REFUSED_IN_STREAMING: dict[str, Callable[[], Any]] = {
+    "Environments of their own, in streaming": lambda: _proto(
+        "Numbers" >> beam.Create([1]),
+        ("--environment_type=EXTERNAL", "--environment_config=localhost:50000"),
+    ),
     "Stable input in streaming, without checkpoints": _with_stable_input,
 }

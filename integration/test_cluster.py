@@ -131,7 +131,7 @@ def test_user_code_that_has_raised_is_not_asked_again(on, cluster, tmp_path):
 
 FAKE = """#!{python}
 import runpy, sys
-import sparkdrain.stages.task
+import sparkdrain.stages.batch.task
 class Version(tuple):
     major, minor, micro = 3, 99, 0
 sys.version_info = Version((3, 99, 0, "final", 0))
@@ -234,7 +234,7 @@ def test_a_package_that_a_job_brings_reaches_both_hosts(on, cluster, tmp_path):
 
 @pytest.mark.slow
 def test_slots_on_other_hosts_tell_how_far_they_are(on, cluster, monkeypatch, capsys):
-    monkeypatch.setattr("sparkdrain.stages.progress_display._PLAIN_SECONDS", 0.2)
+    monkeypatch.setattr("sparkdrain.stages.telling.progress_display._PLAIN_SECONDS", 0.2)
 
     def slowly(number: int) -> int:
         time.sleep(0.01)

@@ -82,7 +82,7 @@ def test_a_job_that_cannot_be_drained_says_why_and_goes_on(in_process):
 def test_the_end_of_a_with_block_waits_until_the_job_is_drained(running):
     def drain() -> None:
         assert running.started.wait(30)
-        (job,) = server.service.jobs()
+        (job,) = server.jobs()
         job.drain()
 
     server = submission.__globals__["local_server"]()

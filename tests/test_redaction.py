@@ -26,8 +26,8 @@ from sparkdrain.io.kafka.settings import settings as kafka_settings
 from sparkdrain.jobs.messages import Messages
 from sparkdrain.options import JobSettings, SparkDrainOptions
 from sparkdrain.redaction import redact, redacted, remember
-from sparkdrain.stages import cluster
-from sparkdrain.stages.preparation import Preparation
+from sparkdrain.stages.cluster import context as cluster
+from sparkdrain.stages.workers.preparation import Preparation
 from sparkdrain.submission import ServiceHandle
 
 PLANTED = "HUNTER2-planted"

@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from sparkdrain.environment import add_row_types, default_environment
-from sparkdrain.row_types import FILE_NAME, install, pickled_row_types
+from sparkdrain.row_types import FILE_NAME, RowTypes, install, pickled_row_types
 
 
 class Inner(typing.NamedTuple):
@@ -34,7 +34,7 @@ def pipeline_of(type_, **how):
 
 
 def names(data: bytes) -> set[str]:
-    return {name.rpartition(".")[2] for name, _, _ in pickle.loads(data)}
+    return {name.rpartition(".")[2] for name, _, _ in RowTypes.decode(data).types}
 
 
 def test_types_in_types_are_found():
@@ -73,9 +73,10 @@ def test_another_process_decodes_rows_as_the_types_that_they_were(tmp_path):
 
 
 def test_a_type_that_a_worker_cannot_load_is_named_and_the_others_are_known(tmp_path, caplog):
-    rows = pickle.loads(pickled_row_types(pipeline_of(Outer)))
+    rows = RowTypes.decode(pickled_row_types(pipeline_of(Outer))).types
     (name, schema, _), other = sorted(rows)
-    (tmp_path / FILE_NAME).write_bytes(pickle.dumps([(name, schema, b"nothing"), other]))
+    data = RowTypes(((name, schema, b"nothing"), other)).encode()
+    (tmp_path / FILE_NAME).write_bytes(data)
     SCHEMA_REGISTRY.by_id.pop(Outer._beam_schema_id)
     install(tmp_path / FILE_NAME)
     assert SCHEMA_REGISTRY.get_typing_by_id(Outer._beam_schema_id) is Outer

@@ -31,20 +31,26 @@ from sparkdrain.drain.progress import Left
 from sparkdrain.drain.runs import Run
 from sparkdrain.drain.states import DrainMessage
 from sparkdrain.graph.plan import Edge, EdgeKind, Plan, PlayedSource, SideInput, Stage
+from sparkdrain.hosts.executor import Executor
+from sparkdrain.hosts.identity import HostId, HostRecord
+from sparkdrain.hosts.line import Ask, FromLeash, ToLeash
+from sparkdrain.hosts.sight import Sight
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.kept_report import kept_form
 from sparkdrain.rounds.messages import (
     AtWork,
     DrainOrder,
-    Feed,
     Inheritance,
     Missing,
     Orders,
     RoundHeader,
     RoundReport,
 )
-from sparkdrain.stages.report import SlotReport
-from sparkdrain.stages.warned import Warned
+from sparkdrain.row_types import RowTypes
+from sparkdrain.stages.batch.balance import FromLender, ToLender
+from sparkdrain.stages.shards.turn import Feed
+from sparkdrain.stages.telling.report import SlotReport
+from sparkdrain.stages.telling.warned import Warned
 from sparkdrain.v1 import checkpoint_pb2, drain_pb2
 from sparkdrain.watermarks.frontier import BEGIN, END
 from sparkdrain.wire import MESSAGES, ControlMessage
@@ -83,7 +89,17 @@ REPORT = RoundReport(
     passed={3: BEGIN, 4: 12},
     untruncated=True,
 )
+HOST = HostRecord(HostId("job", 1), "here", 77, ("10.0.0.1", 4711), "killed", Executor("h", "2"))
 SAMPLES = {
+    # On a line, only one of the parts is there.
+    "to_leash": ToLeash(HOST, Sight(3, 0.0, b"", "dump", "notes"), "ended", Ask(HOST.id, 5, True)),
+    "to_leash_of_one_executor": ToLeash(HostRecord(HostId("job", 0), "here", 77, None)),
+    "to_leash_of_a_host_between_calls": ToLeash(sight=Sight(0, None)),
+    "from_leash": FromLeash(True, HOST, 0.0, 0),
+    "from_leash_nothing": FromLeash(),
+    "from_lender": FromLender(1, 2**62, 0, b"work", True),
+    "to_lender": ToLender(0.5),
+    "row_types": RowTypes((("a.Row", b"schema", b"pickled"), ("b.Row", b"", b""))),
     "round_header": RoundHeader(
         number=8,
         level=1,

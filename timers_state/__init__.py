@@ -1,7 +1,7 @@
 """Keyed user state and timers: bytes in, bytes out, in memory within a budget, else in RocksDB.
 
 Owns the layout of every stored byte. Never knows what the bytes mean, and imports neither Beam nor
-Spark. Start with ``overlay.py``; ``docs/state.md`` has layouts, guarantees and costs.
+Spark. Start with ``overlay/overlay.py``; ``docs/state.md`` has layouts, guarantees and costs.
 
 What an engine needs, and all that stays stable::
 
@@ -13,8 +13,8 @@ What an engine needs, and all that stays stable::
     scope = overlay.scope(state_id, key)        # one user key in one state
     scope.value(tag, window)                    # get() set(b) clear()
     scope.combining(tag, window)                # the same, for an accumulator
-    scope.bag(tag, window)                      # append(b) extend(bs) read() segments() is_empty()
-    scope.set(tag, window)                      # add(b) remove(b) contains(b) read() is_empty()
+    scope.bag(tag, window)                      # append(b) extend(bs) read() segments()
+    scope.set(tag, window)                      # add(b) remove(b) contains(b) read()
     scope.map(tag, window)                      # get(k) put(k, b) remove(k) keys() items()
     scope.multimap(tag, window)                 # put(k, b) get(k) segments(k) remove(k) keys()
     scope.ordered_list(tag, window)             # append(i, b) read(lo, hi) clear_range(lo, hi)
@@ -45,14 +45,14 @@ from __future__ import annotations
 from timers_state import inspect
 from timers_state.errors import StateError
 from timers_state.keys import DEFAULT_GROUPS, Domain, key_group
-from timers_state.memory import MemoryStore
-from timers_state.overlay import Overlay
-from timers_state.record import Layout
-from timers_state.rocks import RocksMemory, RocksStore, open_read_only, open_store
-from timers_state.round_store import RoundStore
-from timers_state.scope import KeyScope
-from timers_state.store import Store
-from timers_state.timers import Timer, Timers
+from timers_state.large.scope import KeyScope
+from timers_state.large.timers import Timer, Timers
+from timers_state.overlay.overlay import Overlay
+from timers_state.small.record import Layout
+from timers_state.store.memory import MemoryStore
+from timers_state.store.rocks import RocksMemory, RocksStore, open_read_only, open_store
+from timers_state.store.round_store import RoundStore
+from timers_state.store.store import Store
 
 __all__ = [
     "DEFAULT_GROUPS",

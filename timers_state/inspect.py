@@ -20,7 +20,7 @@ from timers_state.keys import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timers_state.store import Store
+    from timers_state.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

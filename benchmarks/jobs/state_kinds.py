@@ -25,7 +25,7 @@ from benchmarks.jobs import stream_state
 from sparkdrain.map_state import MapStateSpec, MultimapStateSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from benchmarks.jobs.work import Work
 
@@ -45,11 +45,33 @@ class WithSide(stream_state.Session):
         super().process((key, number + extra.get(key, 0)), timestamp, total, over)
 
 
-def added_to(state: StateSpec) -> type[beam.DoFn]:
-    """Adds each element to a state with many items, which are summed up in the end."""
+class ByBeam(stream_state.Session):
+    """Asks for what generated calls do not pass, so Beam calls it."""
+
+    def process(
+        self,
+        element: tuple[str, int],
+        whole: Any = beam.DoFn.WindowedValueParam,
+        timestamp: Any = beam.DoFn.TimestampParam,
+        total: Any = beam.DoFn.StateParam(stream_state.Session.SUM),
+        over: Any = beam.DoFn.TimerParam(stream_state.Session.OVER),
+    ) -> None:
+        super().process(element, timestamp, total, over)
+
+
+def kept_in(
+    state: StateSpec, keep: Callable[[Any, int], None], kept: Callable[[Any], Iterable[int]]
+) -> type[beam.DoFn]:
+    """Keeps each element in a state with many items, which are summed up in the end.
+
+    Args:
+        state: where.
+        keep: adds a number to the state.
+        kept: all numbers of the state.
+    """
     timer = TimerSpec("over", TimeDomain.WATERMARK)
 
-    class Added(beam.DoFn):
+    class Kept(beam.DoFn):
         def process(
             self,
             element: tuple[str, int],
@@ -57,42 +79,27 @@ def added_to(state: StateSpec) -> type[beam.DoFn]:
             numbers: Any = beam.DoFn.StateParam(state),
             over: Any = beam.DoFn.TimerParam(timer),
         ) -> None:
-            numbers.add(element[1])
+            keep(numbers, element[1])
             over.set(timestamp + stream_state.GAP)
 
         @on_timer(timer)
         def on_over(
             self, key: Any = beam.DoFn.KeyParam, numbers: Any = beam.DoFn.StateParam(state)
         ) -> Iterator[tuple[str, int]]:
-            yield key, sum(numbers.read())
+            yield key, sum(kept(numbers))
             numbers.clear()
 
-    return Added
+    return Kept
+
+
+def added_to(state: StateSpec) -> type[beam.DoFn]:
+    """Adds each element to a bag or set."""
+    return kept_in(state, lambda numbers, number: numbers.add(number), lambda n: n.read())
 
 
 def put_in(state: MapStateSpec) -> type[beam.DoFn]:
-    """Puts each element into a map or multimap, whose values are summed up in the end."""
-    timer = TimerSpec("over", TimeDomain.WATERMARK)
-
-    class Put(beam.DoFn):
-        def process(
-            self,
-            element: tuple[str, int],
-            timestamp: Any = beam.DoFn.TimestampParam,
-            numbers: Any = beam.DoFn.StateParam(state),
-            over: Any = beam.DoFn.TimerParam(timer),
-        ) -> None:
-            numbers.put(element[1], element[1])
-            over.set(timestamp + stream_state.GAP)
-
-        @on_timer(timer)
-        def on_over(
-            self, key: Any = beam.DoFn.KeyParam, numbers: Any = beam.DoFn.StateParam(state)
-        ) -> Iterator[tuple[str, int]]:
-            yield key, sum(numbers.keys())
-            numbers.clear()
-
-    return Put
+    """Puts each element into a map or multimap."""
+    return kept_in(state, lambda numbers, number: numbers.put(number, number), lambda n: n.keys())
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,7 @@ class Variant:
 
 
 VARIANTS = {
+    "by-beam": Variant(ByBeam),
     "with-side": Variant(WithSide, has_side=True),
     "in-bag": Variant(added_to(BagStateSpec("numbers", VarIntCoder()))),
     "in-set": Variant(added_to(SetStateSpec("numbers", VarIntCoder()))),

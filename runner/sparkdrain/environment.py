@@ -20,6 +20,7 @@ from apache_beam.transforms import environments
 from apache_beam.transforms.resources import resource_hints_from_options
 
 from sparkdrain import row_types
+from sparkdrain.loopback import loopback_pool
 from sparkdrain.main_classes import FILE_NAME, main_classes, pickled
 from sparkdrain.requirements_cache import private_requirements_cache
 from sparkdrain.room import room
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.portability.api import beam_runner_api_pb2
 
+_LOOPBACK: Final = "LOOPBACK"
 STAGE: Final = "stage-"
 """What names of folders for files to be staged begin with."""
 
@@ -51,8 +53,13 @@ def default_environment(
 
 
 def _environment(options: PipelineOptions, directory: str | None) -> environments.Environment:
-    if options.view_as(PortableOptions).environment_type:
-        return environments.Environment.from_options(options.view_as(PortableOptions))
+    portable = options.view_as(PortableOptions)
+    if portable.environment_type == _LOOPBACK:
+        return environments.ExternalEnvironment(
+            loopback_pool(), capabilities=environments.python_sdk_capabilities()
+        )
+    if portable.environment_type:
+        return environments.Environment.from_options(portable)
     # Beam's own way to this environment runs `pip freeze` first, only to log it: half a second.
     requirements = environments.PyPIArtifactRegistry.get_artifacts()
     directory = directory or _directory_of_this_process()

@@ -19,6 +19,14 @@ class Unsupported(SparkDrainError):
     """
 
 
+class Malformed(SparkDrainError):
+    """The pipeline is no pipeline: something that it refers to is missing; names the transform."""
+
+
+class NameTaken(SparkDrainError):
+    """A job that has not ended has the name already; names the job."""
+
+
 class BadOption(SparkDrainError):
     """An option is unknown, misspelt or has a value that cannot be used; names the option."""
 
@@ -41,6 +49,10 @@ class TooLarge(SparkDrainError):
 
 class WorkerLost(SparkDrainError):
     """A Python worker ended without an answer (``os._exit``, a crash, out of memory)."""
+
+
+class DriverLost(SparkDrainError):
+    """The driver process of a job at a job service ended before the job; says how."""
 
 
 class SparkLost(SparkDrainError):

@@ -353,6 +353,43 @@ OPTIONS: tuple[Option, ...] = (
         ),
     ),
     *_group(
+        "job service",
+        _other(
+            "str",
+            "job_tls_ca",
+            "",
+            "PEM file",
+            "The authority that has signed the certificate of the Job service at --job_endpoint",
+            "Give it if the service has TLS.",
+        ),
+        _other(
+            "str",
+            "job_tls_cert",
+            "",
+            "PEM file",
+            "The client's own certificate for that service",
+            "For a service that asks for one.",
+            needs="job_tls_ca",
+        ),
+        _other(
+            "str",
+            "job_tls_key",
+            "",
+            "PEM file",
+            "The private key of that certificate",
+            "Give both, or neither.",
+            needs="job_tls_cert",
+        ),
+        _other(
+            "str",
+            "job_token_file",
+            "",
+            "file",
+            "A file whose first line is the token that the Job service asks for",
+            "For a service that was started with --token-file.",
+        ),
+    ),
+    *_group(
         "display",
         _word(
             "progress",

@@ -92,6 +92,10 @@ class JobSettings:
         drain_watermark_limit_ms: milliseconds for what a slot fires, in a round of a drain.
         drain_limit_ms: milliseconds for a drain. Of all limits, 0 means unlimited.
         drain_limit_policy: what happens when a limit is exceeded.
+        job_tls_ca: file; the authority of the Job service's certificate.
+        job_tls_cert: file; the client's own certificate.
+        job_tls_key: file; the private key of that certificate.
+        job_token_file: file; the token for the Job service.
         spark_conf: Spark properties in the order given; a later one wins.
         progress: how progress is shown.
         spark_master_url: the Spark master to connect to if no session is active, or None: what
@@ -126,6 +130,10 @@ class JobSettings:
     drain_watermark_limit_ms: int = 0
     drain_limit_ms: int = 0
     drain_limit_policy: LimitPolicy = "fail"
+    job_tls_ca: str = ""
+    job_tls_cert: str = ""
+    job_tls_key: str = ""
+    job_token_file: str = ""
     spark_conf: tuple[tuple[str, str], ...] = ()
     progress: Progress = "auto"
     spark_master_url: str | None = DEFAULT_MASTER

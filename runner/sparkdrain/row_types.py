@@ -7,7 +7,7 @@ knows. A process that does not know the id makes up a type with the same fields.
 from __future__ import annotations
 
 import logging
-import pickle
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.coders import RowCoder, registry
@@ -15,6 +15,9 @@ from apache_beam.internal import cloudpickle_pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import schema_pb2
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
+
+from sparkdrain.v1 import row_types_pb2
+from sparkdrain.wire import ControlMessage, sent_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +33,18 @@ FILE_NAME: Final = "sparkdrain_row_types"
 """Under which the file is staged."""
 
 
+@sent_as(row_types_pb2.RowTypes)
+@dataclass(frozen=True, slots=True)
+class RowTypes(ControlMessage):
+    """What the file has.
+
+    Attributes:
+        types: of each its name, its schema as Beam serializes it, and the pickled type.
+    """
+
+    types: tuple[tuple[str, bytes, bytes], ...]
+
+
 def pickled_row_types(pipeline: beam_runner_api_pb2.Pipeline) -> bytes:
     """The program's own types in the row coders of a pipeline, for ``install``; empty if none."""
     schemas = {
@@ -43,12 +58,12 @@ def pickled_row_types(pipeline: beam_runner_api_pb2.Pipeline) -> bytes:
         type_ = SCHEMA_REGISTRY.get_typing_by_id(id_)
         if type_ is not None and not _is_generated(type_, id_):
             rows += _pickled(type_, schema)
-    return pickle.dumps(rows) if rows else b""
+    return RowTypes(tuple(rows)).encode()
 
 
 def install(path: Path) -> None:
     """Make the types in a file known to Beam in this process."""
-    for name, schema, data in pickle.loads(path.read_bytes()):  # noqa: S301 - of the program
+    for name, schema, data in RowTypes.decode(path.read_bytes()).types:
         try:
             type_ = cloudpickle_pickler.loads(data)
         except Exception as error:  # noqa: BLE001 - whatever its module does when it is imported

@@ -7,18 +7,25 @@ import functools
 import json
 import logging
 import os
+import secrets
 import sys
 from typing import TYPE_CHECKING, Any
 
 import grpc
 from apache_beam.options.pipeline_options import GoogleCloudOptions, PortableOptions
-from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
+from apache_beam.portability.api import (
+    beam_artifact_api_pb2_grpc,
+    beam_job_api_pb2,
+    beam_job_api_pb2_grpc,
+)
+from apache_beam.runners.portability import artifact_service
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
 
 from sparkdrain.errors import BadOption, BadSetup
+from sparkdrain.jobs.access import Access
 from sparkdrain.jobs.calls import raise_ours
 from sparkdrain.jobs.local import local_server
-from sparkdrain.jobs.server import UNLIMITED
+from sparkdrain.options import JobSettings, SparkDrainOptions
 from sparkdrain.redaction import redacted
 from sparkdrain.spark_master import given_master
 
@@ -27,11 +34,12 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
     from google.protobuf.struct_pb2 import Struct
 
-    from sparkdrain.options import JobSettings
-
 _LOGGER = logging.getLogger(__name__)
 
 _MASTER_URN = "beam:option:spark_master_url:v1"
+
+
+_OWN_PROCESS = Access()
 
 
 class ServiceHandle(JobServiceHandle):
@@ -41,9 +49,12 @@ class ServiceHandle(JobServiceHandle):
     behind that was started but that nobody knows of.
     """
 
-    def __init__(self, endpoint: str, options: PipelineOptions) -> None:
+    def __init__(
+        self, endpoint: str, options: PipelineOptions, access: Access = _OWN_PROCESS
+    ) -> None:
         self._endpoint = endpoint
-        self._channel = _channel(endpoint, os.getpid())
+        self._access = access
+        self._channel = _channel(endpoint, os.getpid(), access)
         stub = beam_job_api_pb2_grpc.JobServiceStub(self._channel)
         super().__init__(stub, options, retain_unknown_options=True)
 
@@ -90,7 +101,7 @@ class ServiceHandle(JobServiceHandle):
             SparkDrainError: of the kind that the service says.
         """
         request = beam_job_api_pb2.PrepareJobRequest(
-            job_name=_job_name(self.options),
+            job_name=self._job_name(),
             pipeline=proto_pipeline,
             pipeline_options=self.get_pipeline_options(),
         )
@@ -98,6 +109,16 @@ class ServiceHandle(JobServiceHandle):
             return self.job_service.Prepare(request, timeout=self.timeout)
         except grpc.RpcError as error:
             raise_ours(error)
+
+    def _job_name(self) -> str:
+        given = self.options.view_as(GoogleCloudOptions).job_name
+        if given:
+            return str(given)
+        keeps_name = self.options.view_as(SparkDrainOptions).checkpoint_dir
+        if self._access is _OWN_PROCESS or keeps_name:
+            return _program_name()
+        # A server refuses a name that another job has, and one program may run twice.
+        return f"{_program_name()}-{secrets.token_hex(3)}"
 
     def stage(
         self,
@@ -108,7 +129,14 @@ class ServiceHandle(JobServiceHandle):
         """Send the files that the pipeline depends on, if there are any."""
         environments = proto_pipeline.components.environments.values()
         if any(environment.dependencies for environment in environments):
-            super().stage(proto_pipeline, artifact_staging_endpoint, staging_session_token)
+            channel = _channel(artifact_staging_endpoint, os.getpid(), self._access)
+            artifact_service.offer_artifacts(
+                beam_artifact_api_pb2_grpc.ArtifactStagingServiceStub(channel),
+                artifact_service.ArtifactRetrievalService(
+                    artifact_service.BeamFilesystemHandler(None).file_reader
+                ),
+                staging_session_token,
+            )
 
     def run(self, preparation_id: str) -> tuple[str, Any, Any]:
         """Start the job; answers its id, its message stream and its state stream."""
@@ -141,29 +169,40 @@ def submission(options: PipelineOptions) -> ServiceHandle:
 
     Raises:
         BadSetup: nobody answers at ``--job_endpoint``.
+        BadOption: what the service asks for cannot be read, or no service is named.
     """
     endpoint = options.view_as(PortableOptions).job_endpoint
-    handle = ServiceHandle(endpoint or local_server().endpoint, options)
-    if endpoint:
-        handle.wait_until_ready()
+    settings = JobSettings.from_options(options)
+    given = {
+        "job_tls_ca": settings.job_tls_ca,
+        "job_tls_cert": settings.job_tls_cert,
+        "job_tls_key": settings.job_tls_key,
+        "job_token_file": settings.job_token_file,
+    }
+    if not endpoint:
+        for flag in filter(given.get, given):
+            message = f"--{flag} has no effect without --job_endpoint: give that, too."
+            raise BadOption(message)
+        return ServiceHandle(local_server().endpoint, options)
+    handle = ServiceHandle(endpoint, options, Access.read(given))
+    handle.wait_until_ready()
     return handle
 
 
 @functools.cache
-def _channel(endpoint: str, process: int) -> grpc.Channel:
+def _channel(endpoint: str, process: int, access: Access) -> grpc.Channel:
     # By process: gRPC's connections do not survive a fork.
     del process
-    channel = grpc.insecure_channel(endpoint, options=UNLIMITED)
+    channel = access.channel(endpoint)
     atexit.register(channel.close)  # runs before the server of this process is stopped
     return channel
 
 
-def _job_name(options: PipelineOptions) -> str:
-    given = options.view_as(GoogleCloudOptions).job_name
+def _program_name() -> str:
     # A file may have a name that is no text in UTF-8.
     file = os.path.basename(sys.argv[0]).encode("utf-8", "replace").decode()
     program = os.path.splitext(file)[0]
-    return given or (program if program[:1].isalpha() else "job")
+    return program if program[:1].isalpha() else "job"
 
 
 def _check_characters(name: str, value: Any) -> None:

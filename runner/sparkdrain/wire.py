@@ -30,7 +30,7 @@ _MAKERS = {"frozenset": frozenset, "list": list, "dict": dict}
 
 
 class ControlMessage:
-    """What our own processes tell each other: never elements, never anything of a user's."""
+    """What our own processes tell each other: never elements."""
 
     __slots__ = ()
 

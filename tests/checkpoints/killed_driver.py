@@ -23,7 +23,7 @@ from sparkdrain.checkpoints.publish import newest, publish
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.checkpoints.upload import Uploader
 from timers_state import RoundStore
-from timers_state.store import Batch
+from timers_state.store.store import Batch
 
 _NUMBERS = b"\x01"
 _NOISE = b"\x02"

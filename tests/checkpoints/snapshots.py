@@ -8,7 +8,7 @@ import time
 
 from sparkdrain.checkpoints.manifest import Manifest, ShardState
 from timers_state import open_store
-from timers_state.store import Batch
+from timers_state.store.store import Batch
 
 
 def wait_for(uploader, seconds=60):

@@ -7,6 +7,7 @@ full at each write of a commit, a checkpoint, a drain and a record in turn. Then
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -20,6 +21,11 @@ from tests.support.lossy_disk import LossyDisk
 # A life makes about so many changes of the disk.
 CHANGES = 1400
 _FULL = os.strerror(28)
+# The tests' rounds make a folder, and nothing of the product stands between them and the error.
+_OWN_FOLDER = re.compile(
+    r'in_memory_rounds\.py", line [^\n]+\n[^\n]+(mkdtemp|mkdir)\((?:(?!sparkdrain/).)+OSError',
+    re.DOTALL,
+)
 
 
 def stopped_at(place, changes) -> Counter:
@@ -37,7 +43,9 @@ def stopped_at(place, changes) -> Counter:
             ends[job.failure[0][0] if job.failure else "none"] += 1
             if made is None:
                 kinds, said, trace = job.failure
-                assert {"SparkDrainError", "StateError"} & {*kinds}, trace
+                # Folders of the rounds are the test's own, where Spark's would be.
+                is_own = _OWN_FOLDER.search(trace)
+                assert is_own or {"SparkDrainError", "StateError"} & {*kinds}, trace
                 assert _FULL in said, trace
                 assert str(disk.path) in said, trace
                 made = job.live(None)

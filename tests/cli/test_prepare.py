@@ -11,7 +11,7 @@ from rich.console import Console
 
 from sparkdrain.cli import prepare
 from sparkdrain.cli.main import main
-from sparkdrain.stages.class_data import class_data_file, using_class_data
+from sparkdrain.stages.cluster.class_data import class_data_file, using_class_data
 
 if TYPE_CHECKING:
     from pathlib import Path

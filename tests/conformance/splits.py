@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 
-from sparkdrain.rounds.sources.interruption import Interruption
+from sparkdrain.harness.interruption import Interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable

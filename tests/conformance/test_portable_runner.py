@@ -30,7 +30,7 @@ class PortableRunnerSuite(OnSparkDrain, portable_runner_test.PortableRunnerTest)
     )
     test_sdf_with_truncate = fn_runner_test.FnApiRunnerTest.test_sdf_with_truncate
 
-    # They take a quarter of a minute each; on every change they run without compiled stages.
+    # They wait for a quarter of a minute each.
     test_pardo_et_timer_with_no_firing = slow(
         portable_runner_test.PortableRunnerTest.test_pardo_et_timer_with_no_firing
     )

@@ -20,13 +20,22 @@ CONTRACTS = {"Backend"}
 
 # Where a name may consist of one of the six words alone, because the module is about its meaning.
 OWNERS = {
-    "drain": ("cli/", "drain/", "invocation", "jobs/", "result", "rounds/", "shuffle/complete"),
+    "drain": (
+        "cli/",
+        "drain/",
+        "invocation",
+        "jobs/",
+        "result",
+        "rounds/",
+        "server/",
+        "shuffle/complete",
+    ),
     "slot": ("rounds/", "stages/"),
     # Records of other systems stand where the module says whose they are.
     "record": ("timers_state/", "harness/", "io/kafka/", "hosts/"),
     "place": ("checkpoints/", "coordination/", "hosts/", "own_folder", "rounds/driver/placement"),
-    "turn": ("rounds/",),
-    "batch": (),
+    "turn": ("rounds/", "stages/shards/turn"),
+    "batch": ("stages/batch",),
 }
 
 # Names that consist of one of the six words and mean something else. This list only shrinks.
@@ -35,8 +44,7 @@ OTHERS: dict[str, set[str]] = {
         "drain/records:records",
     },
     "batch": {
-        "rounds/keyed/input:batches",
-        "timers_state/store:Batch",
+        "timers_state/store/store:Batch",
     },
 }
 

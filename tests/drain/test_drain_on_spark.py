@@ -100,12 +100,12 @@ def is_gone(pid: int) -> bool:
 
 
 def path_of(server: JobServer) -> list[str]:
-    (job,) = server.service.jobs()
+    (job,) = server.jobs()
     return [name(event.state) for event in job.state_feed.follow()]
 
 
 def texts_of(server: JobServer) -> str:
-    (job,) = server.service.jobs()
+    (job,) = server.jobs()
     return "\n".join(r.message_response.message_text for r in job.messages.follow())
 
 
@@ -119,7 +119,7 @@ def test_by_the_program_itself(folder):
     assert result.drain() == PipelineState.DRAINING
     assert result.wait_until_finish() == PipelineState.DRAINED
     check(folder)
-    job = submission.__globals__["local_server"]().service.jobs()[-1]
+    job = submission.__globals__["local_server"]().jobs()[-1]
     told = [r.message_response.message_text for r in job.messages.follow()]
     assert "stages are drained; nothing left inside; after " in told[-2]
     hosts = {int(path.name.rpartition("-")[2]) for path in folder.glob("admitted-*")}

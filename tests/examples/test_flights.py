@@ -96,9 +96,8 @@ def test_the_picture_names_airports_routes_airlines_and_weather(sample_output, t
         assert text in texts
 
 
-@pytest.mark.spark
-def test_the_whole_year_on_spark_is_what_pandas_computes(tables, tmp_path):
-    output = tmp_path / "out"
+def on_spark(tables, output):
+    """Runs the example as a program of its own, and gives what it prints."""
     paths = os.pathsep.join([str(REPOSITORY / "runner"), str(REPOSITORY)])
     done = subprocess.run(
         [sys.executable, SCRIPT, "--input", tables, "--output", output],
@@ -109,9 +108,26 @@ def test_the_whole_year_on_spark_is_what_pandas_computes(tables, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "EWR → Richmond Intl" in done.stdout
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.spark
+def test_a_sample_on_spark_is_what_pandas_computes(sample, tmp_path):
+    output = tmp_path / "out"
+    assert " read, " in on_spark(sample, output)
+    assert flights_report.load(output).routes == [], "no route has enough arrivals in six days"
+    for name in ("daily", "weekly", "airlines", "weather"):
+        assert_same_rows(output, name, getattr(flights_in_pandas, name)(sample))
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_whole_year_on_spark_is_what_pandas_computes(tables, tmp_path):
+    output = tmp_path / "out"
+    printed = on_spark(tables, output)
+    assert "EWR → Richmond Intl" in printed
     counted = "336,776 read, 8,255 cancelled, 1,556 without weather, 1,175 diverted"
-    assert counted in " ".join(done.stdout.split())
+    assert counted in printed
     assert ET.parse(output / "delays.svg").getroot().tag.endswith("svg")
     assert_all_as_in_pandas(output, tables, routes=10, arrivals=365)
 

@@ -1,4 +1,7 @@
-"""Small pipelines, each feature of Beam's model: in memory, compiled and not, and on Spark."""
+"""Small pipelines, each feature of Beam's model: in memory, compiled and not, and on Spark.
+
+On every change they are compiled; Beam's own suite runs without compiled stages then.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ HERE = Path(__file__).parent
 @pytest.fixture(
     params=[
         pytest.param("compiled"),
-        pytest.param("not compiled"),
+        pytest.param("not compiled", marks=[pytest.mark.slow]),
         pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow]),
     ]
 )

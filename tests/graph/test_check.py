@@ -121,3 +121,12 @@ def test_a_name_to_overrule_that_no_sink_has_is_refused():
     check(_sinks("a", "b", flags=[f"--kafka_publish_anyway=a={today}"]))
     with pytest.raises(Unsupported, match=r"names 'c', .* sinks are 'a', 'b'"):
         check(_sinks("a", "b", flags=[f"--kafka_publish_anyway=c={today}"]))
+
+
+POOL = environments.ExternalEnvironment("localhost:1")
+
+
+def test_an_environment_outside_of_slots_is_for_batch_jobs():
+    check(_proto(_numbers, POOL))
+    with pytest.raises(Unsupported, match=r"streaming.*beam:env:external:v1.*--environment_type"):
+        check(_proto(_numbers, POOL), streaming=True)

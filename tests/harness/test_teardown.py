@@ -17,7 +17,7 @@ def test_nobody_waits_for_beams_samplers_to_look_up_and_yet_they_end(monkeypatch
     rounds = InMemoryRounds(plan_of(pipeline), slots=1)
     before = set(threading.enumerate())
     rounds.run_to_end()
-    shards = [shard for slot in rounds.slots() for shard in slot._shards if shard.opened]
+    shards = [shard for slot in rounds.slots() for shard in slot._slot.shards if shard.opened]
     samplers = [shard.opened.state_sampler for shard in shards]
     threads = set(threading.enumerate()) - before
     assert len(threads) >= len(samplers) > 1

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from sparkdrain.errors import BadSetup, SparkDrainError, WorkerLost
-from sparkdrain.hosts.line import Ask
+from sparkdrain.hosts.line import Ask, ToLeash
 from sparkdrain.lines.endpoint import Endpoint
 from sparkdrain.lines.line import Line
 from tests.support.waiting import wait_until
@@ -211,8 +211,8 @@ def test_who_does_not_know_the_key_hears_nothing_of_the_leash(bench) -> None:
         line.send_bytes(b"no digest")
         with line, pytest.raises((EOFError, OSError)):
             line.recv_bytes()  # that it was refused
-            line.send(Ask(record.id))
-            line.recv()
+            line.send(ToLeash(ask=Ask(record.id)))
+            line.recv_bytes()
 
 
 def test_the_driver_knows_its_hosts(bench) -> None:

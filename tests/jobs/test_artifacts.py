@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+import hashlib
 import threading
 
 import grpc
 import pytest
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_artifact_api_pb2_grpc, beam_runner_api_pb2
+from apache_beam.portability.api import (
+    beam_artifact_api_pb2,
+    beam_artifact_api_pb2_grpc,
+    beam_runner_api_pb2,
+)
 from apache_beam.runners.portability import artifact_service
 from apache_beam.utils.thread_pool_executor import UnboundedThreadPoolExecutor
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.artifacts import Artifacts
+from tests.support.waiting import wait_until
 
 FILE = common_urns.artifact_types.FILE.urn
 STAGING_TO = common_urns.artifact_roles.STAGING_TO.urn
@@ -22,13 +28,19 @@ def artifacts(tmp_path):
 
 
 @pytest.fixture
-def offer(artifacts):
-    """Offers what a pipeline depends on, as Beam's client does."""
+def channel(artifacts):
     server = grpc.server(UnboundedThreadPoolExecutor())
     port = server.add_insecure_port("localhost:0")
     artifacts.serve(server)
     server.start()
-    channel = grpc.insecure_channel(f"localhost:{port}")
+    with grpc.insecure_channel(f"localhost:{port}") as channel:
+        yield channel
+    server.stop(None).wait()
+
+
+@pytest.fixture
+def offer(channel):
+    """Offers what a pipeline depends on, as Beam's client does."""
 
     def stage(token: str) -> None:
         artifact_service.offer_artifacts(
@@ -39,16 +51,15 @@ def offer(artifacts):
             token,
         )
 
-    yield stage
-    channel.close()
-    server.stop(None).wait()
+    return stage
 
 
-def dependency(path, staged_name: str) -> beam_runner_api_pb2.ArtifactInformation:
+def dependency(path, staged_name: str, sha256: str = "") -> beam_runner_api_pb2.ArtifactInformation:
     role = beam_runner_api_pb2.ArtifactStagingToRolePayload(staged_name=staged_name)
+    payload = beam_runner_api_pb2.ArtifactFilePayload(path=str(path), sha256=sha256)
     return beam_runner_api_pb2.ArtifactInformation(
         type_urn=FILE,
-        type_payload=beam_runner_api_pb2.ArtifactFilePayload(path=str(path)).SerializeToString(),
+        type_payload=payload.SerializeToString(),
         role_urn=STAGING_TO,
         role_payload=role.SerializeToString(),
     )
@@ -122,15 +133,11 @@ def test_files_that_never_came_are_named_a_fault_of_the_client(artifacts, tmp_pa
         artifacts.collect("job-1", job)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_file_that_the_client_could_not_read_is_named(artifacts, offer, tmp_path):
     job = pipeline([dependency(tmp_path / "is-not-there", "f")])
     artifacts.expect("job-1", job)
     with pytest.raises(Exception, match="is-not-there"):
         offer("job-1")
-    for thread in threading.enumerate():
-        if thread.name.endswith("(resolve)"):
-            thread.join(30)  # Beam's; its exception belongs to this test
     with pytest.raises(BadSetup, match="'is-not-there' was offered for staging but did not arrive"):
         artifacts.collect("job-1", job)
 
@@ -151,5 +158,93 @@ def test_forgetting_a_job_removes_its_files_and_only_its(artifacts, offer, tmp_p
 def test_a_forgotten_token_can_no_longer_be_used(artifacts, offer):
     artifacts.expect("job-1", pipeline([]))
     artifacts.forget("job-1")
-    with pytest.raises(Exception, match="No such staging token"):
+    with pytest.raises(grpc.RpcError, match="No such staging token"):
         offer("job-1")
+
+
+def sha256(path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_file_with_another_content_than_its_hash_says_is_refused_to_its_client(
+    artifacts, offer, tmp_path
+):
+    path = file(tmp_path, "a.jar", "as it was")
+    job = pipeline([dependency(path, "a.jar", sha256(path))])
+    path.write_text("as it is")
+    artifacts.expect("job-1", job)
+    with pytest.raises(grpc.RpcError, match=r"'a\.jar' has the SHA-256") as caught:
+        offer("job-1")
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    with pytest.raises(BadSetup, match="should have"):
+        artifacts.collect("job-1", job)
+
+
+def test_a_client_that_failed_may_come_again(artifacts, offer, tmp_path):
+    path = tmp_path / "late"
+    job = pipeline([dependency(path, "late")])
+    artifacts.expect("job-1", job)
+    with pytest.raises(Exception, match="late"):
+        offer("job-1")
+    path.write_text("here")
+    offer("job-1")
+    (collected,) = artifacts.collect("job-1", job)
+    assert collected.path.read_text() == "here"
+
+
+def test_a_client_that_vanishes_leaves_no_part_of_a_file(artifacts, channel, tmp_path):
+    artifacts.expect("job-1", pipeline([dependency("/client/big", "big")]))
+    stub = beam_artifact_api_pb2_grpc.ArtifactStagingServiceStub(channel)
+    sent = threading.Event()
+    wrapper = beam_artifact_api_pb2.ArtifactResponseWrapper
+
+    def half_a_file():
+        yield wrapper(staging_token="job-1")
+        yield wrapper(
+            resolve_artifact_response=beam_artifact_api_pb2.ResolveArtifactsResponse(
+                replacements=[dependency("/client/big", "big")]
+            )
+        )
+        chunk = beam_artifact_api_pb2.GetArtifactResponse(data=b"x" * 1_000_000)
+        yield wrapper(get_artifact_response=chunk)
+        sent.wait(30)
+
+    call = stub.ReverseArtifactRetrievalService(half_a_file())
+    wait_until(lambda: list(tmp_path.glob("staged/job-1/*.part")))
+    call.cancel()
+    sent.set()
+    wait_until(lambda: not list(tmp_path.glob("staged/job-1/*")))
+
+
+def retrieve(channel, offered) -> bytes:
+    stub = beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceStub(channel)
+    request = beam_artifact_api_pb2.ResolveArtifactsRequest(artifacts=[offered])
+    (found,) = stub.ResolveArtifacts(request).replacements
+    chunks = stub.GetArtifact(beam_artifact_api_pb2.GetArtifactRequest(artifact=found))
+    return b"".join(chunk.data for chunk in chunks)
+
+
+def test_what_was_staged_can_be_had_and_its_content_is_checked(artifacts, offer, channel, tmp_path):
+    path = file(tmp_path, "a.jar", "x" * 3_000_000)
+    offered = dependency(path, "a.jar", sha256(path))
+    job = pipeline([offered])
+    artifacts.expect("job-1", job)
+    offer("job-1")
+    assert retrieve(channel, offered) == path.read_bytes()
+    (collected,) = artifacts.collect("job-1", job)
+    assert retrieve(channel, offered) == path.read_bytes()
+    collected.path.write_text("changed here")
+    with pytest.raises(grpc.RpcError, match=r"'a\.jar' has the SHA-256") as caught:
+        retrieve(channel, offered)
+    assert caught.value.code() is grpc.StatusCode.DATA_LOSS
+
+
+def test_no_other_file_of_the_machine_can_be_had(channel, tmp_path):
+    secret = dependency(file(tmp_path, "secret", "x"), "secret")
+    with pytest.raises(grpc.RpcError) as caught:
+        retrieve(channel, secret)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    stub = beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceStub(channel)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(stub.GetArtifact(beam_artifact_api_pb2.GetArtifactRequest(artifact=secret)))
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND

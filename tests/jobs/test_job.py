@@ -12,8 +12,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.errors import BadSetup, Cancelled, UserCodeError
-from sparkdrain.jobs.job import Job, Submission
+from sparkdrain.jobs.job import Job
 from sparkdrain.jobs.messages import failure_kind
+from sparkdrain.jobs.served import Submission
 from sparkdrain.jobs.states import IllegalTransition, name
 from sparkdrain.options import JobSettings
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
@@ -8,28 +8,18 @@ from sparkdrain.jobs.registry import NoSuchJob, Registry
 
 
 @dataclass
-class Submission:
-    job_id: str
-
-
-@dataclass
 class Job:
-    job_id: str
     is_running: bool = False
-    submission: Submission = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.submission = Submission(self.job_id)
 
 
 def test_the_newest_idle_jobs_are_kept_and_running_ones_always():
     registry = Registry(kept=2)
-    busy = Job("busy", is_running=True)
-    assert registry.add(busy) == []
-    assert registry.add(Job("a")) == []
-    assert registry.add(Job("b")) == []
-    assert [job.job_id for job in registry.add(Job("c"))] == ["a"]
-    assert [job.job_id for job in registry.all()] == ["busy", "b", "c"]
+    busy, b, c = Job(is_running=True), Job(), Job()
+    assert registry.add("busy", busy) == {}
+    assert registry.add("a", Job()) == {}
+    assert registry.add("b", b) == {}
+    assert list(registry.add("c", c)) == ["a"]
+    assert list(map(id, registry.all())) == list(map(id, [busy, b, c]))
     assert registry.get("busy") is busy
 
 

@@ -13,7 +13,7 @@ from fake_engine import FakeEngine, until_cancelled
 from sparkdrain.errors import SparkDrainError, Unsupported
 from sparkdrain.invocation import Outcome
 from sparkdrain.jobs.calls import ERROR_KIND_KEY
-from sparkdrain.jobs.service import _KEPT_JOBS
+from sparkdrain.jobs.server import KEPT_JOBS
 from sparkdrain.jobs.states import name
 from sparkdrain.options import OPTIONS
 
@@ -169,7 +169,7 @@ def test_what_cannot_run_is_refused_when_it_is_prepared(connect):
     engine.refuse = Unsupported("'Read' has URN beam:x, which ...")
     client = connect(engine)
     code, details, kind = error_of(lambda: prepare(client))
-    assert (code, kind) == (grpc.StatusCode.UNIMPLEMENTED, "Unsupported")
+    assert (code, kind) == (grpc.StatusCode.FAILED_PRECONDITION, "Unsupported")
     assert details == "'Read' has URN beam:x, which ..."
     assert not client.GetJobs(api.GetJobsRequest()).job_info
 
@@ -211,7 +211,7 @@ def test_options_are_described_as_the_table_has_them(connect):
 def test_old_jobs_are_forgotten(connect):
     client = connect(FakeEngine())
     first = run(client)
-    for _ in range(_KEPT_JOBS):
+    for _ in range(KEPT_JOBS):
         prepare(client)
     code, _, _ = error_of(lambda: client.GetState(api.GetJobStateRequest(job_id=first)))
     assert code == grpc.StatusCode.NOT_FOUND

@@ -15,7 +15,7 @@ from apache_beam.transforms import window
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.stages.task import TaskOptions
+from sparkdrain.stages.shards.task_options import TaskOptions
 from tests.support.in_memory import run_in_memory
 from tests.support.law import law
 

@@ -154,15 +154,15 @@ def test_two_messages_that_come_at_once_are_noticed_one_by_one(certificate) -> N
     """A warden waits for its descriptor, then reads one message."""
 
     def serve(line: Line) -> None:
-        line.send("one")
-        line.send("two")
-        line.recv()
+        line.send_bytes(b"one")
+        line.send_bytes(b"two")
+        line.recv_bytes()
 
     server = Server(TcpBind("127.0.0.1", "127.0.0.1", certificate), "twice", serve)
     with server.endpoint.dial() as line:
-        for wanted in ("one", "two"):
+        for wanted in (b"one", b"two"):
             assert line.poll(20)
-            assert line.recv() == wanted
+            assert line.recv_bytes() == wanted
         assert not line.poll(0.1)
     server.close()
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def echo(line: Line) -> None:
     while True:
-        line.send(line.recv())
+        line.send_bytes(line.recv_bytes())
 
 
 @pytest.fixture(params=["tcp", "tls", "unix"])
@@ -43,9 +43,9 @@ def server(bind):
 
 def test_messages_of_any_size_come_back(server) -> None:
     with server.endpoint.dial() as line:
-        for message in ["", "a", {"b": 1}, b"x" * 5_000_000, None]:
-            line.send(message)
-            assert line.recv() == message
+        for message in [b"", b"a", b"x" * 5_000_000]:
+            line.send_bytes(message)
+            assert line.recv_bytes() == message
 
 
 def test_who_has_another_key_is_not_served(server) -> None:
@@ -59,7 +59,7 @@ def test_what_is_said_of_an_endpoint_has_no_key(server) -> None:
 
 def test_a_message_that_is_too_long_is_not_taken(server) -> None:
     with server.endpoint.dial() as line:
-        line.send("12345678")
+        line.send_bytes(b"12345678")
         with pytest.raises(OSError, match="at most 5 bytes"):
             line.recv_bytes(5)
 
@@ -70,8 +70,8 @@ def test_a_crowd_of_friends_gets_in(server) -> None:
     def visit(number: int) -> int:
         start.wait()
         with server.endpoint.dial() as line:
-            line.send(number)
-            return line.recv()
+            line.send_bytes(b"%d" % number)
+            return int(line.recv_bytes())
 
     with ThreadPoolExecutor(100) as pool:
         assert list(pool.map(visit, range(100))) == list(range(100))
@@ -105,5 +105,5 @@ def test_a_line_that_is_shut_wakes_who_waits_for_a_message(server) -> None:
         threading.Timer(0.1, line.shut).start()
         began = time.monotonic()
         with pytest.raises((EOFError, OSError)):
-            line.recv()
+            line.recv_bytes()
         assert time.monotonic() - began < 10

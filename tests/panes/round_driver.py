@@ -42,14 +42,11 @@ class Firings:
     def __init__(self, count: int) -> None:
         self.left = count
 
-    def spend(self) -> bool:
-        if self.left <= 0:
-            return False
-        self.left -= 1
-        return True
+    def is_spent(self) -> bool:
+        return self.left <= 0
 
-    def count(self, pairs: int) -> None:
-        self.left -= pairs
+    def spend(self, elements: int) -> None:
+        self.left -= elements
 
 
 class Rounds:

@@ -14,7 +14,8 @@ from windowings import combiners, frontiers, modes, rounds, triggers, window_fns
 
 from sparkdrain.panes.behaviors import Closing
 from sparkdrain.panes.times import END
-from timers_state.round_store import RoundStore
+from tests.support.counting_store import CountingStore
+from timers_state.store.round_store import RoundStore
 
 lateness = st.sampled_from([0, 3, 12, 10_000])
 windowings = st.builds(Windowing, window_fns, triggers, modes, combiners, lateness)
@@ -191,3 +192,23 @@ def test_a_window_in_state_is_told_from_new_ones_after_a_round_was_taken_back(tm
         panes = driven.run(driven.blocks([("a", 2, 2)]), frontier=10 * SECOND)
         assert [pane[4] for pane in panes] == [[1, 2]]
         driven.rollback()
+
+
+def test_timers_of_a_key_are_read_once_though_many_are_due(tmp_path):
+    windowing = Windowing(
+        window.FixedWindows(1),
+        trigger.AfterWatermark(late=trigger.AfterCount(1)),
+        trigger.AccumulationMode.DISCARDING,
+    )
+    store = CountingStore()
+    driven = Rounds(windowing, tmp_path, store=store, budget_bytes=100_000)
+    keys, windows = [f"key {number}" for number in range(20)], range(100)
+    driven.round((key, 1, second) for second in windows for key in keys)
+    driven.overlay.flush()
+    store.reset()
+    panes = driven.round(frontier=END)
+    assert len(panes) == len(keys) * len(windows)
+    for key in keys:
+        ends = [end for of_key, end, *_ in panes if of_key == key]
+        assert ends == sorted(ends)
+    assert store.walked < 20 * len(panes)

@@ -17,7 +17,7 @@ from sparkdrain.panes.group_keys import group_keys, groups_of
 from sparkdrain.panes.triggers import compiled
 from sparkdrain.shuffle.values import GroupValues
 from timers_state import key_group
-from timers_state.round_store import RoundStore
+from timers_state.store.round_store import RoundStore
 
 ACCUMULATING = trigger.AccumulationMode.ACCUMULATING
 TRIGGERS = {

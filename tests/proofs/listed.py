@@ -70,6 +70,18 @@ PROOFS: Final = (
         ),
     ),
     Proof(
+        "server",
+        "A Job service at an address, on Spark: a stream is taken up by the next server after "
+        "SIGKILL, with no element left out; memory stays over hundreds of jobs at once",
+        ("tests/server",),
+    ),
+    Proof(
+        "sdks",
+        "Programs of other SDKs submit to a Job service at an address, and run on Spark without "
+        "containers: Java, from the jars that it stages; TypeScript, in the program itself",
+        ("integration/test_java.py", "integration/test_typescript.py"),
+    ),
+    Proof(
         "yarn",
         "A stock example of Beam's on YARN",
         ("integration/test_yarn.py",),
@@ -83,14 +95,22 @@ PROOFS: Final = (
     ),
     Proof(
         "features",
-        "Each feature of Beam's model on Spark; by default they run in memory, compiled and not",
+        "Each feature of Beam's model on Spark, and in memory without compiled stages; by default "
+        "they run in memory with them",
         ("tests/features",),
     ),
     Proof(
         "programs",
         "Whole programs: interrupted, killed, drained after their driver was killed; sessions that "
-        "are there already; packages that workers need; class data for Java",
-        ("tests/cli", "tests/drain", "tests/jobs", "tests/rounds", "tests/stages"),
+        "are there already; packages that workers need; class data for Java; a year of flights",
+        (
+            "tests/cli",
+            "tests/drain",
+            "tests/examples",
+            "tests/jobs",
+            "tests/rounds",
+            "tests/stages",
+        ),
     ),
     Proof(
         "size",
@@ -99,13 +119,18 @@ PROOFS: Final = (
         ("tests/checkpoints/test_restore.py", "tests/shuffle", "tests/timers_state"),
     ),
     Proof(
-        "faults",
-        "A job loses its power a thousand times; its disk is full at any write; its object store "
-        "is slow, hangs and refuses; its driver is killed forty times while it writes "
-        "checkpoints, and rivals take over in many orders",
+        "power",
+        "A job loses its power a thousand times; its disk is full at any write",
         (
             "tests/checkpoints/test_power_loss.py",
             "tests/checkpoints/test_full_at_every_write.py",
+        ),
+    ),
+    Proof(
+        "storage",
+        "A job's object store is slow, hangs and refuses; its driver is killed forty times while "
+        "it writes checkpoints, and rivals take over in many orders",
+        (
             "tests/checkpoints/test_object_store.py",
             "tests/checkpoints/test_kills.py",
             "tests/checkpoints/test_rivals.py",

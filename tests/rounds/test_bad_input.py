@@ -28,7 +28,7 @@ from sparkdrain.hosts.service import Stopped
 from sparkdrain.rounds.messages import RoundHeader
 from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.shuffle.outbox import ShuffleLayout
-from sparkdrain.stages.failure import TaskFailed, failure_in, failure_of
+from sparkdrain.stages.telling.failure import TaskFailed, failure_in, failure_of
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import DEFAULTS, run_in_rounds
 from tests.support.restrictions import Count

@@ -69,7 +69,7 @@ class BothClocks(beam.DoFn):
 
 
 class BothClocksOfBeam(BothClocks):
-    """The same with calls of Beam's, so all keys are large."""
+    """The same with calls of Beam's."""
 
     def process(
         self,
@@ -123,17 +123,26 @@ def test_timers_of_the_clock_fire_after_those_of_event_time_of_all_keys_in_a_dra
 
 
 class Once(beam.DoFn):
-    """Sets one timer for each key, with a dynamic tag."""
+    """Sets one timer for each key, with a dynamic tag, and keeps so many characters."""
 
     THEN = userstate.TimerSpec("then", EVENT)
     CLOCK = userstate.TimerSpec("clock", PROCESSING)
+    KEPT = userstate.BagStateSpec("kept", StrUtf8Coder())
 
-    def __init__(self, domain) -> None:
+    def __init__(self, domain, size) -> None:
         self._domain = domain
+        self._size = size
 
-    def process(self, element, then=beam.DoFn.TimerParam(THEN), clock=beam.DoFn.TimerParam(CLOCK)):
+    def process(
+        self,
+        element,
+        then=beam.DoFn.TimerParam(THEN),
+        clock=beam.DoFn.TimerParam(CLOCK),
+        kept=beam.DoFn.StateParam(KEPT),
+    ):
         timer = then if self._domain == EVENT else clock
         timer.set(Timestamp(100), dynamic_timer_tag="tag")
+        kept.add("x" * self._size)
 
     @userstate.on_timer(THEN)
     def ended(self, key=beam.DoFn.KeyParam):
@@ -146,7 +155,8 @@ class Once(beam.DoFn):
 
 @pytest.mark.parametrize("domain", [EVENT, PROCESSING])
 @pytest.mark.parametrize("is_drained", [False, True])
-def test_timers_of_many_keys_fire_in_as_many_rounds_as_the_budget_says(domain, is_drained):
+@pytest.mark.parametrize("size", [1, 20_000], ids=["small", "large"])
+def test_timers_of_many_keys_fire_in_as_many_rounds_as_the_budget_says(domain, is_drained, size):
     keys = [f"{n}" for n in range(60)]
     make = pairs_in_rounds([(key, 1, 1) for key in keys], windows=GlobalWindows())
 
@@ -155,7 +165,7 @@ def test_timers_of_many_keys_fire_in_as_many_rounds_as_the_budget_says(domain, i
             drain_after(2, rounds)
 
     kept = emitted_in_rounds(
-        lambda p: make(p) | beam.ParDo(Once(domain)), begin=begin, elements=10, slots=1
+        lambda p: make(p) | beam.ParDo(Once(domain, size)), begin=begin, elements=10, slots=1
     )
     fired = [part for part in kept if part]
     assert sorted(key for part in fired for key in part) == sorted(keys)

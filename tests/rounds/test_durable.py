@@ -19,8 +19,8 @@ from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRef
 from sparkdrain.graph.identity import identity
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
-from sparkdrain.stages.failure import Failure
-from sparkdrain.stages.spark_error import of_failure
+from sparkdrain.stages.telling.failure import Failure
+from sparkdrain.stages.telling.spark_error import of_failure
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 
 

@@ -12,7 +12,7 @@ from sparkdrain.hosts.sight import Seen, Sight
 from sparkdrain.rounds.driver.hang_watch import HangWatch
 from sparkdrain.rounds.messages import AtWork
 
-STACK = (("/their/code.py", 7, "process"), ("/x/sparkdrain/rounds/shard.py", 9, "run"))
+STACK = (("/their/code.py", 7, "process"), ("/x/sparkdrain/stages/shards/shard.py", 9, "run"))
 DUMP = """\
 Current thread 0x00007f (most recent call first):
   File "/their/code.py", line 7 in process

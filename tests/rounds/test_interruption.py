@@ -3,7 +3,8 @@ from __future__ import annotations
 import logging
 import threading
 
-from sparkdrain.rounds.sources.interruption import Interruption, Watch
+from sparkdrain.harness.interruption import Interruption
+from sparkdrain.rounds.sources.watch import Watch
 
 DEADLINE = 30
 
@@ -123,7 +124,7 @@ def test_the_watch_interrupts_and_then_complains(caplog):
                 complained.set()
 
     listener = Listen()
-    logging.getLogger("sparkdrain.rounds.sources.interruption").addHandler(listener)
+    logging.getLogger("sparkdrain.rounds.sources.watch").addHandler(listener)
     try:
         interrupt = lambda: bool(interrupted.set())
         with Watch("Topic", 0.01, 0.02, interrupt, lambda: "Behind") as watch:
@@ -132,7 +133,7 @@ def test_the_watch_interrupts_and_then_complains(caplog):
             assert complained.wait(DEADLINE)
             watch.end()
     finally:
-        logging.getLogger("sparkdrain.rounds.sources.interruption").removeHandler(listener)
+        logging.getLogger("sparkdrain.rounds.sources.watch").removeHandler(listener)
     assert "try_claim" in caplog.text
     assert "the step at work is 'Behind'" in caplog.text
 

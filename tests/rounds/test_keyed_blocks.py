@@ -14,8 +14,8 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.keyed.blocks import KeyedBlocks
 from sparkdrain.shuffle.grouped_blocks import encode_groups
+from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted
 from tests.support.scripts import Mark, pairs_in_rounds

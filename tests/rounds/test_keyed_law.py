@@ -19,7 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.stages import writers
+from sparkdrain.stages.shards import writers
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.law import law
 from tests.support.recorded import emitted, emitted_in_batch

@@ -16,7 +16,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.rounds import clock
 from sparkdrain.rounds.driver.attention import Attention
-from sparkdrain.rounds.messages import Feed
+from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.watermarks.frontier import BEGIN, END
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted, emitted_in_batch, emitted_in_rounds

@@ -55,7 +55,7 @@ if kind == "stream":
     own += ["--streaming", "--checkpoint_ms=500", "--checkpoint_dir=" + folder + "/checkpoints"]
 if kind == "starting":
     # Spark never comes to be: the driver is killed while its JVM makes folders.
-    import sparkdrain.stages.cluster as cluster
+    import sparkdrain.stages.cluster.context as cluster
     cluster.new_context = lambda conf: (mark(kind), time.sleep(600))
 pipeline = beam.Pipeline(options=PipelineOptions([*own, *flags]))
 if kind == "stream":
@@ -217,10 +217,12 @@ def test_after_a_kill_of_a_batch_nothing_is_left(place, victim):
     check(place, program, own)
 
 
-@pytest.mark.parametrize("seconds", [1.5, 2.5, 4.0])
+@pytest.mark.parametrize("seconds", [0, 1, 2.5])
 @pytest.mark.parametrize("victim", ["driver", "everything"])
 def test_after_a_kill_while_a_job_starts_nothing_is_left(place, victim, seconds):
     program = place.start("batch")
+    # Beam's folder of a pipeline that is made and not run yet stays, as docs/security.md says.
+    wait_until(lambda: any(place.temporary.glob("sparkdrain-own-*/pipeline-*")), 120, 0.01)
     time.sleep(seconds)
     kill(VICTIMS[victim](place, program))
     check(place, program, [])

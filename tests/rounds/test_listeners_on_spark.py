@@ -14,6 +14,7 @@ import uuid
 from pathlib import Path
 
 import psutil
+import pyspark
 import pytest
 
 import sparkdrain
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.spark
 SOURCES = Path(sparkdrain.__file__).parent.parent
 MARK = "SPARKDRAIN_TEST_OF_LISTENERS"
 DRIVER = "127.0.0.5"
-ENCRYPTION = (
+WITH_SECRET = (
     "--spark_conf=spark.authenticate=true",
     "--spark_conf=spark.authenticate.secret=shared-by-driver-and-executors",
     "--spark_conf=spark.network.crypto.enabled=true",
@@ -260,6 +261,38 @@ def test_a_job_on_a_cluster_listens_at_the_drivers_address_only_under_every_umas
     check_cluster(job, temporary, umask)
 
 
+def with_tls(folder: Path) -> list[str]:
+    """Spark's RPC by TLS, with a key that is made here; Spark 4 has it."""
+    store = folder / "keys.p12"
+    make = [
+        "keytool",
+        "-genkeypair",
+        "-alias",
+        "rpc",
+        "-keyalg",
+        "RSA",
+        "-storetype",
+        "PKCS12",
+        "-dname",
+        "CN=rpc",
+    ]
+    subprocess.run([*make, "-keystore", str(store), "-storepass", "only-for-tests"], check=True)
+    of_rpc = {
+        "enabled": "true",
+        "keyStore": str(store),
+        "keyStorePassword": "only-for-tests",
+        "trustStore": str(store),
+        "trustStorePassword": "only-for-tests",
+    }
+    return [f"--spark_conf=spark.ssl.rpc.{name}={value}" for name, value in of_rpc.items()]
+
+
 @pytest.mark.slow
 def test_every_line_is_encrypted_if_sparks_traffic_is(job, temporary):
-    check_cluster(job, temporary, "022", *ENCRYPTION)
+    check_cluster(job, temporary, "022", *WITH_SECRET)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(pyspark.__version__ < "4", reason="Spark 4 has TLS between its processes")
+def test_every_line_is_encrypted_if_spark_speaks_tls(job, temporary, tmp_path):
+    check_cluster(job, temporary, "022", *with_tls(tmp_path))

@@ -13,7 +13,8 @@ from sparkdrain.graph.plan import (
     TransformId,
 )
 from sparkdrain.rounds.driver.schedule import Schedule
-from sparkdrain.rounds.messages import Feed, RoundReport
+from sparkdrain.rounds.messages import RoundReport
+from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.watermarks.frontier import BEGIN, END, FrontierWentBack
 
 SLOTS = 2

@@ -14,8 +14,6 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.panes.round_blocks import RoundBlocks
-from sparkdrain.rounds.budget import Budget
-from sparkdrain.rounds.inputs import Plain, Turn
 from sparkdrain.rounds.sides import parking as side_parking
 from sparkdrain.rounds.sides.doors import Doors, View
 from sparkdrain.rounds.sides.gate import BackGate, FrontGate
@@ -23,6 +21,9 @@ from sparkdrain.rounds.sides.parking import Parking
 from sparkdrain.rounds.sides.sorting import RunSorter
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
+from sparkdrain.stages.shards.budget import Budget
+from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.turn import Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import MemoryStore, Overlay
 
@@ -41,7 +42,7 @@ class Stream:
         return self.window_coder.decode(window) in self.ready
 
 
-class Inner(Plain):
+class Inner(Input):
     """Remembers what it was told."""
 
     reason = "inner"
@@ -193,7 +194,7 @@ class Sink:
             self.feed([element.value], element)
 
 
-class Maker(Plain):
+class Maker(Input):
     """An input that makes elements, as a grouping does."""
 
     reason = "windows"

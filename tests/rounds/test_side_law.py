@@ -19,7 +19,7 @@ from apache_beam.transforms.window import (
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from sparkdrain.stages.task import TaskOptions
+from sparkdrain.stages.shards.task_options import TaskOptions
 from tests.support.law import law
 from tests.support.recorded import emitted
 from tests.support.undoing import ATTEMPTS, SEEDS, undoing

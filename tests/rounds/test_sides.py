@@ -21,7 +21,7 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 
-from sparkdrain.stages.task import TaskOptions
+from sparkdrain.stages.shards.task_options import TaskOptions
 from tests.support.recorded import emitted, emitted_in_batch, emitted_in_rounds
 from tests.support.restrictions import UpTo
 

@@ -6,16 +6,17 @@ import itertools
 
 import pytest
 
-from sparkdrain.rounds.budget import Budget
-from sparkdrain.rounds.inputs import Plain, Turn
 from sparkdrain.rounds.stable import Coverage, StableInput, put_together
+from sparkdrain.stages.shards.budget import Budget
+from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.turn import Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Overlay, RoundStore
 
 ID = 7
 
 
-class Inner(Plain):
+class Inner(Input):
     """Remembers what was handed on to it, and in which turns."""
 
     reason = "inner"

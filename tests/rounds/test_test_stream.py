@@ -17,7 +17,7 @@ from sparkdrain.options import JobSettings
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.loop import NoPlay
 from sparkdrain.rounds.driver.test_stream import ScriptClock, play_for
-from sparkdrain.rounds.messages import Feed
+from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.types import CancelToken
 from sparkdrain.watermarks.frontier import BEGIN, END
 from tests.support.in_memory_rounds import run_in_rounds

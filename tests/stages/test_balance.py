@@ -20,8 +20,9 @@ from sparkdrain.errors import TruncatedInput
 from sparkdrain.lines.bind import TcpBind
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.elements import mixed_run, read_runs
-from sparkdrain.stages.balance import Balancer, Lending, LendingSlot, choose
-from sparkdrain.stages.restrictions import RestrictionReader
+from sparkdrain.stages.batch.balance import Balancer, FromLender, Lending, LendingSlot, choose
+from sparkdrain.stages.batch.inputs import parts_of_turn
+from sparkdrain.stages.batch.lent_restrictions import LentRestrictions
 from tests.support.restrictions import UpTo
 
 BIND = TcpBind("127.0.0.1", "127.0.0.1")
@@ -54,7 +55,7 @@ class Source:
         self.fed: list[int] = []
         self.given: list[bytes] = []
         self.give_at = give_at
-        self.reader: RestrictionReader | None = None
+        self.reader: LentRestrictions | None = None
 
     def feed_windowed(self, elements) -> None:
         self.fed += [element.value for element in elements]
@@ -74,11 +75,11 @@ class Source:
 )
 def test_every_restriction_is_fed_or_given_away_and_never_both(blocks, give_at) -> None:
     source = Source(give_at)
-    source.reader = reader = RestrictionReader(CODING)
+    source.reader = reader = LentRestrictions(CODING, source)
     for block in blocks:
         payload = mixed_run([GlobalWindows.windowed_value(i) for i in block], CODING)
-        reader.take(memoryview(payload), [source])
-    reader.hand_out([source])
+        reader.take(memoryview(payload))
+    reader.advance(parts_of_turn()[1])
     given_away = [
         element.value
         for payload in source.given
@@ -124,12 +125,12 @@ def test_a_balancer_that_is_closed_takes_nothing_and_leaves_nothing_behind() -> 
     gifts: list = []
     balancer = Balancer(BIND, 2, gifts.append)
     with balancer.endpoint.dial() as slot:
-        slot.send((5, 77))
+        slot.send(FromLender(5, 77))
         balancer.close()
-        slot.send((3, b"late"))
-        slot.send("bye")
+        slot.send(FromLender(5, 77, 3, b"late"))
+        slot.send(FromLender(5, 77, ended=True))
         with pytest.raises(EOFError):
-            slot.recv()
+            slot.recv_bytes()
     assert not gifts
     # Those that serve a line, or look after deadlines at the door, end by themselves in time.
     ending = {"balancer-line", "door"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.stages.class_data import class_data_file, using_class_data
+from sparkdrain.stages.cluster.class_data import class_data_file, using_class_data
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from pyspark import SparkConf
 
 from sparkdrain.hosts.executor import Executor
-from sparkdrain.stages import executors
-from sparkdrain.stages.executors import await_executors, hazards, patience
+from sparkdrain.stages.cluster import executors
+from sparkdrain.stages.cluster.executors import await_executors, hazards, patience
 
 
 class Session:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.shuffle.blocks import decode
-from sparkdrain.stages.failure import (
+from sparkdrain.stages.telling.failure import (
     TaskFailed,
     failure_in,
     failure_of,

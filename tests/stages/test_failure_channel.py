@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparkdrain.lines.bind import TcpBind
-from sparkdrain.stages.failure import TaskFailed, guarded
-from sparkdrain.stages.failure_channel import FirstFailure, first_failure, tell
+from sparkdrain.stages.telling.failure import TaskFailed, guarded
+from sparkdrain.stages.telling.failure_channel import FirstFailure, first_failure, tell
 
 if TYPE_CHECKING:
     from sparkdrain.lines.endpoint import Endpoint
@@ -28,7 +28,7 @@ def ended():
 def first(ended):
     listening = FirstFailure(TcpBind("127.0.0.1", "127.0.0.1"), lambda: ended.put("ended"))
     yield listening
-    listening.close()
+    listening.server.close()
 
 
 def boom(text: str, driver: Endpoint | None, slot: int = 0) -> None:
@@ -41,7 +41,7 @@ def boom(text: str, driver: Endpoint | None, slot: int = 0) -> None:
 
 def test_the_job_is_ended_before_the_task_fails_and_the_failure_is_known(first, ended):
     with pytest.raises(TaskFailed):
-        boom("not today", first.endpoint, slot=3)
+        boom("not today", first.server.endpoint, slot=3)
     assert ended.get_nowait() == "ended"
     assert (first.failure.message, first.failure.slot) == ("ValueError: not today", 3)
 
@@ -49,35 +49,35 @@ def test_the_job_is_ended_before_the_task_fails_and_the_failure_is_known(first, 
 def test_the_first_failure_counts(first, ended):
     for text in ("first", "second"):
         with pytest.raises(TaskFailed):
-            boom(text, first.endpoint)
+            boom(text, first.server.endpoint)
     assert first.failure.message == "ValueError: first"
     assert ended.qsize() == 1
 
 
 def test_a_failure_that_is_not_the_users_is_left_to_spark(first, ended):
-    ours = {"__name__": "sparkdrain.stages.slot"}
+    ours = {"__name__": "sparkdrain.stages.batch.slot"}
     exec("def fail():\n    raise RuntimeError", ours)
-    with pytest.raises(TaskFailed), guarded(0, 0, lambda told: tell(first.endpoint, told)):
+    with pytest.raises(TaskFailed), guarded(0, 0, lambda told: tell(first.server.endpoint, told)):
         ours["fail"]()
     assert first.failure is None
     assert ended.empty()
 
 
 def test_strangers_are_not_heard(first, ended):
-    socket.create_connection(first.endpoint.address).close()
-    other = replace(first.endpoint, key=b"not the key")
+    socket.create_connection(first.server.endpoint.address).close()
+    other = replace(first.server.endpoint, key=b"not the key")
     with pytest.raises(TaskFailed):
         boom("stranger", other)
     with pytest.raises(TaskFailed):
-        boom("friend", first.endpoint)
+        boom("friend", first.server.endpoint)
     assert first.failure.message == "ValueError: friend"
     assert ended.qsize() == 1
 
 
 def test_a_driver_that_is_gone_changes_nothing_for_the_task(first):
-    first.close()
+    first.server.close()
     with pytest.raises(TaskFailed):
-        boom("alone", first.endpoint)
+        boom("alone", first.server.endpoint)
     assert first.failure is None
 
 
@@ -103,4 +103,4 @@ def test_it_listens_where_spark_would_try_again(context, listens):
     listening = first_failure(context, lambda: None, local=context.master.startswith("local"))
     assert (listening is not None) == listens
     if listening is not None:
-        listening.close()
+        listening.server.close()

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.own_folder import OwnFolder
-from sparkdrain.stages.cluster import spark_defaults
-from sparkdrain.stages.code_archive import code_archive
-from sparkdrain.stages.jvm import Launched, PipePump, _Start, quiet, start_jvm, with_place
+from sparkdrain.stages.cluster.context import spark_defaults
+from sparkdrain.stages.cluster.jvm import Launched, PipePump, _Start, quiet, start_jvm, with_place
+from sparkdrain.stages.workers.code_archive import code_archive
 
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 
@@ -159,7 +159,7 @@ def jvms(monkeypatch):
         def end(self) -> None:
             told.append(f"end {self.properties[0][1]}")
 
-    monkeypatch.setattr("sparkdrain.stages.jvm.launch", Jvm)
+    monkeypatch.setattr("sparkdrain.stages.cluster.jvm.launch", Jvm)
     monkeypatch.setattr("pyspark.SparkContext._gateway", None)
     return told, Jvm
 
@@ -198,6 +198,9 @@ def test_what_stands_in_spark_defaults_is_known(tmp_path):
 def test_the_archive_for_executors_is_importable_and_named_by_its_content(tmp_path, python):
     archive = code_archive(tmp_path)
     assert code_archive(tmp_path).name == archive.name
-    ask = "import sparkdrain.stages.packages as p, timers_state as t; print(p.__file__, t.__file__)"
+    ask = (
+        "import sparkdrain.stages.workers.packages as p, timers_state as t; "
+        "print(p.__file__, t.__file__)"
+    )
     done = python("-P", "-c", ask, PYTHONPATH=str(archive))
     assert done.stdout.count(archive.name) == 2, done.stderr

@@ -16,9 +16,15 @@ import pytest
 from pyspark.serializers import UTF8Deserializer
 
 import sparkdrain
-from sparkdrain.stages.daemon import NUMBER_BYTES, NURSERY_VARIABLE
-from sparkdrain.stages.handover import Identity, close_all, import_alike, receive
-from sparkdrain.stages.head_start import start_nursery
+from sparkdrain.stages.daemon import NUMBER_BYTES
+from sparkdrain.stages.workers.handover import (
+    NURSERY_VARIABLE,
+    Identity,
+    close_all,
+    import_alike,
+    receive,
+)
+from sparkdrain.stages.workers.head_start import start_nursery
 
 SOURCES = Path(sparkdrain.__file__).parent.parent
 SECONDS = 60

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.stages.dependencies import dependencies_of
-from sparkdrain.stages.packages import use_packages
+from sparkdrain.stages.workers.dependencies import dependencies_of
+from sparkdrain.stages.workers.packages import use_packages
 from sparkdrain.types import Artifact
 
 STAGING = "beam:artifact:role:staging_to:v1"

@@ -10,7 +10,7 @@ from apache_beam.internal import pickler
 from apache_beam.options.value_provider import RuntimeValueProvider
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.stages.preparation import Preparation, level_asked_for, prepare
+from sparkdrain.stages.workers.preparation import Preparation, level_asked_for, prepare
 
 
 @pytest.fixture(autouse=True)

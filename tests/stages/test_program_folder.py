@@ -11,9 +11,9 @@ from apache_beam.io import fileio
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.graph.relative_paths import relative_paths
-from sparkdrain.stages.elsewhere import lost_paths
-from sparkdrain.stages.preparation import Preparation
-from sparkdrain.stages.worker import Worker
+from sparkdrain.stages.cluster.elsewhere import lost_paths
+from sparkdrain.stages.workers.preparation import Preparation
+from sparkdrain.stages.workers.worker import Worker
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.graph.translate import translate
-from sparkdrain.stages.progress import JobProgress, count, duration, size, steps_of
-from sparkdrain.stages.report import SlotReport
+from sparkdrain.stages.telling.progress import JobProgress, count, duration, size, steps_of
+from sparkdrain.stages.telling.report import SlotReport
 
 
 class Clock:

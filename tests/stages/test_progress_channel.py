@@ -11,7 +11,7 @@ import pytest
 
 from sparkdrain.lines.bind import TcpBind
 from sparkdrain.lines.endpoint import Endpoint
-from sparkdrain.stages.progress_channel import ProgressListener, ticking
+from sparkdrain.stages.telling.progress_channel import progress_server, ticking
 
 PATIENCE = 20
 BIND = TcpBind("127.0.0.1", "127.0.0.1")
@@ -24,7 +24,7 @@ def ticks():
 
 @pytest.fixture
 def listener(ticks):
-    running = ProgressListener(BIND, lambda *tick: ticks.put(tick))
+    running = progress_server(BIND, lambda *tick: ticks.put(tick))
     yield running
     running.close()
 

@@ -9,7 +9,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms.util import Reshuffle
 
-from sparkdrain.stages.progress_display import mode_for
+from sparkdrain.stages.telling.progress_display import mode_for
 
 
 class Terminal(io.StringIO):

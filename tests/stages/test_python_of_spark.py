@@ -8,7 +8,7 @@ from sparkdrain import setup_check
 from sparkdrain.errors import BadSetup
 from sparkdrain.options import JobSettings
 from sparkdrain.spark_needs import Pythons
-from sparkdrain.stages import cluster
+from sparkdrain.stages.cluster import context as cluster
 
 HERE = JobSettings(spark_master_url="local[1]")
 

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from apache_beam.utils.timestamp import Duration
-
-from sparkdrain.stages.residuals import Residuals
+from sparkdrain.harness.harness import Remainder
+from sparkdrain.stages.batch.residuals import Residuals
 
 
 class World:
-    """A clock that moves when somebody sleeps, a bundle, and an operation that defers."""
+    """A clock that moves when somebody sleeps, and a harness whose DoFn defers."""
 
     def __init__(self):
         self.now = 0.0
@@ -22,18 +21,25 @@ class World:
     def residuals(self):
         return Residuals(self, self.clock, self.sleep)
 
-    def defer(self, element, seconds=None):
-        delay = None if seconds is None else Duration(seconds)
-        self.deferred.append((self, (element, None, delay)))
+    def defer(self, element, seconds=0):
+        self.deferred.append(Remainder("step", element, None, seconds * 1_000_000))
 
-    def take_residuals(self):
+    def take_deferred(self):
         deferred, self.deferred = self.deferred, []
         return deferred
 
-    def restart(self):
+    def finish(self):
+        self.events.append("finish")
+
+    def finalize(self):
+        assert self.events[-1] == "finish"
+
+    def start(self):
+        assert self.events.pop() == "finish"
         self.events.append("bundle")
 
-    def process(self, element):
+    def resume(self, rest):
+        element = rest.element
         self.events.append((self.now, element))
         if isinstance(element, int) and element > 0:
             self.defer(element - 1)

@@ -13,8 +13,8 @@ from sparkdrain.errors import (
     WorkerLost,
 )
 from sparkdrain.shuffle.complete import Completeness
-from sparkdrain.stages.failure import TaskFailed, guarded
-from sparkdrain.stages.spark_error import of_text
+from sparkdrain.stages.telling.failure import TaskFailed, guarded
+from sparkdrain.stages.telling.spark_error import of_text
 from timers_state.errors import StoreFailed
 
 ABORTED = (

@@ -8,7 +8,7 @@ import sys
 import pyspark
 import pytest
 
-from sparkdrain.stages.worker_spark import PYSPARK_VARIABLE, check_worker
+from sparkdrain.stages.workers.worker_spark import PYSPARK_VARIABLE, check_worker
 
 PATCH = ".".join([*pyspark.__version__.split(".")[:2], "99"])
 

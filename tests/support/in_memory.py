@@ -18,23 +18,30 @@ from sparkdrain.shuffle.blocks import Block, Report, decode
 from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
 from sparkdrain.shuffle.sort_merging import SortMerger
 from sparkdrain.side_inputs.file import SideFile, write_side_file
-from sparkdrain.stages.report import SlotReport
-from sparkdrain.stages.slot import Slot
-from sparkdrain.stages.task import TaskOptions
+from sparkdrain.stages.batch.slot import BatchSlot
+from sparkdrain.stages.shards.task_options import TaskOptions
+from sparkdrain.stages.telling.report import SlotReport
 
 if TYPE_CHECKING:
     import apache_beam as beam
+
+    from sparkdrain.fnapi.harness import Outside
 
 DEFAULTS = TaskOptions(block_bytes=1 << 20, memory_bytes=256 << 20, compiled=True)
 
 
 def run_in_memory(
-    pipeline: beam.Pipeline, slots: int = 2, options: TaskOptions = DEFAULTS
+    pipeline: beam.Pipeline,
+    slots: int = 2,
+    options: TaskOptions = DEFAULTS,
+    environment: environments.Environment | None = None,
+    outside: Outside | None = None,
 ) -> list[SlotReport]:
     """Run a pipeline to its end; the reports of all slots."""
-    proto = pipeline.to_runner_api(default_environment=environments.EmbeddedPythonEnvironment())
+    environment = environment or environments.EmbeddedPythonEnvironment()
+    proto = pipeline.to_runner_api(default_environment=environment)
     written = as_written(proto, pipeline.options.get_all_options())
-    run = InMemoryRun(translate(written), slots, options)
+    run = InMemoryRun(translate(written), slots, options, outside)
     try:
         return run.run()
     finally:
@@ -44,7 +51,10 @@ def run_in_memory(
 class InMemoryRun:
     """One run of a plan. ``partitions`` holds what each level sent."""
 
-    def __init__(self, plan: Plan, slots: int, options: TaskOptions) -> None:
+    def __init__(
+        self, plan: Plan, slots: int, options: TaskOptions, outside: Outside | None = None
+    ) -> None:
+        self.outside = outside
         self.plan = plan
         self.options = options
         self.layout = ShuffleLayout(slots, len(plan.levels), 4)
@@ -79,7 +89,7 @@ class InMemoryRun:
             lambda target, record: sent[target].append(record),
         )
         expected = frozenset((p, s) for p in producers for s in range(self.layout.slots))
-        Slot(
+        BatchSlot(
             self.plan,
             level,
             slot,
@@ -88,6 +98,7 @@ class InMemoryRun:
             self.options,
             self.side_files.get,
             lambda: self.directory,
+            outside=self.outside,
         ).run(iter(records))
 
     def _publish(self, level: int) -> None:

@@ -27,7 +27,7 @@ from sparkdrain.rounds.slots.open_slot import CheckpointPlace, open_slot
 from sparkdrain.rounds.slots.slot import RoundSlot
 from sparkdrain.shuffle.blocks import Report, decode
 from sparkdrain.shuffle.outbox import ShuffleLayout
-from sparkdrain.stages.task import TaskOptions
+from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:

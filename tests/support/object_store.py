@@ -1,13 +1,14 @@
-"""An S3 server of this process, behind a proxy that has moods; see ``MoodyProxy``."""
+"""An S3 server behind a proxy that has moods; see ``MoodyProxy``."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import boto3
-from moto.server import ThreadedMotoServer
 
 from tests.support.moody_proxy import Mood, MoodyProxy
 
@@ -60,12 +61,28 @@ class ObjectStore:
         return sorted(name for name in self.names() if name.endswith(".manifest"))
 
 
+# It ends when the tests do, also if they are killed: then its input is closed.
+_SERVER = """
+import sys
+from moto.server import ThreadedMotoServer
+
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(*server.get_host_and_port(), flush=True)
+sys.stdin.read()
+"""
+
+
 @contextlib.contextmanager
 def s3_server() -> Iterator[tuple[str, int]]:
-    """The address of an S3 server that keeps all in memory."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        yield server.get_host_and_port()
-    finally:
-        server.stop()
+    """The address of an S3 server that keeps all in memory, in a process of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdin
+        assert server.stdout
+        host, port = server.stdout.readline().split()
+        try:
+            yield host, int(port)
+        finally:
+            server.stdin.close()

@@ -9,8 +9,8 @@ from sparkdrain.graph.check import check
 from sparkdrain.graph.translate import translate
 from sparkdrain.invocation import Outcome
 from sparkdrain.rounds.driver.counted import counted
-from sparkdrain.stages.failure import failure_of
-from sparkdrain.stages.spark_error import of_failure
+from sparkdrain.stages.telling.failure import failure_of
+from sparkdrain.stages.telling.spark_error import of_failure
 from tests.support.in_memory_rounds import InMemoryRounds
 
 if TYPE_CHECKING:

@@ -87,14 +87,6 @@ def test_a_bag_is_read_in_segments_of_bounded_size(overlay):
     assert len(segments) > 50
 
 
-def test_a_bag_knows_that_it_is_not_empty_after_one_row(overlay, store):
-    bag = overlay.scope(1, b"k").bag(b"b")
-    bag.extend([b"x" * SEGMENT_BYTES] * 20)
-    overlay.flush()
-    assert not bag.is_empty()
-    assert store.rows <= 1
-
-
 def test_a_cleared_bag_keeps_what_is_appended_after(overlay):
     bag = overlay.scope(1, b"k").bag(b"b")
     bag.append(b"before")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from timers_state.cursor import ItemCursor, Rows
 from timers_state.errors import StoreClosed, StoreCorrupt
+from timers_state.store.cursor import ItemCursor, Rows
 
 
 class FlakyIterator:

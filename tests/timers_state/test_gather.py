@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from timers_state import Domain, Overlay, RoundStore, open_read_only, open_store
 from timers_state.errors import Unmovable
-from timers_state.gather import GatherSource, Spread, gather, state_ids
 from timers_state.keys import DEFAULT_GROUPS, SEQUENCE_ROW, key_group
+from timers_state.store.gather import GatherSource, Spread, gather, state_ids
 
 ALL = range(DEFAULT_GROUPS)
 BY_KEY, EVERYWHERE, APART = 1, 2, 1 << 31

@@ -12,9 +12,9 @@ import pytest
 
 from timers_state import RoundStore, open_read_only, open_store
 from timers_state.errors import FormatTooOld
-from timers_state.formats import FORMAT, read_seal, write_seal
-from timers_state.migrations import steps_from
-from timers_state.store import Batch
+from timers_state.store.formats import FORMAT, read_seal, write_seal
+from timers_state.store.migrations import steps_from
+from timers_state.store.store import Batch
 
 # Of cells; what formats before the first one had there is made up here.
 BEGIN, END = b"\x01", b"\x02"

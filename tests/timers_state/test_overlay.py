@@ -9,7 +9,7 @@ import pytest
 
 from timers_state import Domain, MemoryStore, Overlay, RoundStore, key_group, open_store
 from timers_state.errors import StaleScope
-from timers_state.residents import Residents
+from timers_state.overlay.residents import Residents
 
 
 class StoreThatMustNotBeUsed:
@@ -215,7 +215,7 @@ def test_rows_carry_the_key_group_of_the_overlays_number_of_groups():
 @pytest.mark.parametrize("capacities", [(), (4,), (1 << 10,)])
 def test_many_written_keys_are_found_however_much_is_known_of_them(capacities):
     overlay = Overlay(MemoryStore(), 1 << 20)
-    overlay._residents = Residents(most_exact=3, capacities=capacities)
+    overlay._residence.stored = Residents(most_exact=3, capacities=capacities)
     for number in range(10):
         overlay.scope(1, b"%d" % number).value(b"v").set(b"%d" % number)
         overlay.flush()

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.counting_store import CountingStore
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
-from timers_state.cells import Bag, Value
+from timers_state.cells.bag import Bag
+from timers_state.cells.value import Value
 from timers_state.errors import RoundPrepared, StoreCorrupt
 
 STATE = 7
@@ -25,7 +26,7 @@ def fill(overlay, keys=KEYS):
         scope.timers(Domain.EVENT).set(5, b"f", payload=key)
     overlay.prepare()
     overlay.commit()
-    overlay._let_go(1 << 40)
+    overlay.room.let_go(1 << 40)
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def store():
 def overlay(store):
     with Overlay(store, 1 << 22) as overlay:
         fill(overlay)
-        overlay._residents = None  # as after a resumed job
+        overlay._residence.stored = None  # as after a resumed job
         overlay.records(STATE, LAYOUT)
         yield overlay
 
@@ -48,7 +49,7 @@ def test_what_was_written_since_a_prefetch_is_read(overlay):
     scope.value(b"v").set(b"changed")
     scope.map(b"m").put(b"k", b"new")
     overlay.flush()
-    overlay._let_go(1 << 40)
+    overlay.room.let_go(1 << 40)
     assert scope.value(b"v").get() == b"changed"
     assert scope.map(b"m").get(b"k") == b"new"
     assert list(scope.bag(b"b").read()) == [KEYS[0]]
@@ -94,15 +95,15 @@ def test_no_more_than_a_part_of_the_budget_is_taken():
         overlay.records(STATE, LAYOUT)
         scope = overlay.scope(STATE, KEYS[0])
         scope.value(b"v").set(b"in use" * 1000)
-        free = overlay._free
+        free = overlay._budget.free
         count = overlay.prefetch(STATE, KEYS)
         assert 5 < count < 100
-        assert 0 < free - overlay._free < 200_000 // 6
+        assert 0 < free - overlay._budget.free < 200_000 // 6
         assert scope.active
         at = count
         while at < len(KEYS):
             at += overlay.prefetch(STATE, KEYS[at:])
-        assert overlay._free > 0
+        assert overlay._budget.free > 0
         assert scope.value(b"v").get() == b"in use" * 1000
 
 

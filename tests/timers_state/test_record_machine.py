@@ -11,11 +11,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.support.small_items import bag_with, set_with
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
-from timers_state.cells import Bag, Combining, Set, Value
-from timers_state.holdings import ABSENT_BYTES
-from timers_state.scope import SCOPE_BYTES
-from timers_state.small.items import NO_BAG, NO_SET, all_of, is_among, with_more
+from timers_state.cells.bag import Bag
+from timers_state.cells.combining import Combining
+from timers_state.cells.set import Set
+from timers_state.cells.value import Value
+from timers_state.large.scope import SCOPE_BYTES
+from timers_state.overlay.residence import ABSENT_BYTES
 
 STATE = 7
 LAYOUT = Layout(((Value, b"v"), (Combining, b"c"), (Bag, b"b"), (Set, b"s")), (b"f", b"g"))
@@ -47,7 +50,7 @@ changes = st.one_of(
     # What holds has no payload.
     st.tuples(st.just("other"), st.just(OTHERS[-1]), st.none() | st.tuples(times, st.just(b""))),
 )
-needs = st.sampled_from([Overlay.flush, lambda overlay: overlay._let_go(1 << 20)])
+needs = st.sampled_from([Overlay.flush, lambda overlay: overlay.room.let_go(1 << 20)])
 turns = st.lists(st.tuples(windows, changes), min_size=1, max_size=6)
 
 
@@ -125,15 +128,10 @@ class RecordMachine(RuleBasedStateMachine):
             elif what in {"timer", "other"}:
                 self.change_timer(records, record, number, change)
             elif change is None:
-                records.clear_items(record, number)
-            elif what == "bag":
-                bag = record.values[number] or NO_BAG
-                records.extend(record, number, with_more(bag, change))
+                records.replace_items(record, number, None)
             else:
-                there = record.values[number] or NO_SET
-                new = dict.fromkeys(item for item in change if not is_among(item, there))
-                if new:
-                    records.extend(record, number, with_more(there, new))
+                add = bag_with if what == "bag" else set_with
+                records.replace_items(record, number, add(record.values[number], change))
             empty = all(part is None for part in (*record.values, *record.times))
             if record.expiry is None and not (empty and not record.others):
                 records.expire_at(record, expiry)
@@ -264,7 +262,7 @@ class RecordMachine(RuleBasedStateMachine):
     @rule()
     def let_go_of_what_rests(self):
         for overlay in self.overlays:
-            overlay._let_go(1 << 20)
+            overlay.room.let_go(1 << 20)
 
     @rule(goes_on=st.booleans())
     def make_a_snapshot(self, goes_on):
@@ -286,7 +284,7 @@ class RecordMachine(RuleBasedStateMachine):
             self.turn(key, changed, expiry)
         self.end_a_round(commits=True)
         for overlay in self.overlays:
-            overlay._let_go(1 << 40)
+            overlay.room.let_go(1 << 40)
         self.prefetch([key for key, _ in made])
         for key, _ in made:
             self.turn(key, [], expiry)
@@ -303,7 +301,7 @@ class RecordMachine(RuleBasedStateMachine):
                         record = self.find(records, key, window)
                         found = EMPTY if record is None else self.content(record)
                         assert found == self.model.get((key, window), EMPTY)
-            assert not records.heads.keys() & {key for _, key in overlay._scopes}
+            assert not records.heads.keys() & {key for _, key in overlay._residence.scopes}
 
     def content(self, record):
         timers = [
@@ -311,10 +309,8 @@ class RecordMachine(RuleBasedStateMachine):
             for time, payload in zip(record.times, record.payloads, strict=True)
         ]
         value, accumulator, bag, items = record.values
-        bag = None if bag is None else all_of(bag)
-        if items is not None:
-            assert len(all_of(items)) == len(set(all_of(items)))
-            items = set(all_of(items))
+        bag = None if bag is None else tuple(bag[1])
+        items = None if items is None else set(items[1])
         return [value, accumulator, bag, items, *timers, record.expiry, record.others or None]
 
     def agree_with_scope(self, scope, key, window):
@@ -370,11 +366,13 @@ class RecordMachine(RuleBasedStateMachine):
     def the_budget_is_accounted_for(self):
         for overlay in self.overlays:
             records = overlay.records(STATE, LAYOUT)
-            leased = sum(scope.leased for scope in overlay._scopes.values()) + records.leased
-            erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._erased)
-            images = overlay._rounds.image_bytes
-            images += ABSENT_BYTES * sum(map(len, overlay._absent.values()))
-            assert overlay._free + leased + erased + images == overlay._budget
+            leased = (
+                sum(scope.leased for scope in overlay._residence.scopes.values()) + records.leased
+            )
+            erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._residence.erased)
+            images = overlay.running.image_bytes
+            images += ABSENT_BYTES * sum(map(len, overlay._residence._absent.values()))
+            assert overlay._budget.free + leased + erased + images == overlay._budget.size
             cost = sum(records._cost_of(record) for record in records.all())
             assert records.leased == records.room + cost + records.aside_bytes
 

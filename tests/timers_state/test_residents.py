@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timers_state.residents import Residents
+from timers_state.overlay.residents import Residents
 
 IDENTS = st.tuples(st.integers(0, 3), st.binary(max_size=3))
 

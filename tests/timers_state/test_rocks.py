@@ -19,8 +19,8 @@ from timers_state.errors import (
     StoreFailed,
     StoreLocked,
 )
-from timers_state.rocks import process_memory
-from timers_state.store import Batch
+from timers_state.store.rocks import process_memory
+from timers_state.store.store import Batch
 
 ROWS = 5000
 
@@ -222,8 +222,8 @@ def test_a_second_opening_in_the_process_is_refused(tmp_path):
 OTHER_PROCESS = """
 import pathlib, sys
 from timers_state import open_store
-from timers_state.rocks import process_memory
-from timers_state.store import Batch
+from timers_state.store.rocks import process_memory
+from timers_state.store.store import Batch
 store = open_store(pathlib.Path(sys.argv[1]))
 for number in range(1, 4):
     batch = Batch(number)

@@ -12,10 +12,10 @@ from hypothesis.stateful import consumes, invariant, rule
 from test_overlay_machine import KEYS, STATES, OverlayMachine, domains, numbers, places
 
 from timers_state import Domain, MemoryStore, Overlay, RoundStore, key_group, open_store
-from timers_state.ahead import TAKEN_BYTES
+from timers_state.due.ahead import TAKEN_BYTES
 from timers_state.errors import RoundPrepared, StaleScope
-from timers_state.holdings import ABSENT_BYTES
-from timers_state.scope import SCOPE_BYTES
+from timers_state.large.scope import SCOPE_BYTES
+from timers_state.overlay.residence import ABSENT_BYTES
 
 MANY_TIMERS = st.lists(
     st.tuples(st.sampled_from(KEYS), st.sampled_from([b"f", b"g"]), st.integers(0, 3)),
@@ -216,25 +216,28 @@ class RoundMachine(OverlayMachine):
     def go_to_the_store(self):
         self.end_a_round(True)
         for overlay in self.overlays:
-            overlay._let_go(1 << 40)
+            overlay.room.let_go(1 << 40)
 
     @invariant()
     def the_budget_is_accounted_for(self):
         for overlay in self.overlays:
-            leased = sum(scope.leased for scope in overlay._scopes.values())
-            erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._erased)
-            images = overlay._rounds.image_bytes
-            taken = TAKEN_BYTES * sum(map(len, overlay._taken.values()))
-            absent = ABSENT_BYTES * sum(map(len, overlay._absent.values()))
-            assert overlay._free + leased + erased + images + taken + absent == overlay._budget
+            leased = sum(scope.leased for scope in overlay._residence.scopes.values())
+            erased = sum(SCOPE_BYTES + len(key) for _, key in overlay._residence.erased)
+            images = overlay.running.image_bytes
+            taken = TAKEN_BYTES * sum(map(len, overlay._residence.taken.values()))
+            absent = ABSENT_BYTES * sum(map(len, overlay._residence._absent.values()))
+            assert (
+                overlay._budget.free + leased + erased + images + taken + absent
+                == overlay._budget.size
+            )
 
     @invariant()
     def changed_scopes_are_active(self):
         for overlay in self.overlays:
-            active = [scope for scope in overlay._rounds.changed if scope.active]
+            active = [scope for scope in overlay.running.changed if scope.active]
             assert len(active) == len({id(scope) for scope in active})
             assert set(map(id, active)) == {
-                id(scope) for scope in overlay._scopes.values() if scope.active
+                id(scope) for scope in overlay._residence.scopes.values() if scope.active
             }
 
 

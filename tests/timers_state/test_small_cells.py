@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from timers_state import Layout, MemoryStore, Overlay
-from timers_state.cells import Bag, Map, Multimap, OrderedList, Set
+from timers_state.cells.bag import Bag
+from timers_state.cells.map import Map
+from timers_state.cells.multimap import Multimap
+from timers_state.cells.ordered_list import OrderedList
+from timers_state.cells.set import Set
 from timers_state.keys import I64_MAX, I64_MIN
-from timers_state.large import LargeKey
-from timers_state.small import SMALL_CELLS
+from timers_state.large.key import LargeKey
+from timers_state.small.kinds import SMALL_CELLS
 
 SMALL, LARGE = 1, 2
 KINDS = {Bag: b"bag", Set: b"set", OrderedList: b"list", Map: b"map", Multimap: b"many"}
@@ -130,7 +134,7 @@ class SmallAndLarge(RuleBasedStateMachine):
         self.turn.records.begin(b"nobody's")
         self.of_scope.begin(b"")  # a scope that the test holds is no record when it comes back
         self.large.begin(b"")
-        self.overlay._let_go(1 << 40)
+        self.overlay.room.let_go(1 << 40)
         if comes_back:
             self.overlay.prefetch(SMALL, list(KEYS))
         if leaves:

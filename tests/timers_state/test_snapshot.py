@@ -18,11 +18,11 @@ from timers_state import (
     RocksStore,
     RoundStore,
     open_store,
-    rocks,
 )
-from timers_state.cells import Value
+from timers_state.cells.value import Value
 from timers_state.errors import NotAStore, RoundPrepared, StoreFailed
-from timers_state.store import Batch
+from timers_state.store import rocks
+from timers_state.store.store import Batch
 
 STATE = 3
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, rule
 
 from timers_state import MemoryStore, RocksMemory, RocksStore, RoundStore, open_store
 from timers_state.errors import StoreClosed
-from timers_state.store import Batch, delete_rows
+from timers_state.store.store import Batch, delete_rows
 
 rows = st.binary(min_size=1, max_size=3).map(lambda row: b"\x01" + row)
 values = st.one_of(st.binary(max_size=3), st.just(b"v" * 1000))

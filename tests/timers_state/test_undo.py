@@ -9,9 +9,12 @@ import shutil
 
 import pytest
 
-from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store, undo
-from timers_state.cells import Bag, Set, Value
-from timers_state.small.items import NO_BAG, NO_SET, with_more
+from tests.support.small_items import bag_with, set_with
+from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
+from timers_state.cells.bag import Bag
+from timers_state.cells.set import Set
+from timers_state.cells.value import Value
+from timers_state.store import undo
 
 SCOPES, RECORDS = 1, 7
 LAYOUT = Layout(((Value, b"v"), (Bag, b"b"), (Set, b"s")), (b"f", b"g"))
@@ -57,8 +60,8 @@ def fill(overlay):
             if made is None:
                 continue
             records.put_value(made, 0, b"1")
-            records.extend(made, 1, with_more(NO_BAG, [b"1", b"2"]))
-            records.extend(made, 2, with_more(NO_SET, [b"1"]))
+            records.replace_items(made, 1, bag_with(None, [b"1", b"2"]))
+            records.replace_items(made, 2, set_with(None, [b"1"]))
             records.set_timer(made, 0, 5, b"p")
             records.set_other(made, CLOCK, 7, b"p")
             records.set_other(made, HOLD, 4)
@@ -83,10 +86,8 @@ def forget_state(overlay):
     overlay.forget_all(SCOPES)
 
 
-def more(number, nothing):
-    return lambda records, it: records.extend(
-        it, number, with_more(it.values[number] or nothing, [b"new"])
-    )
+def more(number, add):
+    return lambda records, it: records.replace_items(it, number, add(it.values[number], [b"new"]))
 
 
 CHANGES = {
@@ -118,9 +119,9 @@ CHANGES = {
     "a key is new": lambda o: scope(o, KEYS[2]).value(b"v").set(b"1"),
     "a record's value is replaced": changing(lambda rs, it: rs.put_value(it, 0, b"2")),
     "a record's value is cleared": changing(lambda rs, it: rs.put_value(it, 0, None)),
-    "a record's bag grows": changing(more(1, NO_BAG)),
-    "a record's bag is cleared": changing(lambda rs, it: rs.clear_items(it, 1)),
-    "a record's set grows": changing(more(2, NO_SET)),
+    "a record's bag grows": changing(more(1, bag_with)),
+    "a record's bag is cleared": changing(lambda rs, it: rs.replace_items(it, 1, None)),
+    "a record's set grows": changing(more(2, set_with)),
     "a record's timer is earlier": changing(lambda rs, it: rs.set_timer(it, 0, 2, b"q")),
     "a record's timer has another payload": changing(lambda rs, it: rs.set_timer(it, 0, 5, b"q")),
     "a record's timer has no payload anymore": changing(lambda rs, it: rs.set_timer(it, 0, 5)),
@@ -160,7 +161,7 @@ def commit(overlay):
 
 def write_out(overlay):
     overlay.records(RECORDS, LAYOUT).begin(b"nobody")  # whoever is in use would stay
-    overlay._let_go(1 << 40)
+    overlay.room.let_go(1 << 40)
 
 
 BEFORE = {
@@ -329,14 +330,14 @@ def test_a_window_that_was_forgotten_and_not_written_stays_so(budget):
 def test_records_that_come_again_after_all_were_forgotten_are_written():
     overlay = opened(MemoryStore(), 1 << 30)
     commit(overlay)
-    overlay._write_records()
+    overlay._write_back.records.write_all()
 
     def again(overlay):
         overlay.forget_all(RECORDS)
         records, found = record(overlay)
         records.put_value(found, 0, b"1")
-        records.extend(found, 1, with_more(NO_BAG, [b"1", b"2"]))
-        records.extend(found, 2, with_more(NO_SET, [b"1"]))
+        records.replace_items(found, 1, bag_with(None, [b"1", b"2"]))
+        records.replace_items(found, 2, set_with(None, [b"1"]))
         records.set_timer(found, 0, 5, b"p")
         records.expire_at(found, 9)
         records.end(found)
@@ -399,7 +400,7 @@ def test_a_process_that_ends_after_a_commit_leaves_what_it_has_committed(on_disk
 
 
 def test_a_round_that_is_only_in_the_store_is_not_in_a_snapshot(on_disk, tmp_path):
-    assert not on_disk._rounds.changed
+    assert not on_disk.running.changed
     with pytest.raises(ValueError, match="a round is running"):
         on_disk.snapshot(tmp_path / "copy")
 

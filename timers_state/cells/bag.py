@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from typing_extensions import override
+
 from timers_state.cells.cell import (
     CELL_BYTES,
     ITEM_BYTES,
@@ -17,12 +19,12 @@ from timers_state.cells.cell import (
 )
 from timers_state.cells.segment import decode_segment, encode_segment, segments_of
 from timers_state.keys import Kind, prefix_end, segment_suffix
-from timers_state.store import delete_rows
+from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timers_state.store import Batch, Store
+    from timers_state.store.store import Batch, Store
 
 KEPT_BYTES: Final = 16 * 1024
 """A bag that costs more than this in memory is read from the store."""
@@ -82,14 +84,6 @@ class Bag(Cell):
             return chain.from_iterable(self.segments())
         return iter(written + self._items)
 
-    def is_empty(self) -> bool:
-        """Whether there is nothing in it; looks at one row at most."""
-        written = self._written
-        if self._items or written is not None:
-            return not (written or self._items)
-        prefix = self._prefix()
-        return next(self._scope.reach().iterate_rows(prefix, prefix_end(prefix)), None) is None
-
     def clear(self) -> None:
         """Removes everything."""
         scope = self._scope
@@ -102,25 +96,25 @@ class Bag(Cell):
         if scope.room < 0:
             scope.lease()
 
+    @override
     def difference(self) -> Difference:
-        """See ``Cell``."""
         if self._items or self._erase:
             return TO_WRITE
         return SAME if self._base else NOTHING
 
+    @override
     def disown(self) -> None:
-        """See ``Cell``."""
         super().disown()
         self._written = None
 
+    @override
     def spill(self, batch: Batch, store: Store) -> None:
-        """See ``Cell``."""
         self._write(batch, store)
         self._written = None if self._base else []
         self._written_bytes = 0
 
+    @override
     def settle(self, batch: Batch, store: Store) -> int:
-        """See ``Cell``."""
         items = self._items
         if not items and not self._erase:
             return CELL_BYTES + self._written_bytes if self._base else 0

@@ -9,7 +9,7 @@ from timers_state.errors import StaleScope
 from timers_state.keys import Kind, cell_prefix
 
 if TYPE_CHECKING:
-    from timers_state.store import Batch, Store
+    from timers_state.store.store import Batch, Store
 
 ITEM_BYTES: Final = 56
 """What a string of bytes in a list costs beside its content (CPython, 64 bit)."""

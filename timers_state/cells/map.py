@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from typing_extensions import override
+
 from timers_state.cells.cell import ENTRY_BYTES, Account, Cell
 from timers_state.cells.merge import merged
 from timers_state.keys import Kind, prefix_end
-from timers_state.store import delete_rows
+from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timers_state.store import Batch, Store
+    from timers_state.store.store import Batch, Store
 
 
 class Map(Cell):
@@ -92,8 +94,8 @@ class Map(Cell):
         if scope.room < 0:
             scope.lease()
 
+    @override
     def spill(self, batch: Batch, store: Store) -> None:
-        """See ``Cell``."""
         if not (self._entries or self._erase):
             return
         prefix = self._prefix()

@@ -5,16 +5,18 @@ from __future__ import annotations
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, ClassVar
 
+from typing_extensions import override
+
 from timers_state.cells.cell import ENTRY_BYTES, ITEM_BYTES, Account, Cell
 from timers_state.cells.merge import merged
 from timers_state.cells.segment import decode_segment, encode_segment, segments_of
 from timers_state.keys import Kind, entry_of, entry_prefix, prefix_end, segment_suffix
-from timers_state.store import delete_rows
+from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timers_state.store import Batch, Store
+    from timers_state.store.store import Batch, Store
 
 
 class Multimap(Cell):
@@ -97,8 +99,8 @@ class Multimap(Cell):
         if scope.room < 0:
             scope.lease()
 
+    @override
     def spill(self, batch: Batch, store: Store) -> None:
-        """See ``Cell``."""
         if not (self._entries or self._removed or self._erase):
             return
         prefix = self._prefix()

@@ -8,6 +8,8 @@ from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from typing_extensions import override
+
 from timers_state.cells.cell import ITEM_BYTES, Account, Cell
 from timers_state.cells.intervals import Intervals
 from timers_state.keys import (
@@ -19,12 +21,12 @@ from timers_state.keys import (
     sort_key_of,
     sorted_suffix,
 )
-from timers_state.store import delete_rows
+from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timers_state.store import Batch, Store
+    from timers_state.store.store import Batch, Store
 
 PAIR_BYTES: Final = ITEM_BYTES + 88
 """What an element costs in memory beside its content: a tuple and a number."""
@@ -107,8 +109,8 @@ class OrderedList(Cell):
         if scope.room < 0:
             scope.lease()
 
+    @override
     def spill(self, batch: Batch, store: Store) -> None:
-        """See ``Cell``."""
         if not (self._items or self._cleared or self._erase):
             return
         prefix = self._prefix()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from typing_extensions import override
+
 from timers_state.cells.cell import (
     CELL_BYTES,
     NOTHING,
@@ -18,7 +20,7 @@ from timers_state.keys import Kind
 
 if TYPE_CHECKING:
     from timers_state.cells.cell import ValueImage
-    from timers_state.store import Batch, Store
+    from timers_state.store.store import Batch, Store
 
 UNREAD: Final = Unread.UNREAD
 
@@ -70,8 +72,8 @@ class Value(Cell):
         if scope.room < 0:
             scope.lease()
 
+    @override
     def difference(self) -> Difference:
-        """See ``Cell``."""
         if self._value is None and not self._base:
             return NOTHING
         return UNWRITTEN if self._changed else SAME
@@ -89,19 +91,19 @@ class Value(Cell):
         self._size = 0 if value is None else len(value)
         self._changed = True
 
+    @override
     def disown(self) -> None:
-        """See ``Cell``."""
         super().disown()
         self._value = UNREAD
 
+    @override
     def spill(self, batch: Batch, store: Store) -> None:
-        """See ``Cell``."""
         self.settle(batch, store)
         self._value = UNREAD if self._base else None
         self._size = 0
 
+    @override
     def settle(self, batch: Batch, store: Store) -> int:
-        """See ``Cell``."""
         del store
         if self._changed:
             value = self._value

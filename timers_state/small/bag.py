@@ -4,56 +4,68 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
+from timers_state.cells.cell import ITEM_BYTES
 from timers_state.cells.segment import decode_segment, encode_segment, segments_of
 from timers_state.keys import prefix_end, segment_suffix
-from timers_state.small.items import NO_BAG, SmallItems, added_since, all_of, with_more
-from timers_state.store import delete_rows
+from timers_state.small.copied import SmallCopied
+from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
-    from timers_state.cells import Bag
-    from timers_state.record import Items
-    from timers_state.store import Batch, Store
+    from timers_state.cells.bag import Bag
+    from timers_state.small.record import Copied
+    from timers_state.store.store import Batch, Store
 
 
-class SmallBag(SmallItems):
+class SmallBag(SmallCopied):
     """What ``Bag`` is for a scope."""
 
     __slots__ = ()
-    NOTHING = NO_BAG
     FRESH = list
 
     def append(self, item: bytes) -> None:
         """Adds one string at the end."""
-        self._added.append(item)
-        self._is_more(item)
+        self._own().append(item)
+        self._grow(ITEM_BYTES + len(item))
 
     def read(self) -> tuple[bytes, ...]:
         """All strings."""
-        return (*all_of(self._stored()), *self._added)
+        return tuple(self._now())
 
     @staticmethod
-    def with_row(value: Items | None, suffix: bytes, data: bytes) -> Items:
-        """See ``SmallCell``."""
+    @override
+    def with_row(value: Copied | None, suffix: bytes, data: bytes) -> Copied:
         del suffix
-        return with_more(value or NO_BAG, decode_segment(data))
+        size, items = value or (0, [])
+        added = decode_segment(data)
+        items += added
+        return size + sum(map(len, added)) + ITEM_BYTES * len(added), items
 
     @staticmethod
+    @override
     def write(
-        prefix: bytes, before: Items | None, after: Items | None, batch: Batch, store: Store
+        prefix: bytes, before: Copied | None, after: Copied | None, batch: Batch, store: Store
     ) -> None:
-        """See ``SmallCell``. What was appended is one more segment."""
-        added = added_since(before, after)
-        if added is None:
+        """What was appended is one more segment."""
+        is_anew, added = _change(before, after)
+        if is_anew:
             delete_rows(store, batch, prefix, prefix_end(prefix))
-            added = all_of(after)
-        for index, segment in enumerate(segments_of(list(added))):
+        for index, segment in enumerate(segments_of(added)):
             batch.put(prefix + segment_suffix(batch.sequence, index), encode_segment(segment))
 
     @staticmethod
-    def tell(cell: Bag, before: Items | None, after: Items | None) -> None:
-        """See ``SmallCell``."""
-        added = added_since(before, after)
-        if added is None:
+    @override
+    def tell(cell: Bag, before: Copied | None, after: Copied | None) -> None:
+        is_anew, added = _change(before, after)
+        if is_anew:
             cell.clear()
-            added = all_of(after)
-        cell.extend(list(added))
+        cell.extend(added)
+
+
+def _change(before: Copied | None, after: Copied | None) -> tuple[bool, list[bytes]]:
+    """Whether the strings before have to go, and those to append."""
+    _, old = before or (0, [])
+    _, new = after or (0, [])
+    is_anew = new[: len(old)] != old
+    return is_anew, new if is_anew else new[len(old) :]

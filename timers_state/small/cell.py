@@ -9,21 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from timers_state.record import Items, Record
-    from timers_state.store import Batch, Store
+    from timers_state.small.record import Copied, Record
+    from timers_state.store.store import Batch, Store
 
 
 class ItemChanges(Protocol):
     """Changes the items of records; see ``Records``."""
 
-    def extend(self, record: Record, number: int, items: Items) -> None:
-        """Replaces a bag or set by one that has the same and more."""
-
-    def clear_items(self, record: Record, number: int) -> None:
-        """Removes all items of a state."""
-
-    def replace_items(self, record: Record, number: int, items: tuple[int, Any] | None) -> None:
-        """Replaces the items of a list or map; None: there are none."""
+    def replace_items(self, record: Record, number: int, items: Copied | None) -> None:
+        """Replaces the items of a state; None: there are none."""
 
 
 class RecordTurn(Protocol):
@@ -50,6 +44,8 @@ class SmallCell(Protocol):
     A cell is made once for each state of a DoFn. ``renew`` is called for each record. What the
     turn changes stays in the cell until ``store``.
     """
+
+    __slots__ = ()
 
     is_changed: bool
     """Whether ``store`` has something to do."""

@@ -1,19 +1,20 @@
-"""What small lists and maps share: the first change of a turn copies what the record has."""
+"""What all kinds with many items share: the first change of a turn copies what the record has."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from timers_state.record import MOST_ITEM_BYTES
+from typing_extensions import override
+
+from timers_state.small.cell import SmallCell
+from timers_state.small.record import MOST_ITEM_BYTES
 
 if TYPE_CHECKING:
     from timers_state.small.cell import RecordTurn
-
-Copied = tuple[int, Any]
-"""What all items take in memory, in bytes, and a list or dict of them that is never changed."""
+    from timers_state.small.record import Copied
 
 
-class SmallCopied:
+class SmallCopied(SmallCell):
     """The items are copied once in a turn, changed there, and given to the record at its end.
 
     ``_items`` is None as long as the turn has not changed anything, and ``_size`` is what the
@@ -35,8 +36,8 @@ class SmallCopied:
         self._size = 0
         self.is_changed = True
 
+    @override
     def store(self) -> None:
-        """See ``SmallCell``."""
         turn = self._turn
         turn.keep()
         value = (self._size, self._items) if self._items else None
@@ -45,8 +46,8 @@ class SmallCopied:
             turn.outgrow()
         self.renew()
 
+    @override
     def renew(self) -> None:
-        """See ``SmallCell``."""
         self.is_changed = False
         self._items = None
         self._size = 0

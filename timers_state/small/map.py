@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from timers_state.cells.cell import ENTRY_BYTES
 from timers_state.small.copied import SmallCopied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timers_state.cells import Map
-    from timers_state.small.copied import Copied
-    from timers_state.store import Batch, Store
+    from timers_state.cells.map import Map
+    from timers_state.small.record import Copied
+    from timers_state.store.store import Batch, Store
 
 
 class SmallMap(SmallCopied):
@@ -47,17 +49,18 @@ class SmallMap(SmallCopied):
         return sorted(self._now())
 
     @staticmethod
+    @override
     def with_row(value: Copied | None, suffix: bytes, data: bytes) -> Copied:
-        """See ``SmallCell``."""
         size, entries = value or (0, {})
         entries[suffix] = data
         return size + ENTRY_BYTES + len(suffix) + len(data), entries
 
     @staticmethod
+    @override
     def write(
         prefix: bytes, before: Copied | None, after: Copied | None, batch: Batch, store: Store
     ) -> None:
-        """See ``SmallCell``. Each key is a row."""
+        """Each key is a row."""
         del store
         for key, value in _changes(before, after):
             if value is None:
@@ -66,8 +69,8 @@ class SmallMap(SmallCopied):
                 batch.put(prefix + key, value)
 
     @staticmethod
+    @override
     def tell(cell: Map, before: Copied | None, after: Copied | None) -> None:
-        """See ``SmallCell``."""
         for key, value in _changes(before, after):
             if value is None:
                 cell.remove(key)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from timers_state.cells.cell import ENTRY_BYTES, ITEM_BYTES
 from timers_state.cells.segment import decode_segment, encode_segment, segments_of
 from timers_state.keys import entry_of, entry_prefix, prefix_end, segment_suffix
 from timers_state.small.copied import SmallCopied
-from timers_state.store import delete_rows
+from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from timers_state.cells import Multimap
-    from timers_state.small.copied import Copied
-    from timers_state.store import Batch, Store
+    from timers_state.cells.multimap import Multimap
+    from timers_state.small.record import Copied
+    from timers_state.store.store import Batch, Store
 
 
 class SmallMultimap(SmallCopied):
@@ -46,8 +48,8 @@ class SmallMultimap(SmallCopied):
             self._grow(-_cost(key, self._own().pop(key)))
 
     @staticmethod
+    @override
     def with_row(value: Copied | None, suffix: bytes, data: bytes) -> Copied:
-        """See ``SmallCell``."""
         size, entries = value or (0, {})
         key, values = entry_of(suffix, 0), decode_segment(data)
         before = entries.get(key)
@@ -55,10 +57,11 @@ class SmallMultimap(SmallCopied):
         return size + _cost(key, values) - (0 if before is None else _cost(key, ())), entries
 
     @staticmethod
+    @override
     def write(
         prefix: bytes, before: Copied | None, after: Copied | None, batch: Batch, store: Store
     ) -> None:
-        """See ``SmallCell``. What was put under a key is one more segment."""
+        """What was put under a key is one more segment."""
         for key, is_anew, added in _changes(before, after):
             entry = entry_prefix(prefix, key)
             if is_anew:
@@ -67,8 +70,8 @@ class SmallMultimap(SmallCopied):
                 batch.put(entry + segment_suffix(batch.sequence, index), encode_segment(segment))
 
     @staticmethod
+    @override
     def tell(cell: Multimap, before: Copied | None, after: Copied | None) -> None:
-        """See ``SmallCell``."""
         for key, is_anew, added in _changes(before, after):
             if is_anew:
                 cell.remove(key)

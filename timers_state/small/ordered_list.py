@@ -6,17 +6,19 @@ from bisect import bisect_left
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from timers_state.cells.ordered_list import PAIR_BYTES, check_sort_key
 from timers_state.keys import I64_MAX, I64_MIN, sort_key_bound, sort_key_of, sorted_suffix
 from timers_state.small.copied import SmallCopied
-from timers_state.store import delete_rows
+from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from timers_state.cells import OrderedList
-    from timers_state.small.copied import Copied
-    from timers_state.store import Batch, Store
+    from timers_state.cells.ordered_list import OrderedList
+    from timers_state.small.record import Copied
+    from timers_state.store.store import Batch, Store
 
 _sort_key = itemgetter(0)
 
@@ -50,23 +52,25 @@ class SmallOrderedList(SmallCopied):
             del items[start : start + len(gone)]
             self._grow(-sum(len(item) + PAIR_BYTES for _, item in gone))
 
+    @override
     def store(self) -> None:
-        """See ``SmallCell``."""
         self._items.sort(key=_sort_key)
         super().store()
 
     @staticmethod
+    @override
     def with_row(value: Copied | None, suffix: bytes, data: bytes) -> Copied:
-        """See ``SmallCell``. Rows come in the order of the list."""
+        """Rows come in the order of the list."""
         size, items = value or (0, [])
         items.append((sort_key_of(suffix), data))
         return size + len(data) + PAIR_BYTES, items
 
     @staticmethod
+    @override
     def write(
         prefix: bytes, before: Copied | None, after: Copied | None, batch: Batch, store: Store
     ) -> None:
-        """See ``SmallCell``. Each element that was appended is a row."""
+        """Each element that was appended is a row."""
         index = 0
         for sort_key, is_anew, added in _changes(before, after):
             if is_anew:
@@ -77,8 +81,8 @@ class SmallOrderedList(SmallCopied):
                 index += 1
 
     @staticmethod
+    @override
     def tell(cell: OrderedList, before: Copied | None, after: Copied | None) -> None:
-        """See ``SmallCell``."""
         for sort_key, is_anew, added in _changes(before, after):
             if is_anew:
                 cell.clear_range(sort_key, sort_key + 1)

@@ -2,59 +2,73 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from typing_extensions import override
+
+from timers_state.cells.cell import ITEM_BYTES
 from timers_state.keys import prefix_end
-from timers_state.small.items import NO_SET, SmallItems, added_since, all_of, is_among, with_more
-from timers_state.store import delete_rows
+from timers_state.small.copied import SmallCopied
+from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
-    from timers_state.cells import Set
-    from timers_state.record import Items
-    from timers_state.store import Batch, Store
+    from timers_state.cells.set import Set
+    from timers_state.small.record import Copied
+    from timers_state.store.store import Batch, Store
+
+_ENTRY_BYTES: Final = ITEM_BYTES + 48
+"""What a string costs in a dict, beside its content."""
 
 
-class SmallSet(SmallItems):
+class SmallSet(SmallCopied):
     """What ``Set`` is for a scope. User code cannot remove a single string."""
 
     __slots__ = ()
-    NOTHING = NO_SET
     FRESH = dict
 
     def add(self, item: bytes) -> None:
         """Puts a string in. Nothing changes if the string is there."""
-        if item not in self._added and not is_among(item, self._stored()):
-            self._added[item] = None
-            self._is_more(item)
+        if item not in self._now():
+            self._own()[item] = None
+            self._grow(_ENTRY_BYTES + len(item))
 
     def read(self) -> list[bytes]:
         """All strings, in byte order."""
-        return sorted((*all_of(self._stored()), *self._added))
+        return sorted(self._now())
 
     @staticmethod
-    def with_row(value: Items | None, suffix: bytes, data: bytes) -> Items:
-        """See ``SmallCell``."""
+    @override
+    def with_row(value: Copied | None, suffix: bytes, data: bytes) -> Copied:
         del data
-        return with_more(value or NO_SET, (suffix,))
+        size, items = value or (0, {})
+        items[suffix] = None
+        return size + _ENTRY_BYTES + len(suffix), items
 
     @staticmethod
+    @override
     def write(
-        prefix: bytes, before: Items | None, after: Items | None, batch: Batch, store: Store
+        prefix: bytes, before: Copied | None, after: Copied | None, batch: Batch, store: Store
     ) -> None:
-        """See ``SmallCell``. Each string that was added is a row."""
-        added = added_since(before, after)
-        if added is None:
+        """Each string that was added is a row."""
+        is_anew, added = _change(before, after)
+        if is_anew:
             delete_rows(store, batch, prefix, prefix_end(prefix))
-            added = all_of(after)
         for item in added:
             batch.put(prefix + item, b"")
 
     @staticmethod
-    def tell(cell: Set, before: Items | None, after: Items | None) -> None:
-        """See ``SmallCell``."""
-        added = added_since(before, after)
-        if added is None:
+    @override
+    def tell(cell: Set, before: Copied | None, after: Copied | None) -> None:
+        is_anew, added = _change(before, after)
+        if is_anew:
             cell.clear()
-            added = all_of(after)
         for item in added:
             cell.add(item)
+
+
+def _change(before: Copied | None, after: Copied | None) -> tuple[bool, list[bytes]]:
+    """Whether the strings before have to go, and those to add."""
+    _, old = before or (0, {})
+    _, new = after or (0, {})
+    is_anew = not old.keys() <= new.keys()
+    return is_anew, [item for item in new if is_anew or item not in old]

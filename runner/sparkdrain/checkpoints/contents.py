@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sparkdrain.checkpoints.restore import restore
 from sparkdrain.room import room
 from timers_state import inspect, open_read_only
-from timers_state.formats import ROCKS_DIRECTORY
+from timers_state.store.formats import ROCKS_DIRECTORY
 
 if TYPE_CHECKING:
     from sparkdrain.checkpoints.manifest import ShardState

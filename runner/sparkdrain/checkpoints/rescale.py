@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.restore import restore
 from timers_state import DEFAULT_GROUPS, MemoryStore, open_read_only
-from timers_state.formats import ROCKS_DIRECTORY
+from timers_state.store.formats import ROCKS_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from sparkdrain.cli import drain_by_service, drain_by_store
 from sparkdrain.errors import BadOption, SparkDrainError
+from sparkdrain.jobs.access import FLAGS, Access
 
 if TYPE_CHECKING:
     import argparse
@@ -64,6 +65,8 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         help="the job's own --checkpoint_dir, if that is a directory of this machine and the job "
         "was given no --metadata_store",
     )
+    for flag, takes in FLAGS.items():
+        parser.add_argument(f"--{flag}", metavar="FILE", help=f"with --job_endpoint: {takes}")
 
 
 def drain(arguments: argparse.Namespace, console: Console | None = None) -> int:
@@ -90,7 +93,8 @@ def _by_service(arguments: argparse.Namespace, console: Console) -> int:
             "instead."
         )
         raise BadOption(message)
-    with drain_by_service.connected(arguments.job_endpoint) as service:
+    access = Access.read(vars(arguments))
+    with drain_by_service.connected(arguments.job_endpoint, access=access) as service:
         job_id = drain_by_service.find(service, arguments.job)
         if arguments.dry_run:
             console.print(escape(drain_by_service.dry_run(service, job_id)))

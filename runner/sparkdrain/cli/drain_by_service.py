@@ -10,6 +10,7 @@ from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs import drain_progress
+from sparkdrain.jobs.access import Access
 from sparkdrain.jobs.calls import DRY_RUN_KEY, raise_ours
 from sparkdrain.jobs.registry import NoSuchJob
 from sparkdrain.jobs.states import TERMINAL, name
@@ -24,18 +25,21 @@ _ANSWER_SECONDS: Final = 90.0
 
 
 @contextlib.contextmanager
-def connected(endpoint: str, seconds: float | None = None) -> Iterator[JobServiceStub]:
+def connected(
+    endpoint: str, seconds: float | None = None, access: Access | None = None
+) -> Iterator[JobServiceStub]:
     """The service at ``endpoint``.
 
     Args:
         endpoint: of the service.
         seconds: how long to wait for it.
+        access: what the service asks for; nothing if None.
 
     Raises:
         BadSetup: nobody answers there.
     """
     seconds = _SECONDS if seconds is None else seconds
-    with grpc.insecure_channel(endpoint) as channel:
+    with (access or Access()).channel(endpoint) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=seconds)
         except grpc.FutureTimeoutError as error:

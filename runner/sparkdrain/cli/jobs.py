@@ -15,6 +15,7 @@ from sparkdrain.cli import drain_by_service, drain_by_store
 from sparkdrain.cli.drain import add_places
 from sparkdrain.drain import records, runs
 from sparkdrain.errors import SparkDrainError
+from sparkdrain.jobs.access import Access
 from sparkdrain.jobs.states import name
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ def jobs(arguments: argparse.Namespace, console: Console | None = None) -> int:
     console = console or Console()
     try:
         if arguments.job_endpoint:
-            with drain_by_service.connected(arguments.job_endpoint) as service:
+            with drain_by_service.connected(
+                arguments.job_endpoint, access=Access.read(vars(arguments))
+            ) as service:
                 infos = service.GetJobs(beam_job_api_pb2.GetJobsRequest()).job_info
                 table = Table("job", "name", "state", "phase of the drain")
                 for info in reversed(infos):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,31 +18,18 @@ class _Commands:
 
     all: argparse.ArgumentParser
     run: argparse.ArgumentParser
-    checkpoints: argparse.ArgumentParser
-    drain: argparse.ArgumentParser
-    jobs: argparse.ArgumentParser
+    own: Mapping[str, argparse.ArgumentParser]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand; the answer is the exit code."""
     commands = _commands()
-    # What is asked of these needs Beam, which takes a second to import.
-    match (arguments if arguments is not None else sys.argv[1:])[:1]:
-        case ["checkpoints"]:
-            from sparkdrain.cli.checkpoints import add_arguments, checkpoints  # noqa: PLC0415
-
-            add_arguments(commands.checkpoints)
-            return checkpoints(commands.all.parse_args(arguments))
-        case ["jobs"]:
-            from sparkdrain.cli import jobs  # noqa: PLC0415
-
-            jobs.add_arguments(commands.jobs)
-            return jobs.jobs(commands.all.parse_args(arguments))
-        case ["drain"]:
-            from sparkdrain.cli import drain  # noqa: PLC0415
-
-            drain.add_arguments(commands.drain)
-            return drain.drain(commands.all.parse_args(arguments))
+    for name in (arguments if arguments is not None else sys.argv[1:])[:1]:
+        if name in commands.own:
+            # A module of that name. What is asked of it needs Beam, which takes a second to import.
+            module = importlib.import_module(f"sparkdrain.cli.{name}")
+            module.add_arguments(commands.own[name])
+            return int(getattr(module, name)(commands.all.parse_args(arguments)))
     parsed = commands.all.parse_args(arguments)
     if parsed.command == "doctor":
         from sparkdrain.cli.doctor import doctor  # noqa: PLC0415 (works without Beam)
@@ -78,22 +66,34 @@ def _commands() -> _Commands:
         help="have Spark start faster from now on (takes half a minute, and 90 MB)",
         description="Write Spark's classes to a file in this Python environment that Java maps.",
     )
-    checkpoints = commands.add_parser(
-        "checkpoints",
-        help="list, verify or inspect the checkpoints of streaming jobs",
-        description="Look at the checkpoints of streaming jobs; changes nothing.",
-    )
-    drain = commands.add_parser(
-        "drain",
-        help="end a streaming job with nothing lost and nothing left inside",
-        description="Ask a job to stop reading, to let out all that it has read, and to end.",
-    )
-    jobs = commands.add_parser(
-        "jobs",
-        help="list jobs and runs with their states",
-        description="List the jobs of a job service, or the runs that a metadata store knows.",
-    )
-    return _Commands(parser, program, checkpoints, drain, jobs)
+    own = {
+        "checkpoints": commands.add_parser(
+            "checkpoints",
+            help="list, verify or inspect the checkpoints of streaming jobs",
+            description="Look at the checkpoints of streaming jobs; changes nothing.",
+        ),
+        "drain": commands.add_parser(
+            "drain",
+            help="end a streaming job with nothing lost and nothing left inside",
+            description="Ask a job to stop reading, to let out all that it has read, and to end.",
+        ),
+        "jobs": commands.add_parser(
+            "jobs",
+            help="list jobs and runs with their states",
+            description="List the jobs of a job service, or the runs that a metadata store knows.",
+        ),
+        "server": commands.add_parser(
+            "server",
+            help="run a Job service at an address, for any SDK",
+            description="Take pipelines by Beam's Job API, and run each in a process of its own.",
+        ),
+        "worker": commands.add_parser(
+            "worker",
+            help="run Beam's Python SDK harness; the command of a PROCESS environment",
+            description="Run Beam's Python SDK harness. Slots start it, and add the arguments.",
+        ),
+    }
+    return _Commands(parser, program, own)
 
 
 if __name__ == "__main__":

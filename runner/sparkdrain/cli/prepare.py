@@ -14,8 +14,8 @@ from rich.markup import escape
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.setup_check import check_java
-from sparkdrain.stages.class_data import class_data_file, writing_class_data
-from sparkdrain.stages.head_start import importable
+from sparkdrain.stages.cluster.class_data import class_data_file, writing_class_data
+from sparkdrain.stages.workers.head_start import importable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

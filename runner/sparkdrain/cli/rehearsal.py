@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from sparkdrain.stages.class_data import JAVA_OPTIONS
+from sparkdrain.stages.cluster.class_data import JAVA_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

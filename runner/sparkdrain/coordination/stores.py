@@ -27,19 +27,19 @@ class Stores:
         self._backends: dict[str, Backend] = {}
 
     def is_shared(self, address: StoreAddress) -> bool:
-        """See ``Backend``."""
+        """Whether other processes can open the store, too."""
         return self._backend(address).is_shared
 
     def exists(self, address: StoreAddress) -> bool:
-        """See ``Backend``."""
+        """Whether a store is there; True if only ``open`` can tell."""
         return self._backend(address).exists(address.place)
 
     def prepare(self, address: StoreAddress, *, group: bool) -> Sequence[str]:
-        """See ``Backend``."""
+        """Makes what a job's store needs; returns what is wrong with its place, a text each."""
         return self._backend(address).prepare(address.place, group=group)
 
     def open(self, address: StoreAddress) -> MetadataStore:
-        """See ``Backend``."""
+        """A handle on the store there; close it. Raises ``BadSetup`` if there can be none."""
         return self._backend(address).open(address.place)
 
     def _backend(self, address: StoreAddress) -> Backend:

@@ -17,15 +17,15 @@ class Limiting(Protocol):
 
     @property
     def drain_element_limit_ms(self) -> int:
-        """See ``LimitKind.ELEMENT``."""
+        """The milliseconds of ``LimitKind.ELEMENT``; 0 or less: no limit."""
 
     @property
     def drain_watermark_limit_ms(self) -> int:
-        """See ``LimitKind.WATERMARK``."""
+        """The milliseconds of ``LimitKind.WATERMARK``; 0 or less: no limit."""
 
     @property
     def drain_limit_ms(self) -> int:
-        """See ``LimitKind.DRAIN``."""
+        """The milliseconds of ``LimitKind.DRAIN``; 0 or less: no limit."""
 
     @property
     def drain_limit_policy(self) -> Policy:

@@ -10,6 +10,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, expand_anyof_environments, proto_utils
+from sparkdrain.graph.environments import OUTSIDE, chosen
 from sparkdrain.io.stable import OVERRULED, SINK
 
 if TYPE_CHECKING:
@@ -26,16 +27,6 @@ _REQUIREMENTS = frozenset(
     }
 )
 _COMPOSITES = frozenset({common_urns.composites.COMBINE_PER_KEY.urn})
-_ENVIRONMENTS = frozenset(
-    {
-        "beam:env:embedded_python:v1",
-        "beam:env:embedded_python_grpc:v1",
-        "beam:env:embedded_python_loopback:v1",
-        "beam:env:harness_subprocess_python:v1",
-        common_urns.environments.DEFAULT.urn,
-        "",
-    }
-)
 _UNBOUNDED = beam_runner_api_pb2.IsBounded.UNBOUNDED
 
 
@@ -119,7 +110,8 @@ def _check_transform(
         )
         raise Unsupported(msg)
     if transform.environment_id:
-        _check_environment(name, components.environments[transform.environment_id])
+        asked = components.environments[transform.environment_id]
+        _check_environment(transform, asked, streaming=streaming)
     if urn == urns.PAR_DO:
         _check_par_do(name, transform, streaming=streaming, durable=durable)
 
@@ -133,12 +125,38 @@ def _check_test_stream(name: str, *, streaming: bool) -> None:
         raise Unsupported(msg)
 
 
-def _check_environment(name: str, asked: beam_runner_api_pb2.Environment) -> None:
-    kinds = [choice.urn for choice in expand_anyof_environments(asked)]
-    if not _ENVIRONMENTS.intersection(kinds):
+def _check_environment(
+    transform: beam_runner_api_pb2.PTransform,
+    asked: beam_runner_api_pb2.Environment,
+    *,
+    streaming: bool,
+) -> None:
+    name, choice = transform.unique_name, chosen(asked)
+    if choice is None:
+        kinds = [choice.urn for choice in expand_anyof_environments(asked)]
         msg = (
-            f"{name!r} asks for the environment {' or '.join(kinds)}; this version runs Python "
-            "transforms in the Spark executors only: leave out --environment_type"
+            f"{name!r} asks for the environment {' or '.join(kinds)}, which this version does not "
+            "have. Use --environment_type=PROCESS, EXTERNAL or LOOPBACK, or leave it out to run "
+            "Python transforms in the Spark executors"
+        )
+        raise Unsupported(msg)
+    if choice.urn in OUTSIDE:
+        _check_outside(transform, choice.urn, streaming=streaming)
+
+
+def _check_outside(
+    transform: beam_runner_api_pb2.PTransform, kind: str, *, streaming: bool
+) -> None:
+    what = "a streaming job" if streaming else ""
+    if transform.spec.urn == urns.PAR_DO and not streaming:
+        payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+        if any(spec.HasField("ordered_list_spec") for spec in payload.state_specs.values()):
+            what = "a DoFn with an ordered list as state"
+    if what:
+        msg = (
+            f"{transform.unique_name!r} ({transform.spec.urn}) is {'in ' if streaming else ''}"
+            f"{what}, which this version does not run in an environment of its own ({kind}). "
+            "Leave out --environment_type"
         )
         raise Unsupported(msg)
 

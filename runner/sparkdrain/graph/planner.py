@@ -52,7 +52,7 @@ class Planner:
         self._producer = {output: t for t in ordered for output in t.outputs}
         self._edges: list[Edge] = []
         # One edge serves all consumers of a PCollection that want it the same way.
-        self._edge_ids: dict[tuple[EdgeKind, str, int, bool, bool, str], EdgeId] = {}
+        self._edge_ids: dict[tuple[EdgeKind, str, int, bool, bool, str, str], EdgeId] = {}
 
     def plan(self) -> Plan:
         """The plan; to be called once."""
@@ -87,7 +87,7 @@ class Planner:
     def _connect(self) -> list[_Part]:
         """Transforms joined by fused edges make a part (union-find over the level graph)."""
         leader: dict[str, str] = {t.id: t.id for t in self._harness_transforms()}
-        readers: dict[tuple[str, int, bool, bool, str], str] = {}
+        readers: dict[tuple[str, int, bool, bool, str, str], str] = {}
 
         def find(name: str) -> str:
             while leader[name] != name:
@@ -109,6 +109,7 @@ class Planner:
                             transform.keyed,
                             transform.time_sorted,
                             transform.own_edge,
+                            transform.place,
                         ),
                         transform.id,
                     )
@@ -193,7 +194,9 @@ class Planner:
         # A side input is published once, whoever reads it; in streaming, once for each level.
         level = -1 if kind is EdgeKind.SIDE else consumer.level
         own = "" if tag in consumer.side_tags else consumer.own_edge
-        key = (kind, pcollection, level, multimap, time_sorted, own)
+        # What readers in several places share is written for all of them.
+        place = "" if tag in consumer.side_tags else consumer.place
+        key = (kind, pcollection, level, multimap, time_sorted, own, place)
         if key in self._edge_ids:
             return self._edge_ids[key]
         source = self._producer[pcollection]

@@ -30,6 +30,8 @@ class Transform:
     stable: bool = False
     """Streaming: elements wait for a checkpoint."""
     level: int = 0
+    place: str = ""
+    """The environment outside of the slot's process in which it runs; "": in that process."""
 
     @property
     def cut(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparkdrain.graph import urns
+from sparkdrain.graph.environments import settle_environments
 from sparkdrain.graph.levels import Node, assign_levels
 from sparkdrain.graph.optimize import optimize
 from sparkdrain.graph.planner import Planner
@@ -32,6 +33,7 @@ def translate(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False
             transform.gated = bool(transform.side_tags)
             transform.stable = requires_stable_input(transform.proto)
     ordered = _topological(transforms)
+    settle_environments(components, ordered)
     _set_levels(ordered)
     return Planner(components, ordered).plan()
 
@@ -64,6 +66,7 @@ def _set_levels(ordered: list[Transform]) -> None:
             barrier = int(
                 source.is_runner
                 or tag in transform.side_tags
+                or source.place != transform.place
                 # A key partitioning stands before a stateful DoFn, restrictions are dealt out.
                 or transform.cut
             )

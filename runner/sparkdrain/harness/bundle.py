@@ -1,12 +1,13 @@
-"""One bundle of one stage, run in this process by Beam's own operations."""
+"""The harness in this process: a stage, run by Beam's own operations and generated code."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, metrics_pb2
+from typing_extensions import override
 
 from sparkdrain.graph import urns
 from sparkdrain.harness.beam import (
@@ -23,7 +24,11 @@ from sparkdrain.harness.compiled.times import StepTimes
 from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.dofn import not_remembered
 from sparkdrain.harness.factory import StageFactory
-from sparkdrain.harness.operations import ProcessRestrictions
+from sparkdrain.harness.harness import Harness
+from sparkdrain.harness.keyed.due import StatefulDoFn
+from sparkdrain.harness.keyed.inlet import CalledInlet
+from sparkdrain.harness.operations import ProcessRestrictions, counted
+from sparkdrain.harness.restrictions import OperatedRestrictions, remainder
 from sparkdrain.harness.stateful import stateful_calls
 from sparkdrain.harness.step_name import raise_named
 
@@ -31,17 +36,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sparkdrain.graph.plan import EdgeId, Stage, TransformId
-    from sparkdrain.harness.drain_hook import DrainHook
-    from sparkdrain.harness.factory import MakeState
-    from sparkdrain.harness.operations import SourceOperation, Writer
-    from sparkdrain.harness.stateful import StatefulCalls
+    from sparkdrain.harness.dofn import DoFnHandle
+    from sparkdrain.harness.harness import KeyedEdge, Remainder, StateTerms, Writer
+    from sparkdrain.harness.keyed_state import KeyedState
+    from sparkdrain.harness.operations import SourceOperation
     from sparkdrain.harness.step_book import StepBook
 
+# What Beam puts before the name that a user has given to a timer.
+_TIMER: Final = "ts-"
 
-class StageBundle(BundleProcessor):
-    """Runs the transforms of a stage over the elements that are fed into its sources.
 
-    Order of calls: ``start``, feeds to the sources, ``finish``; ``teardown`` in every case.
+class StageBundle(BundleProcessor, Harness):
+    """Runs the transforms of a stage by Beam's operations, or by generated code in their place.
+
+    Args:
+        stage: the stage.
+        components: of the pipeline.
+        writers: of the edges out of the stage.
+        state_handler: answers what DoFns ask for side inputs.
+        state_terms: of a stateful DoFn, by its transform id.
+        compiled: whether to generate code.
+        changing_side_inputs: whether a side input may change after it was ready.
+        book: where lines of code are noted with their steps.
     """
 
     def __init__(
@@ -50,7 +66,7 @@ class StageBundle(BundleProcessor):
         components: beam_runner_api_pb2.Components,
         writers: Mapping[EdgeId, Writer],
         state_handler: Any,
-        make_state: MakeState,
+        state_terms: Callable[[str], StateTerms],
         *,
         compiled: bool,
         changing_side_inputs: bool = False,
@@ -59,11 +75,11 @@ class StageBundle(BundleProcessor):
         self._book = book
         self._stage = stage
         self._writers = writers
-        self._make_state = make_state
+        self._state_terms = state_terms
         self._compile = compiled
-        self._calls: dict[str, StatefulCalls | None] = {}
-        self.states: dict[str, Any] = {}
-        self.dofns: dict[str, Any] = {}
+        self._keyed: dict[TransformId, CalledInlet] = {}
+        self._states: dict[str, KeyedState] = {}
+        self._dofns: dict[str, DoFnHandle] = {}
         self._context: Any = None
         self._times = StepTimes(lambda: None)
         self.ops: collections.OrderedDict[str, Any] = collections.OrderedDict()
@@ -90,9 +106,9 @@ class StageBundle(BundleProcessor):
             None,
         )
         factory.writers = self._writers
-        factory.states = self.states
-        factory.dofns = self.dofns
-        factory.make_state = self._make_state
+        factory.states = self._states
+        factory.dofns = self._dofns
+        factory.state_terms = self._state_terms
         consumers = _consumers(descriptor)
 
         @memoize
@@ -119,42 +135,51 @@ class StageBundle(BundleProcessor):
             if isinstance(op, ProcessRestrictions):
                 op.emission = compile_results(id_, operation, consumers, factory, descriptor)
         if self._book is not None:
-            for id_, handle in self.dofns.items():
+            for id_, handle in self._dofns.items():
                 self._book.dofn(handle.dofn, operation(id_).name_context.step_name)
         return collections.OrderedDict(reversed(made))
 
-    def source(self, transform_id: TransformId) -> SourceOperation:
-        """The operation that takes in the elements of a source."""
-        return self.ops[transform_id]
+    @override
+    def inlet(self, source: TransformId) -> SourceOperation:
+        return self.ops[source]
 
-    def stateful_calls(self, source: TransformId, transform: TransformId) -> StatefulCalls | None:
-        """The calls of a stateful DoFn behind a source; None if Beam makes them."""
-        if not self._compile:
-            return None
-        if transform not in self._calls:
-            operation, handle = self.ops[transform], self.dofns[transform]
-            context = self.states[transform]
-            chain = chain_of_results(transform, self.factory)
-            found = stateful_calls(self.ops[source], operation, handle, context, chain)
-            self._calls[transform] = found
-        return self._calls[transform]
+    @override
+    def keyed(self, edge: KeyedEdge) -> CalledInlet:
+        inlet = self._keyed.get(edge.source)
+        if inlet is None:
+            source = self.inlet(edge.source)
+            dofns = {id_: self._stateful_dofn(source, id_) for id_ in edge.stateful}
+            inlet = self._keyed[edge.source] = CalledInlet(edge, source.feed_windowed, dofns)
+        return inlet
 
-    def start(self) -> None:
-        """Start the bundle: ``start_bundle`` of every DoFn."""
-        self.state_sampler.start()
-        self._times = StepTimes(self.factory.tracker.look)
+    def _stateful_dofn(self, source: SourceOperation, transform: TransformId) -> StatefulDoFn:
+        operation, context = self.ops[transform], self._states[transform]
+        handle, calls = self._dofns[transform], None
         if self._compile:
-            self._times.start()
-        self._start_operations()
+            chain = chain_of_results(transform, self.factory)
+            calls = stateful_calls(source, operation, handle, context, chain)
+        return StatefulDoFn(context, calls, operation.process_timer)
 
-    def _start_operations(self) -> None:
+    @override
+    def restrictions(self, source: TransformId, transform: TransformId) -> OperatedRestrictions:
+        feed, dofn = self.inlet(source).feed_windowed, self._dofns[transform].dofn
+        return OperatedRestrictions(transform, self.ops[transform], dofn, feed, self.take_deferred)
+
+    @override
+    def start(self) -> None:
+        if not self.state_sampler.started:
+            self.state_sampler.start()
+            self._times = StepTimes(self.factory.tracker.look)
+            if self._compile:
+                self._times.start()
+        self.enter()
         self._context = ExecutionContext()
         for op in reversed(self.ops.values()):
             op.execution_context = self._context
             op.start()
 
+    @override
     def enter(self) -> None:
-        """Make this bundle the one to which metrics and logs of this thread belong."""
         statesampler.set_current_tracker(self.tracker)
 
     @property
@@ -162,91 +187,83 @@ class StageBundle(BundleProcessor):
         """What Beam's metrics ask for the present step."""
         return self.factory.tracker if self._compile else self.state_sampler
 
+    @override
     def at_work(self) -> tuple[str, bytes | None]:
-        """The step whose code runs, or "", and the encoded key that it has, or None if not known.
-
-        For another thread: nothing that is told needs to be true any more.
-        """
         name = getattr(self.tracker.current_state(), "name_context", None)
         if name is None:
             return "", None
-        context = self.states.get(name.transform_id)
+        context = self._states.get(name.transform_id)
         return name.step_name, None if context is None else context.key_at_work()
 
-    def take_residuals(self) -> list[tuple[Any, Any]]:
-        """Restrictions that were deferred since the last call, each with its operation."""
-        residuals = self._context.delayed_applications
-        self._context.delayed_applications = []
-        return residuals
+    @override
+    def handled(self) -> int:
+        return max((count for op in self.ops.values() for count in counted(op)), default=0)
 
-    def drain_hooks(self) -> list[DrainHook]:
-        """Of those DoFns that want to know when they are drained."""
-        return [handle.hook for handle in self.dofns.values() if handle.hook is not None]
+    @override
+    def take_deferred(self) -> list[Remainder]:
+        deferred, self._context.delayed_applications = self._context.delayed_applications, []
+        return [remainder(op.name_context.transform_id, left) for op, left in deferred]
 
+    @override
+    def resume(self, rest: Remainder) -> None:
+        self.ops[rest.transform].process(rest.element)
+
+    @override
     def tell_more(self, transform: TransformId, *, more: bool) -> None:
-        """Tell a DoFn whether further elements are safe; see ``StableParDo``."""
-        handle = self.dofns.get(transform)
+        handle = self._dofns.get(transform)
         told = None if handle is None else getattr(handle.dofn, "more_is_safe", None)
         if told is not None:
             told(more)
 
-    def finish(self) -> None:
-        """End the bundle: ``finish_bundle`` of every DoFn.
+    @override
+    def take_refused(self) -> list[tuple[str, str, int]]:
+        refused = [
+            (transform, family.decode().removeprefix(_TIMER), count)
+            for transform, context in self._states.items()
+            for family, count in context.bound.refused.items()
+        ]
+        for context in self._states.values():
+            context.bound.refused.clear()
+        return refused
 
-        Raises:
-            Exception: of user code, or it has used state there, where no key has its turn.
-        """
-        for context in self.states.values():
+    @override
+    def finish(self, *, drained: bool = False) -> None:
+        hooks = [handle.hook for handle in self._dofns.values() if handle.hook is not None]
+        for hook in hooks:
+            hook.is_due = drained
+        for context in self._states.values():
             context.rest()
         for op in self.ops.values():
             op.finish()
-        for transform_id, context in self.states.items():
+        for transform_id, context in self._states.items():
             try:
                 context.check_turn_is_over()
             except RuntimeError as error:
                 raise_named(error, self.ops[transform_id].name_context)
 
-    def restart(self) -> None:
-        """End the bundle and start the next one, on the same DoFns.
-
-        Nothing of a bounded job is durable before its end, so finalizers run as late as they can
-        without keeping those waiting who depend on them: between two bundles.
-        """
-        self.finish()
-        self.finalize()
-        self._start_operations()
-
-    def resume(self) -> None:
-        """Start the next bundle on the same DoFns; the one before was finished."""
-        self._start_operations()
-
+    @override
     def forget_side_inputs(self) -> None:
-        """What side inputs are is read anew; no finalizer of their readers may wait."""
         for transform in {side.transform for side in self._stage.side_inputs}:
             _reset(self.ops[transform])
 
+    @override
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
-        """All metrics of the bundle."""
         return self._times.shared_out(self.monitoring_infos())
 
     @property
+    @override
     def needs_finalization(self) -> bool:
-        """Whether there are callbacks that wait for the bundle to be committed."""
         return any(op.needs_finalization() for op in self.ops.values())
 
+    @override
     def finalize(self) -> None:
-        """Run the callbacks that wait for the bundle to be committed."""
         for op in self.ops.values():
             if op.needs_finalization():
                 op.finalize_bundle()
                 _reset(op)
 
+    @override
     def take_finalizers(self) -> list[tuple[str, Callable[[], object]]]:
-        """The callbacks that wait for the bundle to be committed; the caller runs them.
-
-        Returns:
-            (transform id, callback) pairs.
-        """
         taken = []
         for id_, op in self.ops.items():
             if op.needs_finalization():
@@ -256,8 +273,13 @@ class StageBundle(BundleProcessor):
                 taken += [(id_, callback) for callback in callbacks]
         return taken
 
+    @override
+    def acknowledgement(self, transform: str, data: str) -> Callable[[], object]:
+        made: Callable[[], object] = self._dofns[transform].dofn.acknowledgement(data)
+        return made
+
+    @override
     def teardown(self) -> None:
-        """Tear all DoFns down; errors of one do not keep the others from it."""
         # First: what comes below may fail, and threads would go on for ever.
         self._times.stop()
         self._stop_sampling()
@@ -267,9 +289,9 @@ class StageBundle(BundleProcessor):
                 op.teardown()
             except Exception as failure:  # noqa: BLE001 - the first is raised below
                 error = error or failure
-        for context in self.states.values():
+        for context in self._states.values():
             context.close()
-        for handle in self.dofns.values():
+        for handle in self._dofns.values():
             handle.close()
         if error is not None:
             raise error
@@ -290,9 +312,9 @@ def _reset(op: Any) -> None:
 
     Beam's can do that only if it also forgets all that it has counted.
     """
-    counted, op.metrics_container = op.metrics_container, MetricsContainer(None)
+    metrics, op.metrics_container = op.metrics_container, MetricsContainer(None)
     op.reset()
-    op.metrics_container = counted
+    op.metrics_container = metrics
 
 
 def _descriptor(

@@ -23,7 +23,13 @@ from sparkdrain.map_state import (
     MultimapStateSpec,
 )
 from sparkdrain.notes import add_note
-from timers_state.cells import Bag, Combining, Map, Multimap, OrderedList, Set, Value
+from timers_state.cells.bag import Bag
+from timers_state.cells.combining import Combining
+from timers_state.cells.map import Map
+from timers_state.cells.multimap import Multimap
+from timers_state.cells.ordered_list import OrderedList
+from timers_state.cells.set import Set
+from timers_state.cells.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.drain_timers import TimerBound
     from timers_state import Domain
     from timers_state.cells.cell import Cell
-    from timers_state.record import TimerName
+    from timers_state.keys import TimerName
 
 T = TypeVar("T")
 
@@ -44,6 +50,11 @@ ELSEWHERE: Final = (
     "Use state and timers in process and in callbacks of timers only; a timer can do what is to be "
     "done later"
 )
+
+
+DueTimer = tuple[Any, int, Any, bytes, bytes, Any]
+"""A timer that fires: what ``expire_window`` of its place takes (a record, or a window), then the
+time in microseconds, the window, the family, the dynamic tag and the pane."""
 
 
 class KeyPlace(Protocol):
@@ -63,6 +74,10 @@ class KeyPlace(Protocol):
     expires: bool
     bound: TimerBound
     window: Any
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Whether the key is small and will have no records after this turn."""
 
     def keep(self) -> None:
         """Something is about to be kept, so the window has to expire."""
@@ -528,7 +543,7 @@ class StateKind(NamedTuple):
     Attributes:
         kind: what the cells of one ``StateSpec`` share.
         cell: what user code gets.
-        stored: the cell of a scope; a record has the same in small, see ``timers_state.small``.
+        stored: the cell of a scope; a record has the same in small, see ``small.kinds``.
     """
 
     kind: Callable[[str, Any], Any]

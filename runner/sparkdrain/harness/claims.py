@@ -8,7 +8,6 @@ claims cost what they always do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.io.iobase import _SDFBoundedSourceRestrictionTracker as BoundedSourceTracker
@@ -17,27 +16,14 @@ from apache_beam.transforms.core import DoFn, RestrictionProvider, get_function_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.harness.limits import Allowance
+
 # Of what is left, how much to keep: 0 is a checkpoint. A bounded source refuses a split at what
 # it has claimed already, so it may keep a little more.
 _CHECKPOINT: Final[tuple[float, ...]] = (0.0,)
 _NEARLY: Final[tuple[float, ...]] = (0.0, 1e-6, 1e-4, 1e-2, 0.1)
 _MOST_PATIENCE: Final = 1024
 _ENOUGH: Final = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class Allowance:
-    """How much may be claimed.
-
-    Attributes:
-        claims: how often; once it is always allowed.
-        until: at which time claims end.
-        clock: tells the time.
-    """
-
-    claims: int
-    until: float
-    clock: Callable[[], float]
 
 
 class ClaimGate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -21,26 +20,25 @@ from sparkdrain.harness.beam import (
 )
 from sparkdrain.harness.claims import ClaimGate, sees_windows
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
+from sparkdrain.harness.keyed_state import KeyedState
 from sparkdrain.harness.operations import (
     CombinePhaseOperation,
     ProcessRestrictions,
     ReadFromImpulse,
     SinkOperation,
     SourceOperation,
-    Writer,
 )
 from sparkdrain.harness.precombine import PrecombineOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from apache_beam.coders import WindowedValueCoder
 
     from sparkdrain.harness.compiled.tracker import StepTracker
+    from sparkdrain.harness.harness import StateTerms, Writer
 
 Consumers = dict[str, list[Any]]
-MakeState = Callable[[str, Any], Any]
-"""Makes a stateful DoFn's ``KeyedState``, of its transform id and its window coder."""
 
 
 class StageFactory(BeamTransformFactory):
@@ -50,9 +48,9 @@ class StageFactory(BeamTransformFactory):
     _known_urns = dict(BeamTransformFactory._known_urns)  # noqa: RUF012, SLF001
 
     writers: Mapping[EdgeId, Writer]
-    states: dict[str, Any]
+    states: dict[str, KeyedState]
     dofns: dict[str, DoFnHandle]
-    make_state: MakeState
+    state_terms: Callable[[str], StateTerms]
     entry: Callable[[str], Any]
     """What the producers of a transform see of it."""
     tracker: StepTracker
@@ -120,7 +118,8 @@ def create_par_do(
     context = None
     if payload.timer_family_specs or payload.state_specs:
         coder = factory.main_input_coder(proto, payload)
-        context = factory.make_state(transform_id, coder.window_coder)
+        terms = factory.state_terms(transform_id)
+        context = KeyedState(transform_id, handle.dofn, coder.window_coder, terms)
         factory.states[transform_id] = context
     tags = list(proto.outputs)
     coders = factory.get_output_coders(proto)

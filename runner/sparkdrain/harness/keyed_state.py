@@ -1,7 +1,7 @@
 """State and timers of one stateful DoFn in a slot, one key at a time.
 
 A key is small, which is a record, or large, which is a scope. Each of both has a place, where its
-turns are. Beam's own calls use the place of large keys, since they know only what Beam asks for.
+turns are. Beam's own calls use the place of the key that has its turn.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from apache_beam.transforms import userstate
 from sparkdrain.harness.cells import ELSEWHERE, state_kind
 from sparkdrain.harness.drain_timers import TimerBound
 from sparkdrain.harness.large_place import LargePlace
-from sparkdrain.harness.timers import ProcessingTimer
+from sparkdrain.harness.small_place import SmallPlace
+from sparkdrain.harness.timers import ProcessingTimer, timer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sparkdrain.harness.cells import KeyPlace, SpecKind
-    from sparkdrain.harness.small_place import SmallPlace
-    from timers_state import KeyScope, Layout, Overlay
-    from timers_state.records import Records
+    from sparkdrain.harness.harness import StateTerms
+    from sparkdrain.harness.timers import EventTimer
 
 
 class KeyedState(userstate.UserStateContext):
@@ -29,35 +27,41 @@ class KeyedState(userstate.UserStateContext):
 
     Args:
         transform_id: of the DoFn.
-        state_id: tells its rows in the store from those of others.
+        dofn: the DoFn.
         window_coder: of its input.
-        overlay: the slot's state.
-        expiry_of: the time at which a window is over for good; None if windows last for ever.
+        terms: where and how long its state is kept.
 
     Attributes:
+        overlay, state_id, expiry_of: see ``StateTerms``.
         bound: limits the timers that callbacks set while the job is drained.
+        small: where small keys have their turns.
         large: where large keys have their turns.
-        small: where small keys have their turns; None if Beam calls the DoFn.
+        place: one of them, which the present turn is in.
     """
 
-    def __init__(
-        self,
-        transform_id: str,
-        state_id: int,
-        window_coder: Any,
-        overlay: Overlay,
-        expiry_of: Callable[[Any], int] | None,
-    ) -> None:
+    def __init__(self, transform_id: str, dofn: Any, window_coder: Any, terms: StateTerms) -> None:
         self.transform_id = transform_id
-        self.state_id = state_id
-        self.expiry_of = expiry_of
+        self.overlay = terms.overlay
+        self.state_id = terms.state_id
+        self.expiry_of = terms.expiry_of
         self.bound = TimerBound()
         self._window_impl = window_coder.get_impl()
-        self._overlay = overlay
         self._kinds: dict[Any, SpecKind] = {}
         self._decoded: tuple[bytes, Any] = (b"\x00undecoded", None)
-        self.large = LargePlace(self, overlay)
-        self.small: SmallPlace | None = None
+        self._timers: dict[tuple[bool, str], EventTimer | ProcessingTimer] = {}
+        states, timers = userstate.get_dofn_specs(dofn)
+        by_name = {spec.name: spec for spec in states}
+        self.small = SmallPlace(self, [by_name[name] for name in sorted(by_name)], timers)
+        self.large = LargePlace(self, self.overlay)
+        self.place: SmallPlace | LargePlace = self.small
+
+    # --- turns --------------------------------------------------------------------------------
+
+    def begin(self, encoded: bytes) -> SmallPlace | LargePlace:
+        """Gives a key its turn, as a small key if it can be one; returns where."""
+        if not self.small.begin(encoded):
+            self.large.begin(encoded)
+        return self.place
 
     # --- what places ask ----------------------------------------------------------------------
 
@@ -68,14 +72,6 @@ class KeyedState(userstate.UserStateContext):
         if kind is None:
             kind = self._kinds[spec] = how.kind(self.transform_id, spec)
         return how.cell(kind, place, number)
-
-    def records(self, layout: Layout) -> Records:
-        """The records of the DoFn's keys."""
-        return self._overlay.records(self.state_id, layout)
-
-    def scope_of(self, key: bytes) -> KeyScope:
-        """The scope of any key; if it has records, they move there."""
-        return self._overlay.scope(self.state_id, key)
 
     def encode_window(self, window: Any) -> bytes:
         """A window as the store knows it."""
@@ -94,13 +90,13 @@ class KeyedState(userstate.UserStateContext):
 
     def key_at_work(self) -> bytes | None:
         """The encoding of the key that has its turn, or had it last; for another thread."""
-        if self.large.window is None and self.small is not None:
+        if self.place is self.small:
             return self.small.records.in_use or None
         return self.large.records.key or None
 
     def rest(self) -> None:
         """No key has its turn; user code that uses a cell or timer nevertheless gets an error."""
-        for place in self._both():
+        for place in (self.small, self.large):
             place.rest(_NOBODYS)
 
     def check_turn_is_over(self) -> None:
@@ -109,7 +105,7 @@ class KeyedState(userstate.UserStateContext):
         Raises:
             RuntimeError: it has. The change would be lost, or become another key's.
         """
-        for place in self._both():
+        for place in (self.small, self.large):
             for cell in place.changed_cells():
                 raise RuntimeError(cell.kind.out_of_turn())
 
@@ -119,27 +115,28 @@ class KeyedState(userstate.UserStateContext):
             kind.close()
         self._kinds = {}
 
-    def _both(self) -> list[LargePlace | SmallPlace]:
-        return [self.large] if self.small is None else [self.large, self.small]
-
     # --- what Beam asks -----------------------------------------------------------------------
 
     def get_state(self, state_spec: Any, key: Any, window: Any) -> Any:
         """The cell of ``state_spec`` in ``window``."""
-        place = self.large
-        if window is not place.window:
-            place.enter(window, key)
-        return place.cell(state_spec)
+        return self._entered(key, window).cell(state_spec)
 
     def get_timer(self, timer_spec: Any, key: Any, window: Any, timestamp: Any, pane: Any) -> Any:
         """What sets and clears timers of a family, for ``window``."""
-        place = self.large
-        if window is not place.window:
-            place.enter(window, key)
-        timer = place.timer(timer_spec)
+        place = self._entered(key, window)
+        name = place.is_large, timer_spec.name
+        timer = self._timers.get(name)
+        if timer is None:
+            timer = self._timers[name] = timer_of(place, timer_spec)
         if isinstance(timer, ProcessingTimer):
             return timer.set_at(timestamp, pane)
         return timer.set_in(pane)
+
+    def _entered(self, key: Any, window: Any) -> SmallPlace | LargePlace:
+        place = self.place
+        if window is not place.window:
+            place.enter(window, key)
+        return place
 
     def commit(self) -> None:
         """Nothing: rounds are ended by the slot."""

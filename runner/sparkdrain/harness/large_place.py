@@ -9,26 +9,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sparkdrain.harness.cells import state_kind
-from sparkdrain.harness.timers import pane_of, timer_of
+from typing_extensions import override
+
+from sparkdrain.harness.cells import KeyPlace, state_kind
+from sparkdrain.harness.timers import pane_of
 from timers_state import Domain
-from timers_state.large import LargeKey
-from timers_state.timers import Timer
+from timers_state.large.key import LargeKey
 
 if TYPE_CHECKING:
+    from sparkdrain.harness.cells import DueTimer
     from sparkdrain.harness.keyed_state import KeyedState
-    from sparkdrain.harness.timers import EventTimer, ProcessingTimer
     from timers_state import KeyScope, Overlay
-    from timers_state.ahead import StoredTimer
-    from timers_state.record import TimerName
+    from timers_state.due.ahead import StoredTimer
+    from timers_state.keys import TimerName
 
 _EXPIRY: Final = b""
 # So many windows of keys are remembered as known to expire; more of them are told again.
 _MOST_KNOWN: Final = 100_000
 
 
-class LargePlace:
-    """The window of a large key that has its turn: see ``cells.KeyPlace``.
+class LargePlace(KeyPlace):
+    """The window of a large key that has its turn.
 
     Order of calls: ``begin``; ``enter``, then user code or timers from ``pop_due``; ``end``.
 
@@ -39,7 +40,6 @@ class LargePlace:
 
     is_large = True
     is_outgrown = False
-    """See ``SmallPlace``."""
 
     def __init__(self, context: KeyedState, overlay: Overlay) -> None:
         self._context = context
@@ -58,15 +58,16 @@ class LargePlace:
         self._is_kept = False
         self._known: set[tuple[bytes, bytes]] = set()
         self._cells: dict[str, Any] = {}
-        self._timers: dict[str, EventTimer | ProcessingTimer] = {}
 
     # --- turns --------------------------------------------------------------------------------
 
-    def begin(self, encoded: bytes) -> None:
-        """What follows belongs to the key with this encoding."""
+    def begin(self, encoded: bytes) -> bool:
+        """What follows belongs to the key with this encoding; True, since any key can be large."""
+        self._context.place = self
         self.record = self._turn
         self._turn.begin(encoded)
         self.bound.is_on = False
+        return True
 
     def enter(self, window: Any, key: Any) -> None:
         """Calls that follow are for this window of the key."""
@@ -121,30 +122,29 @@ class LargePlace:
             cell = self._cells[spec.name] = self._context.make_cell(spec, self, number)
         return cell
 
-    def timer(self, spec: Any) -> EventTimer | ProcessingTimer:
-        """The timer of a family; always the same one."""
-        timer = self._timers.get(spec.name)
-        if timer is None:
-            timer = self._timers[spec.name] = timer_of(self, spec)
-        return timer
-
     # --- what cells and timers ask ------------------------------------------------------------
 
+    @override
     def items(self, number: int) -> None:
         del number
 
+    @override
     def open(self, number: int) -> Any:
         return self.record.cell(number)
 
+    @override
     def number(self, family: bytes) -> int:
         return self._turn.number(family)
 
+    @override
     def has_one_timer(self) -> bool:
         return False
 
+    @override
     def where(self) -> str:
         return f"key {self.key!r}, window {self.window}"
 
+    @override
     def keep(self) -> None:
         expiry_of = self._expiry_of
         if self._is_kept or expiry_of is None:
@@ -159,22 +159,25 @@ class LargePlace:
             known.clear()
         known.add(ident)
 
+    @override
     def admits(self, family: bytes, domain: Domain, time: int) -> int | None:
         return self.bound.admits(family, domain, time, self.window, self._expiry_of)
 
+    @override
     def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
         record = self.record
         self.keep()
         record.set_other(record, name, time, payload)
 
+    @override
     def clear_timer(self, name: TimerName) -> None:
         record = self.record
         record.clear_other(record, name)
 
     # --- timers that fire ---------------------------------------------------------------------
 
-    def pop_due(self, event: int, processing: int | None) -> tuple[Timer, Any] | None:
-        """Take out the present key's next timer, with the pane that it was set in.
+    def pop_due(self, event: int, processing: int | None) -> DueTimer | None:
+        """Take out the present key's next timer.
 
         Those of event time come first, in time order; then those of processing time.
 
@@ -193,9 +196,9 @@ class LargePlace:
             if found is None:
                 return None
             scope.timers(Domain.HOLD).clear(found.family, found.tag, found.window)
-        return found, pane_of(self.bound, domain, found.time, found.payload)
+        return self._due(domain, *found)
 
-    def take(self, timer: StoredTimer) -> tuple[Timer, Any] | None:
+    def take(self, timer: StoredTimer) -> DueTimer | None:
         """As ``pop_due``, for an event timer of the present key that was read from the store.
 
         Returns:
@@ -204,8 +207,13 @@ class LargePlace:
         turn = self._turn
         if turn.is_open or not self._overlay.take(self._state_id, Domain.EVENT, turn.key, timer):
             return None
-        pane = pane_of(self.bound, Domain.EVENT, timer[0], timer[4])
-        return tuple.__new__(Timer, timer[:5]), pane
+        return self._due(Domain.EVENT, *timer[:5])
+
+    def _due(
+        self, domain: Domain, time: int, section: bytes, family: bytes, tag: bytes, payload: bytes
+    ) -> DueTimer:
+        window = self._context.decode_window(section)
+        return window, time, window, family, tag, pane_of(self.bound, domain, time, payload)
 
     def all_taken(self, horizon: int) -> bool:
         """All that the store has up to a time was taken; whether ``pop_due`` may have more."""
@@ -228,6 +236,7 @@ class LargePlace:
         key = self._turn.key
         if self._overlay.time_of(self._state_id, Domain.EXPIRY, key, section, name) is None:
             self._expire(section)
+            self._turn.begin(key)
 
     def forget_all(self) -> None:
         """Forget all keys."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from sparkdrain.harness.beam import common, operations
+from sparkdrain.harness.harness import Inlet
 from sparkdrain.harness.sampling import SampleSchedule, size_sampler
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sparkdrain.harness.claims import ClaimGate
     from sparkdrain.harness.compiled.emission import Emission
+    from sparkdrain.harness.harness import Writer
 
 
-class Writer(Protocol):
-    """Where a sink puts elements; ``context`` carries timestamp, windows and pane."""
-
-    def write(self, value: Any, context: Any) -> None: ...
-
-
-class SourceOperation(operations.Operation):
+class SourceOperation(operations.Operation, Inlet):
     """Feeds the elements of an edge (or an impulse) into a stage."""
 
     def __init__(
@@ -60,8 +58,8 @@ class SourceOperation(operations.Operation):
         if len(self._targets) == 1:
             self._compiled = getattr(self._targets[0], "process_values", None)
 
+    @override
     def feed(self, values: list[Any], context: Any) -> None:
-        """Process ``values``, which all have the metadata of ``context``."""
         if self._compiled is not None:
             self.receivers[0].opcounter.element_counter.update(len(values))
             if values and self._size is not None and self._due():
@@ -73,8 +71,8 @@ class SourceOperation(operations.Operation):
         for value in values:
             receive(with_value(value))
 
+    @override
     def feed_windowed(self, elements: list[Any]) -> None:
-        """Process ``elements``, which are windowed values."""
         receive = self.receivers[0].receive
         for element in elements:
             receive(element)
@@ -82,13 +80,8 @@ class SourceOperation(operations.Operation):
     def process(self, windowed_value: Any) -> None:
         self.output(windowed_value)
 
+    @override
     def split(self, keep: float) -> list[Any]:
-        """Split the restriction being processed, keeping that part of what remains of it.
-
-        Returns:
-            What is no longer to be processed here, as windowed values to feed to a source like
-            this; nothing if it cannot be split now. May be called from any thread.
-        """
         split = self.receivers[0].try_split(keep)
         return [residual.residual_value for _, residual in split[1]] if split else []
 
@@ -163,3 +156,8 @@ class ReadFromImpulse(operations.ImpulseReadOperation):
 
     def process(self, windowed_value: Any) -> None:
         super().process(windowed_value)
+
+
+def counted(operation: operations.Operation) -> Iterator[int]:
+    """How many elements each output of an operation has had."""
+    return (receiver.opcounter.element_counter.value() for receiver in operation.receivers)

@@ -9,59 +9,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.harness.cells import state_kind
+from apache_beam.transforms.timeutil import TimeDomain
+from typing_extensions import override
+
+from sparkdrain.harness.cells import KeyPlace, state_kind
+from sparkdrain.harness.timers import pane_of
 from timers_state import Domain, Layout
-from timers_state.record import MOST_OTHER_TIMERS
-from timers_state.small import SMALL_CELLS
+from timers_state.small.kinds import SMALL_CELLS
+from timers_state.small.record import MOST_OTHER_TIMERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
+    from sparkdrain.harness.cells import DueTimer
     from sparkdrain.harness.keyed_state import KeyedState
     from timers_state import KeyScope
-    from timers_state.record import Record, TimerName
-    from timers_state.records import Records
+    from timers_state.keys import TimerName
+    from timers_state.small.record import Record
+    from timers_state.small.records import Records
 
 
-def layout_for(
-    context: KeyedState, states: Sequence[Any], families: Sequence[bytes], *, others: bool
-) -> Layout:
-    """What records of a DoFn have.
-
-    Args:
-        context: of the DoFn.
-        states: of the DoFn.
-        families: of its event timers.
-        others: whether it has timers that follow processing time.
-    """
+def _layout(context: KeyedState, states: Sequence[Any], timers: Collection[Any]) -> Layout:
+    """What records of a DoFn have."""
     values = [
         (state_kind(context.transform_id, spec).stored, str(spec.name).encode()) for spec in states
     ]
+    events = {spec for spec in timers if TimeDomain.is_event_time(spec.time_domain)}
+    families = tuple(sorted({spec.name.encode() for spec in events}))
     expires = context.expiry_of is not None
-    return Layout(tuple(values), tuple(families), expires, others)
+    return Layout(tuple(values), families, expires, others=len(events) < len(timers))
 
 
-DueTimer = tuple["Record", "int | TimerName"]
-"""A record, and which of its timers: a number, see ``Layout.families``, or the name of another."""
-
-
-class SmallPlace:
-    """The window of a small key that has its turn: see ``cells.KeyPlace``.
+class SmallPlace(KeyPlace):
+    """The window of a small key that has its turn.
 
     Order of calls: ``begin``; ``enter``, calls of user code; ``end``.
 
     Args:
         context: of the DoFn.
-        states: what it keeps, in the order of the layout.
-        layout: of its records.
+        states: what it keeps, sorted by name.
+        timers: what it sets.
     """
 
     is_large = False
 
-    def __init__(self, context: KeyedState, states: Sequence[Any], layout: Layout) -> None:
+    def __init__(self, context: KeyedState, states: Sequence[Any], timers: Collection[Any]) -> None:
         self._context = context
-        context.small = self
+        layout = _layout(context, states, timers)
         self.encode_window = context.encode_window
+        self._decode_window = context.decode_window
         self._last_window: Any = None
         self._last_section = b""
         self.key: Any = None
@@ -69,7 +65,7 @@ class SmallPlace:
         self._head: Record | None = None
         self.beyond_record: list[Callable[[KeyScope], None]] = []
         """What is to be done, after this turn, in a scope; always this list."""
-        self.records: Records = context.records(layout)
+        self.records: Records = context.overlay.records(context.state_id, layout)
         self.record: Record = None  # type: ignore[assignment]
         self.window: Any = None
         self._expiry_of = context.expiry_of
@@ -96,6 +92,7 @@ class SmallPlace:
                 return False
             self._head = records.heads.get(encoded)
         self._encoded = encoded
+        self._context.place = self
         self.window = None
         self.bound.is_on = False
         return True
@@ -136,8 +133,47 @@ class SmallPlace:
             if self.beyond_record:
                 self.go_beyond(self._encoded)
 
-    def next_due(self, up_to: int) -> DueTimer | None:
-        """The key's first event timer at or before ``up_to``."""
+    def pop_due(self, event: int, processing: int | None) -> DueTimer | None:
+        """As ``LargePlace.pop_due``; its window has the turn from now on."""
+        due = self._first_event(event)
+        if due is None:
+            due = None if processing is None else self._first_of(Domain.PROCESSING, processing)
+            if due is None:
+                return None
+        record, which = due
+        window = self._decode_window(record.window)
+        if record is not self.record or self.window is None:
+            self.point(record, window)
+        records = self.records
+        if isinstance(which, int):
+            domain, family, tag = Domain.EVENT, records.layout.families[which], b""
+            time, payload = records.take_timer(record, which)
+        else:
+            domain, family, tag = which
+            time, payload = records.take_other(record, which)
+            if domain is Domain.PROCESSING:
+                records.clear_other(record, (Domain.HOLD, family, tag))
+        return record, time, window, family, tag, pane_of(self.bound, domain, time, payload)
+
+    def expire(self, up_to: int) -> None:
+        """As ``LargePlace.expire``."""
+        records, record = self.records, self._head
+        while record is not None:
+            if record.expiry is not None and record.expiry <= up_to:
+                if record.has_timers():
+                    records.expire_at(record, None)
+                else:
+                    records.forget(record)
+            record = record.more
+
+    def expire_window(self, record: Record) -> None:
+        """As ``LargePlace.expire_window``."""
+        # The key may be large by now. Once its time is over, a window lasts as long as its timers.
+        is_here = record.key in self.records.heads
+        if is_here and record.expiry is None and not record.has_timers():
+            self.records.forget(record)
+
+    def _first_event(self, up_to: int) -> tuple[Record, int | TimerName] | None:
         head = self._head
         if head is None:
             return None
@@ -146,14 +182,10 @@ class SmallPlace:
             return None if time is None or time > up_to else (head, 0)
         return self._first_of(Domain.EVENT, up_to)
 
-    def next_of_clock(self, up_to: int) -> DueTimer | None:
-        """The key's first timer of processing time at or before ``up_to``."""
-        return self._first_of(Domain.PROCESSING, up_to)
-
-    def _first_of(self, domain: Domain, up_to: int) -> DueTimer | None:
+    def _first_of(self, domain: Domain, up_to: int) -> tuple[Record, int | TimerName] | None:
         families = self.records.layout.families
         first: tuple[int, bytes, bytes, bytes] | None = None
-        found: DueTimer | None = None
+        found: tuple[Record, int | TimerName] | None = None
         record = self._head
         while record is not None:
             if domain is Domain.EVENT:
@@ -189,40 +221,46 @@ class SmallPlace:
         return [cell for cell in self._cells.values() if cell.part.is_changed]
 
     @property
+    @override
     def is_outgrown(self) -> bool:
-        """Whether the key will have no records after this turn."""
         return bool(self.beyond_record)
 
     def go_beyond(self, encoded: bytes) -> None:
         """Has a scope take a key over, whose turn is over."""
-        scope = self._context.scope_of(encoded)
+        context = self._context
+        scope = context.overlay.scope(context.state_id, encoded)
         for act in self.beyond_record:
             act(scope)
         self.beyond_record.clear()
 
     # --- what cells and timers ask --------------------------------------------------------------
 
+    @override
     def items(self, number: int) -> Any:
         small = SMALL_CELLS.get(self.records.layout.values[number][0])
         return None if small is None else small(self, number)
 
+    @override
     def open(self, number: int) -> Any:
         message = f"state {number} of a small key has no cell in a scope"
         raise NotImplementedError(message)
 
+    @override
     def keep(self) -> None:
         expiry_of, record = self._expiry_of, self.record
         if expiry_of is not None and record.expiry is None:
             self.records.expire_at(record, expiry_of(self.window))
 
+    @override
     def where(self) -> str:
         return f"key {self.key!r}, window {self.window}"
 
+    @override
     def admits(self, family: bytes, domain: Domain, time: int) -> int | None:
         return self.bound.admits(family, domain, time, self.window, self._expiry_of)
 
+    @override
     def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
-        """Set a timer that follows processing time, or has a dynamic tag."""
         self.keep()
         if self.beyond_record:
             domain, family, tag = name
@@ -235,8 +273,8 @@ class SmallPlace:
         if len(self.record.others) > MOST_OTHER_TIMERS:
             self.outgrow()
 
+    @override
     def clear_timer(self, name: TimerName) -> None:
-        """Take such a timer back."""
         self.records.clear_other(self.record, name)
         if self.beyond_record:
             domain, family, tag = name
@@ -248,9 +286,11 @@ class SmallPlace:
         if not self.beyond_record:
             self.beyond_record.append(_nothing)
 
+    @override
     def number(self, family: bytes) -> int:
         return self._families[family]
 
+    @override
     def has_one_timer(self) -> bool:
         return len(self._families) == 1
 

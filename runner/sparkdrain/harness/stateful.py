@@ -22,7 +22,6 @@ from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.compiled.steps import makes_plain_results
 from sparkdrain.harness.record_loop import record_loop
 from sparkdrain.harness.sampling import size_sampler
-from sparkdrain.harness.small_place import SmallPlace, layout_for
 from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
@@ -33,24 +32,22 @@ if TYPE_CHECKING:
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
     from sparkdrain.harness.operations import SourceOperation
+    from sparkdrain.harness.small_place import SmallPlace
 
 Fire = dict[bytes, "Callable[[Any, Any, Any, Any, str], None]"]
 
 
 @dataclass(slots=True)
-class RecordCalls:
-    """The same calls for small keys, which are kept as records.
+class PlaceCalls:
+    """The calls of one DoFn for the keys that have their turns in one place.
 
     Attributes:
-        place: says which record has its turn.
-        feed, fire: as those of ``StatefulCalls``.
-        loop: feeds many keys, see ``record_loop``.
+        feed: ``feed(key, elements)``: processes windowed values, whose own values have no key.
+        fire: by family: ``fire(key, window, timestamp, pane, tag)``.
     """
 
-    place: SmallPlace
     feed: Callable[[Any, list[Any]], None]
     fire: Fire
-    loop: Callable[..., tuple[int, Any, Any]]
 
 
 @dataclass(slots=True)
@@ -58,21 +55,19 @@ class StatefulCalls:
     """The calls of one DoFn, for elements of one key after the other, and for its timers.
 
     Attributes:
-        place: says which large key has its turn.
-        feed: ``feed(key, elements)``: processes windowed values, whose own values have no key.
-        fire: by family: ``fire(key, window, timestamp, pane, tag)``.
+        small: for small keys.
+        large: for large keys.
+        loop: feeds many small keys, see ``record_loop``.
         event_only: whether all timers fire in event time.
-        records: the same for small keys.
         flush: sees to it that all results of calls have left the DoFn; call it while it processes,
             or fires.
         reraise: names the step in an error of user code as Beam does, once.
     """
 
-    place: LargePlace
-    feed: Callable[[Any, list[Any]], None]
-    fire: Fire
+    small: PlaceCalls
+    large: PlaceCalls
+    loop: Callable[..., tuple[int, Any, Any]]
     event_only: bool
-    records: RecordCalls
     flush: Callable[[], None]
     reraise: Callable[[BaseException], NoReturn]
     _operation: Any
@@ -129,19 +124,20 @@ def stateful_calls(
     def reraise(error: BaseException) -> NoReturn:
         raise_named(error, operation.name_context)
 
-    def calls_in(place: LargePlace | SmallPlace) -> tuple[Any, Fire]:
-        return CallWriter(place, handle_results).feed(process, passed), {
-            spec.name.encode(): CallWriter(place, handle_results).fire(method)
-            for spec, method in timers.items()
-        }
+    def calls_in(place: LargePlace | SmallPlace) -> PlaceCalls:
+        return PlaceCalls(
+            CallWriter(place, handle_results).feed(process, passed),
+            {
+                spec.name.encode(): CallWriter(place, handle_results).fire(method)
+                for spec, method in timers.items()
+            },
+        )
 
-    small = _small_place(context, process, timers)
-    loop = record_loop(small, process, passed, handle_results, reraise)
     return StatefulCalls(
-        context.large,
-        *calls_in(context.large),
+        calls_in(context.small),
+        calls_in(context.large),
+        record_loop(context.small, process, passed, handle_results, reraise),
         event_only,
-        RecordCalls(small, *calls_in(small), loop),
         flush,
         reraise,
         operation,
@@ -153,19 +149,6 @@ def stateful_calls(
 
 def _no_results() -> None:
     """Beam's handler keeps none."""
-
-
-def _small_place(context: KeyedState, process: Any, timers: dict[Any, Any]) -> SmallPlace:
-    """Where the DoFn's small keys have their turns."""
-    asked = [default for method in (process, *timers.values()) for default in method.defaults]
-    states = {d.state_spec.name: d.state_spec for d in asked if isinstance(d, DoFn.StateParam)}
-    asked_timers = {default.timer_spec for default in asked if isinstance(default, DoFn.TimerParam)}
-    all_timers = {*timers, *asked_timers}
-    events = {spec for spec in all_timers if TimeDomain.is_event_time(spec.time_domain)}
-    specs = [states[name] for name in sorted(states)]
-    families = sorted(spec.name.encode() for spec in events)
-    layout = layout_for(context, specs, families, others=events != all_timers)
-    return SmallPlace(context, specs, layout)
 
 
 def _is_plain(dofn: Any) -> bool:

@@ -1,12 +1,16 @@
-"""Names the step in an error of user code, as Beam does."""
+"""Names the step in an error: of user code as Beam does, else by the operations on the stack."""
 
 from __future__ import annotations
 
 import sys
 import traceback
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sparkdrain.notes import add_note, notes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType
 
 
 def raise_named(error: BaseException, name_context: Any) -> NoReturn:
@@ -32,3 +36,12 @@ def raise_named(error: BaseException, name_context: Any) -> NoReturn:
     for note in notes:
         add_note(new, note)
     raise new.with_traceback(sys.exc_info()[2])
+
+
+def step_of(frames: Iterable[FrameType]) -> str | None:
+    """The step whose operation is innermost among the frames; Beam itself names only DoFns."""
+    step = None
+    for frame in frames:
+        context = getattr(frame.f_locals.get("self"), "name_context", None)
+        step = getattr(context, "step_name", None) or step
+    return step

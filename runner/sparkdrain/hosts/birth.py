@@ -22,7 +22,7 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.hosts.executor import executor_of
 from sparkdrain.hosts.host import Host
 from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.hosts.line import WELCOME
+from sparkdrain.hosts.line import FromLeash, ToLeash
 from sparkdrain.hosts.lookout import Lookout
 from sparkdrain.hosts.memory_limit import MemoryLimit
 from sparkdrain.hosts.orphans import HOST, WARDEN, adopt_orphans, be_called
@@ -141,7 +141,7 @@ class HostDaemon:
         ended = warden.wait(child)
         self.home.leave(scratch)
         with contextlib.suppress(OSError):
-            line.send(ended)
+            line.send(ToLeash(ended=ended))
 
     def _fork_host(
         self,
@@ -170,14 +170,13 @@ class HostDaemon:
             remote.close()
         os.close(lifeline)
         try:
-            line.send(record)
-            answer = line.recv()
+            line.send(ToLeash(record=record))
+            answer = line.recv(FromLeash)
         except (EOFError, OSError):
-            answer = None
-        if answer != WELCOME:
+            answer = FromLeash()
+        if not answer.welcome:
             os.kill(child, signal.SIGKILL)
-            there_is_one = isinstance(answer, HostRecord)
-            raise ConnectionError(_ELSEWHERE if there_is_one else "the job is over")
+            raise ConnectionError("the job is over" if answer.record is None else _ELSEWHERE)
         return child
 
     def _dial(self) -> Line:

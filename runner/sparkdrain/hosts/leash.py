@@ -7,14 +7,16 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.hosts.line import WELCOME, Ask, Close
-from sparkdrain.hosts.sight import LookRequest, Seen, Sight
+from sparkdrain.hosts.line import FromLeash, ToLeash
+from sparkdrain.hosts.sight import Seen
 from sparkdrain.lines.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sparkdrain.hosts.identity import HostId, HostRecord
+    from sparkdrain.hosts.line import Ask
+    from sparkdrain.hosts.sight import Sight
     from sparkdrain.lines.bind import Bind
     from sparkdrain.lines.endpoint import Endpoint
     from sparkdrain.lines.line import Line
@@ -43,7 +45,7 @@ class Leash:
         self._sights: dict[Line, Sight] = {}
         self._looks = 0
         self._visits = 0
-        self._closed: Close | None = None
+        self._closed = False
         self._server = Server(bind, "leash", self._serve)
 
     @property
@@ -66,7 +68,7 @@ class Leash:
         with self._changed:
             self._looks += 1
             number, lines = self._looks, list(self._lines)
-        self._speak(lines, LookRequest(number))
+        self._speak(lines, FromLeash(look=number))
 
         def told() -> bool:
             return all(line not in self._lines or self._is_told(line, number) for line in lines)
@@ -84,7 +86,7 @@ class Leash:
         return sight is not None and sight.number == number
 
     @staticmethod
-    def _speak(lines: Sequence[Line], said: Close | LookRequest) -> None:
+    def _speak(lines: Sequence[Line], said: FromLeash) -> None:
         for line in lines:
             with contextlib.suppress(OSError):
                 line.send(said)
@@ -98,13 +100,12 @@ class Leash:
             those that did not end in time, or whose end did not get through.
         """
         with self._changed:
-            first = self._closed is None
-            # Wardens are to be through, killing included, before the wait is over.
-            self._closed = self._closed or Close(0.8 * seconds)
+            first, self._closed = not self._closed, True
             lines = list(self._lines)
         if first:
             self._server.close()
-            self._speak(lines, self._closed)
+            # Wardens are to be through, killing included, before the wait is over.
+            self._speak(lines, FromLeash(close=0.8 * seconds))
         with self._changed:
             self._changed.wait_for(lambda: not self._lines, seconds)
             return tuple(self._lines.values())
@@ -112,11 +113,11 @@ class Leash:
     def _serve(self, line: Line) -> None:
         # Of machines that are lost, all kinds of errors.
         with contextlib.suppress(Exception):
-            said = line.recv()
-            if isinstance(said, Ask):
-                line.send(self._answer(said))
-            elif isinstance(said, HostRecord):
-                self._hold(line, said)
+            said = line.recv(ToLeash)
+            if said.ask is not None:
+                line.send(FromLeash(record=self._answer(said.ask)))
+            elif said.record is not None:
+                self._hold(line, said.record)
 
     def _answer(self, question: Ask) -> HostRecord | None:
         def known() -> bool:
@@ -132,23 +133,23 @@ class Leash:
 
     def _hold(self, line: Line, record: HostRecord) -> None:
         with self._changed:
-            if self._closed is not None:
+            if self._closed:
                 return
             other = self._records.get(record.id)
             wanted = other is None or bool(other.ended)
             if wanted:
                 self._lines[line] = self._records[record.id] = record
         if not wanted:
-            line.send(other)
+            line.send(FromLeash(record=other))
             return
         ended = _LOST
         try:
-            line.send(WELCOME)
-            while isinstance(said := line.recv(), Sight):
+            line.send(FromLeash(welcome=True))
+            while (sight := (said := line.recv(ToLeash)).sight) is not None:
                 with self._changed:
-                    self._sights[line] = said
+                    self._sights[line] = sight
                     self._changed.notify_all()
-            ended = str(said)
+            ended = str(said.ended)
         finally:
             with self._changed:
                 del self._lines[line]

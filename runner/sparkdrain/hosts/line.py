@@ -1,33 +1,35 @@
-"""What wardens and tasks say to the driver, on a line to its leash.
+"""What wardens and tasks say to the driver, on a line to its leash, and what they hear.
 
-A warden says its host's ``HostRecord`` and hears ``WELCOME``, later ``Close``; in the end it says
-how the host ended, as text. Before that the driver may say ``LookRequest``, and hears a ``Sight``.
-If there is a host of that name already, the warden hears of that one instead.
-A task may ``Ask`` about a host.
+A warden says its host's record and hears that it is welcome, later that the host is to close. In
+the end it says how the host ended. Before that the driver may ask for a look, and hears a sight. If
+there is a host of that name already, the warden hears of that one instead. A task may ask about a
+host, and hears its record.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from sparkdrain.hosts.executor import Executor
+from sparkdrain.hosts.identity import HostId, HostRecord
+from sparkdrain.hosts.sight import Sight
+from sparkdrain.v1 import lines_pb2
+from sparkdrain.wire import ControlMessage, sent_as
 
 if TYPE_CHECKING:
-    from sparkdrain.hosts.identity import HostId, HostRecord
     from sparkdrain.lines.endpoint import Endpoint
 
-WELCOME: Final = "welcome"
+sent_as(lines_pb2.Executor)(Executor)
+sent_as(lines_pb2.HostId)(HostId)
+sent_as(lines_pb2.HostRecord)(HostRecord)
+sent_as(lines_pb2.Sight)(Sight)
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Said to a warden: the host is to tear down, and may take that long."""
-
-    seconds: float
-
-
+@sent_as(lines_pb2.Ask)
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Said by a task: what is known of the latest host of this name?
+    """What is known of the latest host of this name?
 
     Attributes:
         id: whose.
@@ -40,11 +42,47 @@ class Ask:
     visits: bool = False
 
 
+@sent_as(lines_pb2.ToLeash)
+@dataclass(frozen=True, slots=True)
+class ToLeash(ControlMessage):
+    """One of these.
+
+    Attributes:
+        record: of a host that begins.
+        sight: the answer to a look.
+        ended: how the host ended, in words.
+        ask: a task's question.
+    """
+
+    record: HostRecord | None = None
+    sight: Sight | None = None
+    ended: str | None = None
+    ask: Ask | None = None
+
+
+@sent_as(lines_pb2.FromLeash)
+@dataclass(frozen=True, slots=True)
+class FromLeash(ControlMessage):
+    """One of these, or nothing: no host is known.
+
+    Attributes:
+        welcome: the driver knows the host from now on.
+        record: of the host that there is.
+        close: the host is to tear down, and may take that many seconds.
+        look: the number of a question: what is the host doing?
+    """
+
+    welcome: bool = False
+    record: HostRecord | None = None
+    close: float | None = None
+    look: int | None = None
+
+
 def ask(leash: Endpoint, question: Ask) -> HostRecord | None:
     """What the driver knows; nothing if it cannot be asked."""
     try:
         with leash.dial() as line:
-            line.send(question)
-            return line.recv()
+            line.send(ToLeash(ask=question))
+            return line.recv(FromLeash).record
     except Exception:  # noqa: BLE001 - the answer only makes a message better
         return None

@@ -10,19 +10,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LookRequest:
-    """Said to a warden: what is the host doing?
-
-    Attributes:
-        number: the answer has it too.
-    """
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
 class Sight:
-    """A warden's answer.
+    """A warden's answer to a look.
 
     Attributes:
         number: of the question.

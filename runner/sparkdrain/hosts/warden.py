@@ -14,10 +14,9 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.hosts.line import Close
+from sparkdrain.hosts.line import FromLeash, ToLeash
 from sparkdrain.hosts.orphans import end_orphans
 from sparkdrain.hosts.process import how_it_ended, is_alive
-from sparkdrain.hosts.sight import LookRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,18 +122,18 @@ class Warden:
 
     def _hear(self) -> None:
         try:
-            said = self._line.recv()
+            said = self._line.recv(FromLeash)
         except (EOFError, OSError):
             self._selector.unregister(self._line)
             self._end("the driver is gone")
             return
-        if isinstance(said, Close):
-            self._end("the driver closed the job", said.seconds)
-        elif isinstance(said, LookRequest):
-            sight = self._lookout.sight(said.number, self._child)
+        if said.close is not None:
+            self._end("the driver closed the job", said.close)
+        elif said.look is not None:
+            sight = self._lookout.sight(said.look, self._child)
             # If the driver is gone, the next look at the line shows it.
             with contextlib.suppress(OSError):
-                self._line.send(sight)
+                self._line.send(ToLeash(sight=sight))
 
     def _lose_keeper(self, descriptor: int) -> None:
         self._selector.unregister(descriptor)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Protocol
+
+from typing_extensions import override
+
+from sparkdrain.errors import SparkDrainError
 
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
@@ -22,10 +27,17 @@ class Engine(Protocol):
         A job with these settings is likely to come, but need not.
         """
 
+    def warm_up(self, settings: JobSettings) -> None:
+        """Do what ``head_start`` begins, and wait for it: a job finds all of it ready.
+
+        For a process that waits for a job; never fails.
+        """
+
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> None:
         """Return if the pipeline can be run; nothing is started.
 
         Raises:
+            Malformed: names the transform and what it lacks.
             Unsupported: names the transform, its URN and an alternative.
             BadOption: an option would have no effect on such a job.
             BadSetup: the program uses Spark Connect.
@@ -39,32 +51,42 @@ class Engine(Protocol):
         """
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     """The engine of this package, imported when the first job needs it."""
 
+    @override
     def head_start(self, settings: JobSettings) -> None:
-        """See ``Engine.head_start``."""
-        from sparkdrain.stages.head_start import head_start  # noqa: PLC0415 - only for programs
+        from sparkdrain.stages.workers.head_start import head_start  # noqa: PLC0415 - only for programs
 
         head_start(settings)
 
+    @override
+    def warm_up(self, settings: JobSettings) -> None:
+        self.head_start(settings)
+        with contextlib.suppress(SparkDrainError):  # the job that comes will say so
+            from sparkdrain.stages.cluster.context import spark_context  # noqa: PLC0415 (imports PySpark)
+
+            spark_context(settings)
+
+    @override
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> None:
-        """See ``Engine.check``."""
         from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
-        from sparkdrain.stages.connect_check import check_classic  # noqa: PLC0415 - as all of Spark
+        from sparkdrain.graph.wellformed import check_wellformed  # noqa: PLC0415
+        from sparkdrain.stages.cluster.connect_check import check_classic  # noqa: PLC0415 - as all of Spark
 
+        check_wellformed(pipeline)
         check_classic(settings.spark_master_url, settings.spark_conf, os.environ, sys.modules)
         streaming = is_streaming(pipeline, settings)
         settings.check_effect(streaming=streaming)
         check(pipeline, streaming=streaming, durable=bool(settings.checkpoint_dir))
 
+    @override
     def execute(self, invocation: Invocation) -> Outcome:
-        """See ``Engine.execute``."""
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
         if is_streaming(invocation.pipeline, invocation.settings):
             from sparkdrain.rounds.driver.execute import execute  # noqa: PLC0415 (imports PySpark)
         else:
-            from sparkdrain.stages.execute import execute  # noqa: PLC0415
+            from sparkdrain.stages.batch.execute import execute  # noqa: PLC0415
         return execute(invocation)

@@ -6,73 +6,48 @@ import contextlib
 import os
 import sys
 import threading
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from apache_beam.portability.api import beam_job_api_pb2
+from typing_extensions import override
 
 from sparkdrain.drain.limits import Verdict
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.runs import Run
 from sparkdrain.errors import Cancelled, DrainLimitExceeded
-from sparkdrain.invocation import Invocation
+from sparkdrain.invocation import Invocation, Observer
 from sparkdrain.jobs import drain_progress
-from sparkdrain.jobs.draining import JobDrain
+from sparkdrain.jobs.draining import Drained, JobDrain
 from sparkdrain.jobs.failures import describe
-from sparkdrain.jobs.feed import MessageFeed
 from sparkdrain.jobs.logs import JobLogs
-from sparkdrain.jobs.messages import Messages
-from sparkdrain.jobs.states import TERMINAL, IllegalTransition, JobStates, name
+from sparkdrain.jobs.served import DryRun, ServedJob
+from sparkdrain.jobs.states import IllegalTransition, name
+from sparkdrain.jobs.story import JobStory
 from sparkdrain.redaction import redact
 from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from apache_beam.portability.api import beam_runner_api_pb2
-    from google.protobuf.struct_pb2 import Struct
     from google.protobuf.timestamp_pb2 import Timestamp
 
     from sparkdrain.drain.progress import DrainProgress
     from sparkdrain.drain.runs import RunState
     from sparkdrain.invocation import Outcome
     from sparkdrain.jobs.engine import Engine
-    from sparkdrain.options import JobSettings
+    from sparkdrain.jobs.feed import MessageFeed
+    from sparkdrain.jobs.messages import Messages
+    from sparkdrain.jobs.served import Submission
     from sparkdrain.types import Artifact
 
 _S = beam_job_api_pb2.JobState
 _M = beam_job_api_pb2.JobMessage
 
-# More than any legal path through the states has.
-_MOST_STATES = 16
-
 _END_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """What a client asked for.
-
-    Attributes:
-        job_id: unique in this service.
-        name: the client's name for it, for people.
-        pipeline: as submitted, not optimized.
-        described_options: the options as the client sent them.
-        options: the same, by plain name.
-        settings: our own options, checked.
-        endpoint: of the service that the job was submitted to.
-    """
-
-    job_id: str
-    name: str
-    pipeline: beam_runner_api_pb2.Pipeline
-    described_options: Struct = field(repr=False)
-    options: Mapping[str, Any] = field(repr=False)
-    settings: JobSettings
-    endpoint: str = ""
-
-
-class Job:
+class Job(ServedJob, Observer, Drained):
     """Runs one submission once, in a thread of its own; jobs do not affect each other.
 
     Always holds: the message and state streams end after, and only after, the job has entered a
@@ -83,18 +58,14 @@ class Job:
         self, submission: Submission, engine: Engine, clock: Callable[[], Timestamp]
     ) -> None:
         self.submission = submission
-        self.messages = Messages(clock)
-        self.state_feed = MessageFeed[beam_job_api_pb2.JobStateEvent](_MOST_STATES)
+        self._story = JobStory(clock)
         self.outcome: Outcome | None = None
         self._engine = engine
-        self._lock = threading.RLock()
-        self._finished = threading.Event()
+        self._lock = self._story.lock
         self._cancel = CancelToken()
         self._given_up: str | None = None
         self._directory = ""
         self._progress: DrainProgress | None = None
-        self._states = JobStates(clock)
-        self._tell(self._states.current)
         run = Run(
             submission.settings.run_id or submission.job_id,
             submission.job_id,
@@ -108,37 +79,48 @@ class Job:
         self._drain = JobDrain(run, submission.settings, self, lambda: clock().ToMicroseconds())
 
     @property
+    @override
+    def messages(self) -> Messages:
+        return self._story.messages
+
+    @property
+    @override
+    def state_feed(self) -> MessageFeed[beam_job_api_pb2.JobStateEvent]:
+        return self._story.states
+
+    @property
+    @override
     def state(self) -> beam_job_api_pb2.JobStateEvent:
-        """The state now."""
-        return self._states.current
+        return self._story.state
+
+    @property
+    @override
+    def is_running(self) -> bool:
+        return self._story.is_running
 
     @property
     def is_over(self) -> bool:
         """Whether nothing will change any more."""
-        return self._finished.is_set()
+        return self._story.is_over
 
     @property
-    def is_running(self) -> bool:
-        """Whether ``run`` was called and the job has not ended yet."""
-        return self.state.state not in TERMINAL | {_S.STOPPED}
+    @override
+    def info(self) -> beam_job_api_pb2.JobInfo:
+        return self.submission.info(self.state.state)
 
+    @property
+    @override
+    def pipeline(self) -> beam_runner_api_pb2.Pipeline:
+        return self.submission.pipeline
+
+    @override
     def wait(self, seconds: float | None = None) -> bool:
-        """Block until the job is over, or for that long; answers ``is_over``."""
-        return self._finished.wait(seconds)
+        return self._story.wait(seconds)
 
+    @override
     def run(
         self, collect: Callable[[], Sequence[Artifact]], clean_up: Callable[[], object]
     ) -> None:
-        """Start; returns at once.
-
-        Args:
-            collect: gives the staged files; called in the job's thread.
-            clean_up: called in the job's thread when nothing reads those files any more.
-
-        Raises:
-            IllegalTransition: it was started or cancelled before.
-            SparkDrainError: its metadata store or its run id cannot be used; see ``JobDrain``.
-        """
         with self._lock:
             if self.state.state == _S.STOPPED:
                 self._drain.open()
@@ -152,8 +134,8 @@ class Job:
             target=self._work, args=(thread, collect, clean_up), name=thread, daemon=True
         ).start()
 
+    @override
     def cancel(self) -> None:
-        """Ask the job to stop; does not wait. Does nothing if it is over."""
         with self._lock:
             if self.state.state == _S.STOPPED:
                 self._end(_S.CANCELLED)
@@ -163,14 +145,8 @@ class Job:
             self._move(_S.CANCELLING)
         self._cancel.cancel()
 
+    @override
     def drain(self) -> None:
-        """Ask the job to end with nothing left inside; does not wait. Does nothing if it is over.
-
-        Raises:
-            IllegalTransition: it has not been started.
-            DrainDisabled: it was started with ``--drain=off``.
-            StoreDown: the request could not be written down.
-        """
         if self.state.state == _S.STOPPED:
             message = (
                 f"Job {self.submission.job_id!r} has not been started, so there is nothing to "
@@ -183,11 +159,13 @@ class Job:
             if self._drain.signal.requested() is not None:
                 self.drain_began()
             else:
-                self._finished.wait(_END_SECONDS)  # it was over when the request came
+                self.wait(_END_SECONDS)  # it was over when the request came
 
-    def dry_run(self, seconds: float) -> DrainProgress | str | None:
-        """See ``Inquiry.ask``."""
-        return self._drain.signal.inquiry.ask(seconds)
+    @override
+    def dry_run(self, seconds: float) -> DryRun:
+        answer = self._drain.signal.inquiry.ask(seconds)
+        found = None if isinstance(answer, str) else answer
+        return DryRun(drain_progress.answer(answer), drain_progress.infos(found, 0))
 
     def _work(
         self, thread: str, collect: Callable[[], Sequence[Artifact]], clean_up: Callable[[], object]
@@ -244,23 +222,23 @@ class Job:
             )
         )
 
+    @override
     def began(self, epoch: int) -> None:
-        """See ``Observer``."""
         self._drain.begin(epoch)
         with self._lock:
             if self.state.state == _S.STARTING:
                 self._move(_S.RUNNING)
 
+    @override
     def message(self, importance: int, text: str) -> None:
-        """See ``Observer``."""
         self.messages.message(importance, text)
 
+    @override
     def counted(self, outcome: Outcome) -> None:
-        """See ``Observer``."""
         self.outcome = outcome
 
+    @override
     def draining(self, progress: DrainProgress) -> None:
-        """See ``Observer``."""
         before, self._progress = self._progress, progress
         known = DrainPhase.READING if before is None else before.phase
         if progress.phase is not known:
@@ -272,8 +250,8 @@ class Job:
                 sys.stderr.write(f"{text}\n")
                 sys.stderr.flush()
 
+    @override
     def metrics(self) -> beam_job_api_pb2.MetricResults:
-        """Attempted and committed metrics, as far as they are known, and those of a drain."""
         own = drain_progress.infos(self._progress, self._drain.unreadable)
         outcome = self.outcome
         if outcome is None:
@@ -282,14 +260,14 @@ class Job:
             attempted=[*outcome.attempted, *own], committed=[*outcome.committed, *own]
         )
 
+    @override
     def drain_began(self) -> None:
-        """See ``Drained``."""
         with self._lock:
             if self.state.state in (_S.STARTING, _S.RUNNING):
                 self._move(_S.DRAINING)
 
+    @override
     def give_up(self, verdict: Verdict, text: str) -> None:
-        """See ``Drained``."""
         if verdict is Verdict.CANCEL:
             self.messages.message(_M.JOB_MESSAGE_WARNING, text)
             self.cancel()
@@ -306,18 +284,10 @@ class Job:
             self.messages.message(_M.JOB_MESSAGE_DETAILED, text)
 
     def _move(self, to: int) -> None:
-        with self._lock:
-            self._tell(self._states.move(to))
+        self._story.move(to)
 
     def _end(self, state: int) -> None:
         with self._lock:
             if state == _S.DRAINED and self.state.state == _S.RUNNING:
                 self._move(_S.DRAINING)  # the engine was faster than who told it
-            self._move(state)
-            self.state_feed.close()
-            self.messages.close()
-            self._finished.set()
-
-    def _tell(self, event: beam_job_api_pb2.JobStateEvent) -> None:
-        self.messages.state(event)
-        self.state_feed.append(event)
+            self._story.end(state)

@@ -32,7 +32,7 @@ def local_server() -> JobServer:
 def _server_of(process: int) -> JobServer:
     # By process: a forked child inherits the cache, but not the server's threads.
     del process
-    with _without_fork_support(os.environ):
+    with without_fork_support(os.environ):
         server = JobServer(SparkEngine())
         server.start()
     atexit.register(server.stop)
@@ -42,7 +42,7 @@ def _server_of(process: int) -> JobServer:
 
 
 @contextlib.contextmanager
-def _without_fork_support(environ: MutableMapping[str, str]) -> Iterator[None]:
+def without_fork_support(environ: MutableMapping[str, str]) -> Iterator[None]:
     """Have gRPC ignore forks; it asks for that when the first server or channel is made.
 
     Starting Java forks. gRPC would prepare for that, cannot while calls are under way, and prints
@@ -62,7 +62,7 @@ def _see_jobs_through(server: JobServer) -> None:
     """Let jobs that nobody waited for end well; after a crash of the program, cancel them."""
     threading.main_thread().join()
     crashed = getattr(sys, "last_value", None) is not None
-    for job in server.service.jobs():
+    for job in server.jobs():
         if not job.is_running:
             continue
         if crashed:

@@ -12,7 +12,7 @@ from sparkdrain.jobs.feed import MessageFeed, Skipped
 from sparkdrain.redaction import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -30,10 +30,27 @@ _FAILURE: Final = "failure-"
 class Messages:
     """The message stream of one job; satisfies the engine's ``Observer``. Thread-safe."""
 
-    def __init__(self, clock: Callable[[], Timestamp], capacity: int = CAPACITY) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], Timestamp],
+        capacity: int = CAPACITY,
+        record: Callable[[beam_job_api_pb2.JobMessagesResponse], object] | None = None,
+        so_far: Iterable[beam_job_api_pb2.JobMessagesResponse] = (),
+    ) -> None:
+        """Begin a stream.
+
+        Args:
+            clock: the time now.
+            capacity: how many of the newest entries are kept.
+            record: takes every entry before clients can see it.
+            so_far: entries that were recorded before.
+        """
         self._clock = clock
+        self._record = record
         self._feed = MessageFeed[beam_job_api_pb2.JobMessagesResponse](capacity)
         self._numbers = itertools.count(1)
+        for entry in so_far:
+            self._feed.append(entry)
 
     def message(self, importance: int, text: str) -> None:
         """Tell every client something; ``importance`` is ``JobMessage.MessageImportance``."""
@@ -49,7 +66,13 @@ class Messages:
 
     def state(self, event: beam_job_api_pb2.JobStateEvent) -> None:
         """Tell every client the new state."""
-        self._feed.append(beam_job_api_pb2.JobMessagesResponse(state_response=event))
+        self.relay(beam_job_api_pb2.JobMessagesResponse(state_response=event))
+
+    def relay(self, entry: beam_job_api_pb2.JobMessagesResponse) -> None:
+        """Tell every client what another service has told of the job."""
+        if self._record is not None:
+            self._record(entry)
+        self._feed.append(entry)
 
     def close(self) -> None:
         """Nothing follows."""
@@ -72,7 +95,7 @@ class Messages:
                     yield entry
 
     def _add(self, importance: int, text: str, origin: str) -> None:
-        self._feed.append(self._response(importance, text, origin))
+        self.relay(self._response(importance, text, origin))
 
     def _response(
         self, importance: int, text: str, origin: str

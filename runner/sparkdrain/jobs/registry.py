@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from sparkdrain.errors import SparkDrainError
-
-if TYPE_CHECKING:
-    from sparkdrain.jobs.job import Job
 
 
 class NoSuchJob(SparkDrainError):
     """No job of that id is known here, or it was so long ago that it was forgotten."""
 
 
-class Registry:
+class _Job(Protocol):
+    @property
+    def is_running(self) -> bool: ...
+
+
+J = TypeVar("J", bound=_Job)
+
+
+class Registry(Generic[J]):
     """Jobs by id. Running ones are always kept; of the others, the newest ``kept``. Thread-safe."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
         self._lock = threading.Lock()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, J] = {}
 
-    def add(self, job: Job) -> list[Job]:
-        """Remember a job; returns those that were forgotten for it."""
+    def add(self, job_id: str, job: J) -> dict[str, J]:
+        """Remember a job; returns those that were forgotten for it, by id."""
         with self._lock:
-            self._jobs[job.submission.job_id] = job
-            idle = [known for known in self._jobs.values() if not known.is_running]
-            forgotten = idle[: max(0, len(idle) - self._kept)]
-            for old in forgotten:
-                del self._jobs[old.submission.job_id]
-            return forgotten
+            self._jobs[job_id] = job
+            idle = [known for known, each in self._jobs.items() if not each.is_running]
+            return {old: self._jobs.pop(old) for old in idle[: max(0, len(idle) - self._kept)]}
 
-    def get(self, job_id: str) -> Job:
+    def replace(self, job_id: str, job: J) -> None:
+        """Have another object stand for a known job."""
+        with self._lock:
+            if job_id in self._jobs:
+                self._jobs[job_id] = job
+
+    def remove(self, job_id: str) -> None:
+        """Forget a job."""
+        with self._lock:
+            self._jobs.pop(job_id, None)
+
+    def get(self, job_id: str) -> J:
         """The job of that id.
 
         Raises:
@@ -49,7 +62,7 @@ class Registry:
             raise NoSuchJob(message)
         return job
 
-    def all(self) -> list[Job]:
+    def all(self) -> list[J]:
         """Every known job, oldest first."""
         with self._lock:
             return list(self._jobs.values())

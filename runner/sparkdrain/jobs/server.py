@@ -14,12 +14,21 @@ from apache_beam.utils import thread_pool_executor
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.artifacts import Artifacts
+from sparkdrain.jobs.local_jobs import LocalJobs
 from sparkdrain.jobs.service import JobService
 from sparkdrain.room import room
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.jobs.artifacts import StagedFiles
     from sparkdrain.jobs.engine import Engine
+    from sparkdrain.jobs.job import Job
+    from sparkdrain.jobs.served import ServedJobs
     from sparkdrain.options import JobSettings
+
+KEPT_JOBS: Final = 50
+"""How many jobs that do not run a server keeps."""
 
 # Pipelines carry user code and data of any size.
 UNLIMITED: Final = (
@@ -27,8 +36,8 @@ UNLIMITED: Final = (
     ("grpc.max_send_message_length", -1),
 )
 
-# gRPC would let two servers share one port, and clients would reach either.
-_ALONE: Final = ("grpc.so_reuseport", 0)
+ALONE: Final = ("grpc.so_reuseport", 0)
+"""gRPC would let two servers share one port, and clients would reach either."""
 
 _CANCEL_SECONDS: Final = 10.0
 # Streams of jobs that are over are about to end by themselves. gRPC prints a line in the client's
@@ -46,22 +55,30 @@ class JobServer:
     directory that only this user can enter; TCP must be asked for.
     """
 
-    def __init__(self, engine: Engine, address: str = "") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        address: str = "",
+        make_service: Callable[[ServedJobs, StagedFiles], JobService] = JobService,
+    ) -> None:
         """Prepare a server.
 
         Args:
-            engine: runs the jobs.
+            engine: runs the jobs, in this process.
             address: ``host:port`` to listen at, port 0 for a free one; nothing for a private
                 socket.
+            make_service: makes the service of the jobs of this server, and of the files that
+                clients stage.
         """
         self._homes = [_private_directory()]
         self._address = address or self._private_address()
         self._engine = engine
+        self._jobs = LocalJobs(engine, KEPT_JOBS)
         artifacts = Artifacts(self._homes[0] / "staged")
-        self._service = JobService(engine, artifacts)
+        self._service = make_service(self._jobs, artifacts)
         # Beam's pool, because its threads do not keep a program alive that wants to end.
         pool = thread_pool_executor.UnboundedThreadPoolExecutor()
-        self._server = grpc.server(pool, options=(*UNLIMITED, _ALONE))
+        self._server = grpc.server(pool, options=(*UNLIMITED, ALONE))
         beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self._service, self._server)
         artifacts.serve(self._server)
 
@@ -93,12 +110,12 @@ class JobServer:
         return self._service.endpoint
 
     def head_start(self, settings: JobSettings) -> None:
-        """See ``Engine.head_start``."""
+        """Has the engine begin what takes long before a first job can run; does not wait."""
         self._engine.head_start(settings)
 
     def stop(self) -> None:
         """Cancel what still runs, wait a little for it, and leave no files behind."""
-        running = [job for job in self._service.jobs() if job.is_running]
+        running = [job for job in self.jobs() if job.is_running]
         for job in running:
             job.cancel()
         for job in running:
@@ -106,6 +123,10 @@ class JobServer:
         self._server.stop(_GRACE_SECONDS).wait()
         for home in self._homes:
             shutil.rmtree(home, ignore_errors=True)
+
+    def jobs(self) -> list[Job]:
+        """All jobs that are known, oldest first."""
+        return self._jobs.all()
 
     def _private_address(self) -> str:
         if sys.platform == "win32":

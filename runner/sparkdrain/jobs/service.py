@@ -10,34 +10,40 @@ from urllib.parse import quote
 import grpc
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc, endpoints_pb2
-from google.protobuf.timestamp_pb2 import Timestamp
 
-from sparkdrain import redaction
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.drain.runs import DrainDisabled, RunTaken
-from sparkdrain.errors import BadOption, BadSetup, SparkDrainError, Unsupported
-from sparkdrain.jobs import described_options, drain_progress
+from sparkdrain.errors import (
+    BadOption,
+    BadSetup,
+    Malformed,
+    NameTaken,
+    SparkDrainError,
+    Unsupported,
+)
+from sparkdrain.jobs import described_options
 from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY
-from sparkdrain.jobs.job import Job, Submission
 from sparkdrain.jobs.messages import readable, shortened
-from sparkdrain.jobs.registry import NoSuchJob, Registry
+from sparkdrain.jobs.registry import NoSuchJob
+from sparkdrain.jobs.served import Submission
 from sparkdrain.jobs.states import IllegalTransition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from sparkdrain.jobs.artifacts import Artifacts
-    from sparkdrain.jobs.engine import Engine
+    from sparkdrain.jobs.artifacts import StagedFiles
+    from sparkdrain.jobs.served import ServedJobs
 
 _DRY_RUN_SECONDS: Final = 60.0
 
-_KEPT_JOBS: Final = 50
 # gRPC sends the text of an error as a percent-encoded header; headers are limited to 8 KiB in all.
 _LONGEST_DETAILS: Final = 6000
 
 _CODES: Final = {
     NoSuchJob: grpc.StatusCode.NOT_FOUND,
-    Unsupported: grpc.StatusCode.UNIMPLEMENTED,
+    Unsupported: grpc.StatusCode.FAILED_PRECONDITION,
+    Malformed: grpc.StatusCode.INVALID_ARGUMENT,
+    NameTaken: grpc.StatusCode.ALREADY_EXISTS,
     BadOption: grpc.StatusCode.INVALID_ARGUMENT,
     BadSetup: grpc.StatusCode.FAILED_PRECONDITION,
     IllegalTransition: grpc.StatusCode.FAILED_PRECONDITION,
@@ -54,41 +60,42 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
     of the error's type under ``ERROR_KIND_KEY`` in the trailing metadata.
     """
 
-    def __init__(self, engine: Engine, artifacts: Artifacts) -> None:
-        self.endpoint = ""
-        self._engine = engine
-        self._artifacts = artifacts
-        self._jobs = Registry(_KEPT_JOBS)
+    def __init__(
+        self,
+        jobs: ServedJobs,
+        artifacts: StagedFiles,
+        job_id_for: Callable[[str, grpc.ServicerContext], str] | None = None,
+    ) -> None:
+        """Prepare; ``endpoint`` is to be set before the first call.
 
-    def jobs(self) -> list[Job]:
-        """All jobs that are known, oldest first."""
-        return self._jobs.all()
+        Args:
+            jobs: makes and keeps the jobs.
+            artifacts: the files that clients stage.
+            job_id_for: names a job, from the client's name for it and the call; a name that no
+                other job has if None.
+        """
+        self.endpoint = ""
+        self.staging_endpoint = ""
+        self._jobs = jobs
+        self._artifacts = artifacts
+        self._job_id_for = job_id_for or _new_job_id
 
     def Prepare(  # noqa: N802 (gRPC)
         self, request: api.PrepareJobRequest, context: grpc.ServicerContext
     ) -> api.PrepareJobResponse:
         """Check the pipeline and its options; nothing is started."""
         with _telling(context):
-            options = described_options.plain(request.pipeline_options)
-            redaction.remember(options)
-            settings = described_options.settings(options)
-            self._engine.check(request.pipeline, settings)
-        job_id = f"{_file_name(request.job_name)}-{uuid.uuid4()}"
-        submission = Submission(
-            job_id,
-            request.job_name or "job",
-            request.pipeline,
-            request.pipeline_options,
-            options,
-            settings,
-            self.endpoint,
-        )
+            job_id = self._job_id_for(request.job_name, context)
+            submission = Submission.of(job_id, request, self.endpoint)
+            self._jobs.check(request.job_name, request.pipeline, submission.settings)
         self._artifacts.expect(job_id, request.pipeline)
-        for forgotten in self._jobs.add(Job(submission, self._engine, _now)):
-            self._artifacts.forget(forgotten.submission.job_id)
+        for forgotten in self._jobs.add(submission):
+            self._artifacts.forget(forgotten)
         return api.PrepareJobResponse(
             preparation_id=job_id,
-            artifact_staging_endpoint=endpoints_pb2.ApiServiceDescriptor(url=self.endpoint),
+            artifact_staging_endpoint=endpoints_pb2.ApiServiceDescriptor(
+                url=self.staging_endpoint or self.endpoint
+            ),
             staging_session_token=job_id,
         )
 
@@ -98,7 +105,7 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         """Start a prepared job."""
         with _telling(context):
             job = self._jobs.get(request.preparation_id)
-            job_id, pipeline = job.submission.job_id, job.submission.pipeline
+            job_id, pipeline = request.preparation_id, job.pipeline
             job.run(
                 collect=lambda: self._artifacts.collect(job_id, pipeline),
                 clean_up=lambda: self._artifacts.forget(job_id),
@@ -110,7 +117,7 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
     ) -> api.GetJobsResponse:
         """All known jobs."""
         del request, context
-        return api.GetJobsResponse(job_info=[_info(job) for job in self._jobs.all()])
+        return api.GetJobsResponse(job_info=[job.info for job in self._jobs.all()])
 
     def GetState(  # noqa: N802
         self, request: api.GetJobStateRequest, context: grpc.ServicerContext
@@ -125,7 +132,7 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         """The pipeline as it was submitted."""
         with _telling(context):
             job = self._jobs.get(request.job_id)
-        return api.GetJobPipelineResponse(pipeline=job.submission.pipeline)
+        return api.GetJobPipelineResponse(pipeline=job.pipeline)
 
     def Cancel(  # noqa: N802
         self, request: api.CancelJobRequest, context: grpc.ServicerContext
@@ -176,10 +183,9 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         if dict(context.invocation_metadata()).get(DRY_RUN_KEY) is None:
             return api.GetJobMetricsResponse(metrics=job.metrics())
         answer = job.dry_run(_DRY_RUN_SECONDS)
-        context.set_trailing_metadata(((DRY_RUN_KEY, drain_progress.answer(answer)),))
-        infos = drain_progress.infos(None if isinstance(answer, str) else answer, 0)
+        context.set_trailing_metadata(((DRY_RUN_KEY, answer.text),))
         return api.GetJobMetricsResponse(
-            metrics=api.MetricResults(attempted=infos, committed=infos)
+            metrics=api.MetricResults(attempted=answer.infos, committed=answer.infos)
         )
 
     def DescribePipelineOptions(  # noqa: N802
@@ -215,21 +221,11 @@ def _details(text: str) -> str:
     return details
 
 
-def _info(job: Job) -> api.JobInfo:
-    return api.JobInfo(
-        job_id=job.submission.job_id,
-        job_name=job.submission.name,
-        pipeline_options=described_options.shown(job.submission.described_options),
-        state=job.state.state,
-    )
+def _new_job_id(name: str, context: grpc.ServicerContext) -> str:
+    del context
+    return f"{_file_name(name)}-{uuid.uuid4()}"
 
 
 def _file_name(name: str) -> str:
     # The id names a directory: only what is harmless in a path may stay.
     return "".join(c if c.isascii() and c.isalnum() else "-" for c in name)[:60].strip("-") or "job"
-
-
-def _now() -> Timestamp:
-    now = Timestamp()
-    now.GetCurrentTime()
-    return now

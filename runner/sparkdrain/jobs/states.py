@@ -10,7 +10,7 @@ from apache_beam.portability.api import beam_job_api_pb2
 from sparkdrain.errors import SparkDrainError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -45,10 +45,15 @@ class JobStates:
     terminal state.
     """
 
-    def __init__(self, clock: Callable[[], Timestamp]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], Timestamp],
+        history: Sequence[beam_job_api_pb2.JobStateEvent] = (),
+    ) -> None:
+        """Begin with the state STOPPED, or go on from a history."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._history = [self._event(_S.STOPPED)]
+        self._history = list(history) or [self._event(_S.STOPPED)]
 
     @property
     def current(self) -> beam_job_api_pb2.JobStateEvent:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 import select
 import socket
 import threading
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from sparkdrain.lines.certificate import Certificate
     from sparkdrain.lines.encrypted import Connection
+    from sparkdrain.wire import ControlMessage
 
+M = TypeVar("M", bound="ControlMessage")
 _SIZE: Final = Struct(">I")
 
 
@@ -63,13 +64,13 @@ class Line:
         """The descriptor; a selector can wait for a message with it."""
         return self.connection.fileno()
 
-    def send(self, message: Any) -> None:
-        """Send an object as a pickle. Raises as ``send_bytes`` does."""
-        self.send_bytes(pickle.dumps(message))
+    def send(self, message: ControlMessage) -> None:
+        """Send a message of ``proto/``. Raises as ``send_bytes`` does."""
+        self.send_bytes(message.encode())
 
-    def recv(self) -> Any:
-        """The next object. Raises as ``recv_bytes`` does."""
-        return pickle.loads(self.recv_bytes())  # noqa: S301 - the other end has shown the key
+    def recv(self, kind: type[M]) -> M:
+        """The next message, which is of this kind. Raises as ``recv_bytes`` does."""
+        return kind.decode(self.recv_bytes())
 
     def send_bytes(self, message: bytes) -> None:
         """Send a message.

@@ -34,6 +34,10 @@ class Server:
         name: of its threads.
         serve: is given a line; the line is closed when it returns. May raise as a line does.
 
+    Attributes:
+        endpoint: what other processes dial.
+        is_closed: whether ``close`` was called.
+
     Raises:
         OSError: nothing can listen there.
     """
@@ -42,6 +46,7 @@ class Server:
         self._listener, address = bind.listen()
         certificate = bind.certificate if isinstance(bind, TcpBind) else None
         self.endpoint = Endpoint(address, secrets.token_bytes(_KEY_BYTES), certificate)
+        self.is_closed = False
         self._name = name
         self._serve = serve
         self._door = Door(self.endpoint.key, certificate=certificate)
@@ -51,6 +56,7 @@ class Server:
 
     def close(self) -> None:
         """Stop listening; lines that are being served stay. Idempotent."""
+        self.is_closed = True
         self._waker.close()
         self._thread.join()
 

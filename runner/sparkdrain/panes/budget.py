@@ -4,26 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from typing_extensions import override
-
 
 class PaneBudget(Protocol):
     """What a round may still fire; one budget may be for all stages of a slot."""
 
-    def spend(self) -> bool:
-        """Whether one more timer may fire; it is counted then."""
+    def is_spent(self) -> bool:
+        """Whether no more timer may fire."""
 
-    def count(self, pairs: int) -> None:
-        """So many keys came out for a timer that they share."""
-
-
-class Unlimited(PaneBudget):
-    """No budget at all."""
-
-    @override
-    def spend(self) -> bool:
-        return True
-
-    @override
-    def count(self, pairs: int) -> None:
-        pass
+    def spend(self, elements: int) -> None:
+        """Count a timer that fires, or the keys that came out for a timer which they share."""

@@ -68,11 +68,19 @@ class RoundGrouping(Grouping):
         return self._overlay.first_time(self._state_id, domain)
 
     def _due(self, domain: Domain, up_to: int, budget: PaneBudget) -> Iterator[tuple[bytes, Timer]]:
-        """Timers in time order, taken out one by one while the budget lasts; each with its key."""
+        """Timers taken out one by one while the budget lasts; each with its key.
+
+        They are in time order within a key. Keys come in the order of their first timers, each one
+        with all that is due: what the store has of a key is read once.
+        """
         overlay, state_id = self._overlay, self._state_id
-        while (key := overlay.next_due(state_id, domain, up_to)) is not None:
-            if not budget.spend():
+        while not budget.is_spent():
+            key = overlay.next_due(state_id, domain, up_to)
+            if key is None:
                 return
-            timer = overlay.scope(state_id, key).timers(domain).pop_due(up_to)
-            if timer is not None:
+            scope = overlay.scope(state_id, key)
+            while (timer := scope.timers(domain).pop_due(up_to)) is not None:
+                budget.spend(1)
                 yield key, timer
+                if budget.is_spent() or not scope.active:  # forgotten, or written to make room
+                    break

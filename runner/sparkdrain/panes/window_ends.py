@@ -141,14 +141,15 @@ class WindowEndGrouping(RoundGrouping):
             context = window.context(0, on_time=True, last=self._closes(window))
             for pairs, size in self._end(group, window):
                 yield context, pairs, size
-                budget.count(len(pairs))
+                budget.spend(len(pairs))
 
     def _ended_in_passing(self, fires: int, budget: PaneBudget) -> Iterator[EndedPairs]:
         for section, group, groups in self._passing.take(fires):
             window = self._enter(section)
-            if not budget.spend():
+            if budget.is_spent():
                 self._wait(group, window, groups)
                 return
+            budget.spend(1)
             context = window.context(0, on_time=True, last=self._closes(window))
             stays = window.fires < window.times.expiry
             by_key: dict[bytes, list[bytes]] = {}
@@ -164,7 +165,7 @@ class WindowEndGrouping(RoundGrouping):
                 pairs.append((self._decode_key(key), self._values.in_memory(chunks)))
                 size += sum(map(len, chunks)) + _PAIR_BYTES
             yield context, pairs, size
-            budget.count(len(pairs))
+            budget.spend(len(pairs))
 
     def _forget_ended(self) -> None:
         if self._waiting:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sparkdrain.stages.shards.inputs import begins_in
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.graph.plan import Plan, Stage
-    from sparkdrain.stages.codings import Codings
-    from sparkdrain.stages.task import TaskOptions
+    from sparkdrain.stages.shards.codings import Codings
+    from sparkdrain.stages.shards.task_options import TaskOptions
     from timers_state import Overlay
 
 
@@ -40,4 +42,4 @@ class Context:
 
     def is_first_for(self, stage: Stage) -> bool:
         """Whether this is the slot in which a stage begins that has no input."""
-        return self.plan.levels[self.level].index(stage) % self.slots == self.slot
+        return begins_in(self.plan.levels[self.level], stage, self.slots) == self.slot

@@ -9,8 +9,8 @@ from sparkdrain.checkpoints.manifest import FileEntry, ShardState
 from sparkdrain.checkpoints.upload import Uploaded
 from sparkdrain.drain.limits import Limits
 from sparkdrain.drain.progress import Left
+from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.v1 import checkpoint_pb2, drain_pb2, rounds_pb2
-from sparkdrain.watermarks.frontier import BEGIN
 from sparkdrain.wire import ControlMessage, sent_as
 
 if TYPE_CHECKING:
@@ -22,23 +22,8 @@ sent_as(checkpoint_pb2.FileEntry)(FileEntry)
 sent_as(checkpoint_pb2.ShardState)(ShardState)
 sent_as(checkpoint_pb2.Uploaded)(Uploaded)
 sent_as(drain_pb2.Left)(Left)
+sent_as(rounds_pb2.Feed)(Feed)
 sent_as(drain_pb2.Limits)(Limits)
-
-
-@sent_as(rounds_pb2.Feed)
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """What the driver gives to a source that it plays itself, see ``TestStream``.
-
-    Attributes:
-        elements: (encoded element, timestamp in microseconds).
-        frontier: the source's output frontier after them.
-        before: the frontier that it had.
-    """
-
-    elements: tuple[tuple[bytes, int], ...]
-    frontier: int
-    before: int = BEGIN
 
 
 @sent_as(drain_pb2.DrainOrder)

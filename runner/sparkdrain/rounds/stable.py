@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from sparkdrain.rounds.inputs import Input
-from sparkdrain.rounds.inside import Inside
+from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.inside import Inside
 from sparkdrain.watermarks.frontier import BEGIN, least
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sparkdrain.rounds.inputs import Turn
-    from sparkdrain.rounds.inside import Count
+    from sparkdrain.stages.shards.inside import Count
+    from sparkdrain.stages.shards.turn import Turn
     from timers_state import KeyScope, Overlay
 
 _NUMBER: Final = struct.Struct(">Q")

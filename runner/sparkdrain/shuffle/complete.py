@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sparkdrain.errors import TruncatedInput
-from sparkdrain.shuffle.blocks import EndMessage, chain_checksum
+from sparkdrain.shuffle.blocks import Block, EndMessage, chain_checksum, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sparkdrain.drain.states import DrainMessage
 
@@ -30,6 +30,23 @@ class Completeness:
     _ends: dict[Producer, EndMessage] = field(default_factory=dict)
     _blocks: dict[Producer, int] = field(default_factory=dict)
     _checksums: dict[Producer, int] = field(default_factory=dict)
+
+    def blocks(self, records: Iterable[bytes]) -> Iterator[Block]:
+        """The blocks among what comes, all of which is counted.
+
+        Raises:
+            TruncatedInput: a producer ended twice.
+        """
+        for record in records:
+            message = decode(record)
+            if isinstance(message, EndMessage):
+                self.saw_end(message)
+            elif isinstance(message, Block):
+                size = len(message.payload)
+                self.saw_block(
+                    message.level, message.producer, message.edge, message.sequence, size
+                )
+                yield message
 
     def saw_block(self, level: int, producer: int, edge: int, sequence: int, size: int) -> None:
         """Count a block of ``size`` payload bytes."""

@@ -19,6 +19,10 @@ _SMALL_GROUP = 4 << 20
 _PICKLED = b"\xff"
 
 
+class EncodedCoder(coders.BytesCoder):
+    """Of values that a harness in another process has encoded, which stay bytes in a slot."""
+
+
 class ValueDecoder:
     """Makes the values of a key from their chunks, each a list as a list coder writes it."""
 
@@ -28,6 +32,8 @@ class ValueDecoder:
         self._is_foreign = not type(coder).__module__.startswith("apache_beam.")
         may_pickle = isinstance(coder, coders.FastPrimitivesCoder)
         self.values = self._any_values if may_pickle or self._is_foreign else self._plain_values
+        if isinstance(coder, EncodedCoder):
+            self.values = _joined
         """The values in chunks, of which some may be extents on disk."""
 
     def _plain_values(self, chunks: list[Any]) -> Any:
@@ -102,6 +108,15 @@ class GroupValues(observable.ObservableMixin):
 
 
 coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(GroupValues)
+
+
+def _joined(chunks: list[Any]) -> bytes:
+    """The values of several chunks as Beam's coder for iterables writes them; so is each chunk."""
+    parts = [chunk if type(chunk) is bytes else chunk.load() for chunk in chunks]
+    if len(parts) == 1:
+        return parts[0]
+    count = sum(_COUNT.unpack_from(part)[0] for part in parts)
+    return _COUNT.pack(count) + b"".join(part[_COUNT.size :] for part in parts)
 
 
 def _are_small(chunks: list[Any]) -> bool:

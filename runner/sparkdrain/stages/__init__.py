@@ -1,4 +1,5 @@
-"""Owns running a plan on Spark: the session, one Spark job per level, what a slot's task does.
+"""Owns running a plan on Spark: the session, workers, what a slot's task does, batch jobs.
 
-Never decides what a stage computes. Start at ``execute`` (driver) and ``task`` (executor).
+Never decides what a stage computes. ``daemon`` and ``nursery`` are programs: Spark, and users'
+configurations, name the first. Start at ``batch.execute`` (driver) and ``batch.task`` (executor).
 """

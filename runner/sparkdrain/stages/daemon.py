@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import io
 import logging
 import os
@@ -18,14 +19,14 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.hosts.orphans import WARDEN, adopt_orphans, end_orphans
-from sparkdrain.stages.handover import STREAMS, Identity, read, send
-from sparkdrain.stages.worker_spark import check_worker
+from sparkdrain.stages.workers.handover import NURSERY_VARIABLE, STREAMS, Identity, read, send
+from sparkdrain.stages.workers.worker_spark import check_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-NURSERY_VARIABLE: Final = "SPARKDRAIN_NURSERY"
-"""Where the nursery listens, if there is one."""
+NEEDED: Final = ("sparkdrain.stages.spark.python_daemon", "sparkdrain.stages.batch.task")
+"""The modules from which everything is imported that a task needs."""
 
 REFUSED: Final = 0
 """What the nursery answers in the place of a process id."""
@@ -40,10 +41,8 @@ def import_all() -> None:
     """Import what tasks need, and have the garbage collector leave it alone."""
     # The program that made the pipeline has imported the same, and has heard the warnings.
     logging.disable(logging.WARNING)
-    # The imports are the point.
-    import sparkdrain.stages.spark.python_daemon  # noqa: PLC0415
-    import sparkdrain.stages.task  # noqa: F401, PLC0415
-
+    for name in NEEDED:
+        importlib.import_module(name)
     logging.disable(logging.NOTSET)
     gc.collect()
     # The imported modules are never garbage; PySpark collects after every task.
@@ -101,7 +100,7 @@ def _use_packages() -> None:
     """Install what the job brings before Beam is imported, so that the job's versions win."""
     from pathlib import Path  # noqa: PLC0415 - not needed where a nursery is
 
-    from sparkdrain.stages.packages import ARCHIVE_VARIABLE, use_packages  # noqa: PLC0415
+    from sparkdrain.stages.workers.packages import ARCHIVE_VARIABLE, use_packages  # noqa: PLC0415
 
     archive = os.environ.get(ARCHIVE_VARIABLE)
     scratch = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]

@@ -16,7 +16,7 @@ from typing import Final
 
 from sparkdrain.own_folder import remove_all
 from sparkdrain.stages import daemon
-from sparkdrain.stages.handover import Identity, close_all, import_alike, receive
+from sparkdrain.stages.workers.handover import Identity, close_all, import_alike, receive
 
 _LEASH: Final = 0
 _STALLED_SECONDS: Final = 10.0

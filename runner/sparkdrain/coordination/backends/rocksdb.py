@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
 # Namespaces hold no such byte, so this row sorts before all records and belongs to none.
+_WRITE_BUFFER: Final = 4 << 20
+"""Bytes of rows in memory; RocksDB would take 64 MiB and more. All rows are in its log anyway."""
+
 _FORMAT_ROW: Final = b"\x00format"
 _FORMAT: Final = b"sparkdrain-metadata 1"
 _LOCKED: Final = ("lock hold by current process", "While lock file")
@@ -68,7 +71,9 @@ class RocksDatabase:
         self.lock = threading.Lock()
         try:
             access.prepare(directory, group=False)
-            self.db: Any = Rdict(str(directory), options=Options(raw_mode=True))
+            options = Options(raw_mode=True)
+            options.set_write_buffer_size(_WRITE_BUFFER)
+            self.db: Any = Rdict(str(directory), options=options)
         except Exception as error:
             raise BadSetup(_refusal(directory, str(error))) from error
         self.durable = WriteOptions()

@@ -43,13 +43,13 @@ from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import ShuffleLayout
-from sparkdrain.stages.cluster import spark_context
-from sparkdrain.stages.elsewhere import lost_paths
-from sparkdrain.stages.executors import await_executors, executors, hazards
+from sparkdrain.stages.cluster.context import spark_context
+from sparkdrain.stages.cluster.elsewhere import lost_paths
+from sparkdrain.stages.cluster.executors import await_executors, executors, hazards
+from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.session import is_usable
-from sparkdrain.stages.task import TaskOptions
-from sparkdrain.stages.workers import job_context
+from sparkdrain.stages.workers.pool import job_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.executor import Executor
     from sparkdrain.invocation import Invocation
     from sparkdrain.rounds.driver.checkpoints import Checkpoints
-    from sparkdrain.stages.preparation import Preparation
+    from sparkdrain.stages.workers.preparation import Preparation
     from sparkdrain.types import CancelToken
 
 _BASIC: Final = beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain.errors import RoundLimitExceeded
 from sparkdrain.harness.step_book import step_in
 from sparkdrain.rounds.messages import AtWork
-from sparkdrain.stages.stack import dumped, shown
+from sparkdrain.stages.telling.stack import dumped, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.driver.schedule import Schedule
     from sparkdrain.rounds.messages import (
         DrainOrder,
-        Feed,
         Missing,
         Orders,
         RoundHeader,
         RoundReport,
     )
+    from sparkdrain.stages.shards.turn import Feed
     from sparkdrain.types import CancelToken
 
 

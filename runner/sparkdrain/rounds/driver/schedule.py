@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.rounds.messages import Feed, Orders, RoundHeader, RoundReport
+from sparkdrain.rounds.messages import Orders, RoundHeader, RoundReport
 from sparkdrain.watermarks.frontier import BEGIN, END, advanced, least
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import Inheritance, Missing
     from sparkdrain.shuffle.complete import Producer
+    from sparkdrain.stages.shards.turn import Feed
 
 _NO_ORDERS: Final = Orders()
 

@@ -20,7 +20,7 @@ from sparkdrain.errors import SparkDrainError
 from sparkdrain.rounds.clock import Clock
 from sparkdrain.rounds.driver.loop import NoPlay, Play
 from sparkdrain.rounds.driver.test_stream_service import served
-from sparkdrain.rounds.messages import Feed
+from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:

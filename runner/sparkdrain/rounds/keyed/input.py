@@ -7,32 +7,31 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.transforms.window import WindowedValue
+from typing_extensions import override
 
-from sparkdrain.keyed.due import Due
-from sparkdrain.keyed.feeding import feeder_for
-from sparkdrain.keyed.up_to import UpTo
-from sparkdrain.rounds.inside import Inside
+from sparkdrain.harness.limits import UpTo
 from sparkdrain.rounds.keyed.ahead import groups_in_memory
+from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.inside import Inside
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from sparkdrain.keyed.blocks import KeyedBlocks
-    from sparkdrain.keyed.feeding import Batches, Feeder
-    from sparkdrain.keyed.stateful import Stateful
-    from sparkdrain.rounds.inputs import Turn
-    from sparkdrain.rounds.inside import Count
+    from sparkdrain.graph.stateful import Stateful
+    from sparkdrain.harness.harness import Elements, KeyedEdge
     from sparkdrain.rounds.keyed.time_sorted import SortedWait
-    from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shard import Source
+    from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
+    from sparkdrain.stages.shards.inside import Count
+    from sparkdrain.stages.shards.shard import Shard
+    from sparkdrain.stages.shards.turn import Turn
     from timers_state import Overlay
 
 _MILLISECOND: Final = 1000
 
 
-class KeyedInput:
+class KeyedInput(Input):
     """The elements of a KEYED edge, and the timers of the DoFns behind it.
 
     In a turn, keys come one after the other: all that a key has to do is done before the next one.
@@ -41,10 +40,9 @@ class KeyedInput:
     input has ended, all processing-time timers are due, as in a bounded pipeline.
 
     Args:
-        source: where the edge enters the stage.
+        shard: runs the stage.
+        edge: the edge.
         stateful: what the edge feeds.
-        coding: of the values.
-        decode_key: of the keys.
         expiry_of: the time at which a window is over for good; None if windows last for ever.
         overlay: the slot's state.
         blocks: collects a round's input.
@@ -55,19 +53,17 @@ class KeyedInput:
 
     def __init__(
         self,
-        source: Source,
+        shard: Shard,
+        edge: KeyedEdge,
         stateful: Sequence[Stateful],
-        coding: ElementCoding,
-        decode_key: Callable[[bytes], Any],
         expiry_of: Callable[[Any], int] | None,
         overlay: Overlay,
         blocks: KeyedBlocks,
         wait: SortedWait | None,
     ) -> None:
-        self._source = source
+        self._shard = shard
+        self._edge = edge
         self._stateful = list(stateful)
-        self._coding = coding
-        self._decode_key = decode_key
         self._expiry_of = expiry_of
         self._overlay = overlay
         self._blocks = blocks
@@ -78,29 +74,32 @@ class KeyedInput:
 
     # --- elements -----------------------------------------------------------------------------
 
+    @override
     def take(self, payload: memoryview) -> None:
-        """Collect a block."""
         self._blocks.add(payload)
 
+    @override
     def process(self, turn: Turn) -> None:
-        """Feed the elements of the round, and those that have waited long enough."""
         late = turn.before if self._expiry_of is not None else BEGIN
-        decode = self._coding.windowed_values.decode
+        decode = self._edge.coding.windowed_values.decode
+        is_late = partial(self._is_late, late)
 
-        def batches(chunks: Any) -> Iterator[list[Any]]:
+        def elements(chunks: Any) -> Iterator[list[Any]]:
             lists = map(decode, (chunks,) if type(chunks) is bytes else chunks)
             return lists if late == BEGIN else (self._timely(each, late) for each in lists)
 
         if self._wait is not None:
             keys = iter(self._blocks.groups(self._ahead))
-            waited = self._waited(keys, batches, self._wait, turn)
+            waited = self._waited(keys, elements, self._wait, turn)
             first = next(waited, None)
             if first is not None:
-                self._feeder(late).feed(chain((first,), waited), lambda lists: lists)
+                inlet = self._shard.open().keyed(self._edge)
+                inlet.feed(chain((first,), waited), lambda lists: lists, is_late)
         elif self._blocks.are_any():
-            feeder = self._feeder(late)
-            pieces = self._blocks.pieces() if feeder.takes_pieces else None
-            feeder.feed(self._blocks.groups(self._ahead) if pieces is None else pieces, batches)
+            inlet = self._shard.open().keyed(self._edge)
+            pieces = self._blocks.pieces() if inlet.takes_pieces else None
+            groups = self._blocks.groups(self._ahead) if pieces is None else pieces
+            inlet.feed(groups, elements, is_late)
         self._blocks.clear()
 
     def _ahead(self, table: dict[bytes, Any]) -> Iterable[tuple[bytes, Any]]:
@@ -112,13 +111,13 @@ class KeyedInput:
     def _waited(
         self,
         keys: Iterator[tuple[bytes, Any]],
-        batches: Batches,
+        elements: Elements,
         wait: SortedWait,
         turn: Turn,
     ) -> Iterator[tuple[bytes, Iterator[list[Any]]]]:
         """Keys, and their elements that are to be fed now."""
         for encoded, chunks in keys:
-            yield encoded, wait.take(encoded, batches(chunks), turn)
+            yield encoded, wait.take(encoded, elements(chunks), turn)
         yield from wait.due(turn)
 
     def _timely(self, elements: list[Any], late: int) -> list[Any]:
@@ -147,19 +146,10 @@ class KeyedInput:
         assert self._expiry_of is not None
         return self._expiry_of(window) <= frontier
 
-    def _feeder(self, late: int) -> Feeder:
-        return feeder_for(
-            self._source,
-            self._stateful,
-            self._coding,
-            self._decode_key,
-            partial(self._is_late, late),
-        )
-
     # --- timers -------------------------------------------------------------------------------
 
+    @override
     def advance(self, turn: Turn) -> None:
-        """Fire timers; windows that are over, with all their timers, are forgotten."""
         # Another DoFn comes first in each round, so that none takes the whole budget.
         self._stateful = [*self._stateful[1:], *self._stateful[:1]]
         in_time = [self._fire(one, turn) for one in self._stateful]
@@ -171,9 +161,15 @@ class KeyedInput:
     def _fire(self, one: Stateful, turn: Turn) -> bool:
         """Fire what is due for one DoFn; whether the budget was enough."""
         processing = END if turn.after == END else turn.now
+        due = (
+            (Domain.EVENT, turn.after),
+            (Domain.EXPIRY, turn.after),
+            (Domain.PROCESSING, processing),
+        )
+        if all(self._overlay.next_due(one.state_id, *each) is None for each in due):
+            return True
         up_to = UpTo(turn.after, processing, turn.budget, turn.repeats)
-        source, overlay = self._source, self._overlay
-        return Due(one, up_to, source, overlay, self._decode_key, self._expiry_of).fire()
+        return self._shard.open().keyed(self._edge).fire(one.transform, up_to)
 
     def _forget_beyond(self) -> None:
         """Nothing that was set for a time beyond the end of time will ever fire."""
@@ -211,23 +207,25 @@ class KeyedInput:
 
     # --- what the slot asks -------------------------------------------------------------------
 
+    # Hold and wake are as they were at the end of ``advance``.
+
+    @override
     def hold(self) -> int:
-        """See ``Input``: as it was at the end of ``advance``."""
         return self._hold
 
+    @override
     def wake(self) -> int | None:
-        """See ``Input``: as it was at the end of ``advance``."""
         return self._wake
 
+    @override
     def take_dropped(self) -> int:
-        """See ``Input``."""
         dropped, self._dropped = self._dropped, 0
         if self._wait is not None:
             dropped += self._wait.take_dropped()
         return dropped
 
+    @override
     def inside(self, count: Count) -> Inside:
-        """See ``Input``."""
         ids = [one.state_id for one in self._stateful]
         return Inside(
             windows=sum(count(id_, Domain.EXPIRY) for id_ in ids),
@@ -235,9 +233,6 @@ class KeyedInput:
             parked=0 if self._wait is None else self._wait.keys(count),
         )
 
-    def commit(self) -> None:
-        """See ``Input``."""
-
+    @override
     def close(self) -> None:
-        """See ``Input``."""
         self._blocks.clear()

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import GlobalWindows
 
-from sparkdrain.graph.plan import EdgeKind, TransformId
+from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.state_ids import edge_state_id
-from sparkdrain.harness.keyed_state import KeyedState
-from sparkdrain.keyed.blocks import KeyedBlocks
-from sparkdrain.keyed.stateful import stateful_behind
+from sparkdrain.graph.stateful import stateful_behind
+from sparkdrain.harness.harness import KeyedEdge, StateTerms
 from sparkdrain.rounds.keyed.input import KeyedInput
 from sparkdrain.rounds.keyed.time_sorted import SortedWait
+from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
 from sparkdrain.shuffle.keys import key_codec
 from sparkdrain.watermarks.frontier import END
 
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.graph.plan import Edge, Plan, Stage
-    from sparkdrain.harness.factory import MakeState
     from sparkdrain.rounds.context import Context
-    from sparkdrain.stages.codings import Codings
-    from sparkdrain.stages.shard import Source
+    from sparkdrain.stages.shards.codings import Codings
+    from sparkdrain.stages.shards.source import Source
     from timers_state import Overlay
 
 
@@ -33,15 +32,15 @@ def keyed_input_for(context: Context, edge: Edge, stage: Stage, source: Source) 
     coding = context.codings.elements(edge, coder.value_coder())
     _, decode_key = key_codec(coder.key_coder())
     windowing = context.codings.windowing(edge)
+    stateful = stateful_behind(context.plan, stage, edge)
     wait = None
     if edge.time_sorted:
         lateness = windowing.allowed_lateness.micros
         wait = SortedWait(context.overlay, edge_state_id(edge.id), coding, lateness)
     return KeyedInput(
-        source,
-        stateful_behind(context.plan, stage, edge),
-        coding,
-        decode_key,
+        source.shard,
+        KeyedEdge(source.transform, [one.transform for one in stateful], coding, decode_key),
+        stateful,
         expiry_for(windowing),
         context.overlay,
         KeyedBlocks(context.options.memory_bytes, lambda: context.directory),
@@ -49,21 +48,17 @@ def keyed_input_for(context: Context, edge: Edge, stage: Stage, source: Source) 
     )
 
 
-def state_maker(plan: Plan, stage: Stage, codings: Codings, overlay: Overlay) -> MakeState:
-    """Makes what the stateful DoFns of a stage see of their state."""
+def state_terms(
+    plan: Plan, stage: Stage, codings: Codings, overlay: Overlay
+) -> dict[str, StateTerms]:
+    """Of all stateful DoFns of a stage."""
     edges = {edge.id: edge for edge in plan.edges}
-    made = {
-        one.transform: (one.state_id, expiry_for(codings.windowing(edges[id_])))
+    return {
+        one.transform: StateTerms(overlay, one.state_id, expiry_for(codings.windowing(edges[id_])))
         for _, id_ in stage.sources
         if id_ is not None and edges[id_].kind is EdgeKind.KEYED
         for one in stateful_behind(plan, stage, edges[id_])
     }
-
-    def make(transform_id: str, window_coder: Any) -> KeyedState:
-        state_id, expiry_of = made[TransformId(transform_id)]
-        return KeyedState(transform_id, state_id, window_coder, overlay, expiry_of)
-
-    return make
 
 
 def expiry_for(windowing: Any) -> Callable[[Any], int] | None:

@@ -12,9 +12,9 @@ from timers_state.keys import I64_MIN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.rounds.inputs import Turn
-    from sparkdrain.rounds.inside import Count
     from sparkdrain.shuffle.coding import ElementCoding
+    from sparkdrain.stages.shards.inside import Count
+    from sparkdrain.stages.shards.turn import Turn
     from timers_state import KeyScope, Overlay
 
 _WAITING: Final = b"waiting"

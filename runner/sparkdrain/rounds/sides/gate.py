@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.transforms.window import WindowedValue
 from typing_extensions import override
 
-from sparkdrain.rounds.inputs import ElementInput, Input
-from sparkdrain.rounds.inside import Inside
 from sparkdrain.shuffle.elements import mixed_run
-from sparkdrain.stages.shard import Source
+from sparkdrain.stages.shards.inputs import ElementInput, Input
+from sparkdrain.stages.shards.inside import Inside
+from sparkdrain.stages.shards.source import Source
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.panes.round_blocks import RoundBlocks
-    from sparkdrain.rounds.inputs import Turn
-    from sparkdrain.rounds.inside import Count
     from sparkdrain.rounds.sides.doors import Doors
     from sparkdrain.rounds.sides.parking import Parking
     from sparkdrain.rounds.sides.sorting import Sorter
     from sparkdrain.shuffle.coding import ElementCoding
+    from sparkdrain.stages.shards.inside import Count
+    from sparkdrain.stages.shards.turn import Turn
 
 _BATCH = 1024
 

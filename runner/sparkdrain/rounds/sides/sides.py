@@ -12,13 +12,13 @@ from apache_beam.pvalue import SideInputData
 from sparkdrain.graph.plan import EdgeId, EdgeKind, PCollectionId
 from sparkdrain.graph.state_ids import parked_state_id
 from sparkdrain.panes.round_blocks import RoundBlocks
-from sparkdrain.rounds.inputs import ElementInput
 from sparkdrain.rounds.sides.doors import Doors, View
 from sparkdrain.rounds.sides.gate import BackGate, FrontGate, Gate
 from sparkdrain.rounds.sides.parking import Parking
 from sparkdrain.rounds.sides.sorting import GroupSorter, RunSorter
 from sparkdrain.rounds.sides.stream import SideStream, TriggeredStream, side_stream_for
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
+from sparkdrain.stages.shards.inputs import ElementInput
 from sparkdrain.watermarks.frontier import least
 
 if TYPE_CHECKING:
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Edge, SideInput, Stage, TransformId
     from sparkdrain.rounds.context import Context
-    from sparkdrain.rounds.inputs import Input, Turn
-    from sparkdrain.rounds.shard import RoundShard
     from sparkdrain.side_inputs.windows import WindowedContent
-    from sparkdrain.stages.shard import Source
+    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.shard import Shard
+    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.turn import Turn
 
 # The part of a slot's memory in which a gate keeps the blocks of a round.
 _SHARE = 16
@@ -65,7 +66,7 @@ class Sides:
             isinstance(self.streams[side.edge], TriggeredStream) for side in stage.side_inputs
         )
 
-    def run(self, turns: Mapping[EdgeId, Turn], shards: Iterable[RoundShard]) -> None:
+    def run(self, turns: Mapping[EdgeId, Turn], shards: Iterable[Shard]) -> None:
         """All blocks of the round were taken: see what is ready now, before anything is fed."""
         for edge, stream in self.streams.items():
             stream.process(turns[edge])
@@ -101,12 +102,12 @@ class Sides:
         return dropped if self._counts else {}
 
     def commit(self) -> None:
-        """See ``Input``."""
+        """What happened in the last round counts."""
         for stream in self.streams.values():
             stream.commit()
 
     def close(self) -> None:
-        """See ``Input``."""
+        """Gives back what side inputs have."""
         for stream in self.streams.values():
             stream.close()
 

@@ -19,10 +19,10 @@ from typing_extensions import override
 from sparkdrain.graph.state_ids import edge_state_id, side_state_id
 from sparkdrain.panes.behaviors import OnTime
 from sparkdrain.panes.choose import grouping_for
-from sparkdrain.rounds.inputs import GroupInput, Plain
 from sparkdrain.shuffle.grouped_blocks import decode_groups
 from sparkdrain.side_inputs.broadcast import comes_with_window
 from sparkdrain.side_inputs.windows import WindowedContent, chunk_of, count_of
+from sparkdrain.stages.shards.inputs import GroupInput, Input
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Edge
     from sparkdrain.rounds.context import Context
-    from sparkdrain.rounds.inputs import Turn
+    from sparkdrain.stages.shards.turn import Turn
 
 _BATCH = 1024
 _REMEMBERED = 10_000
 
 
-class SideStream(Plain):
+class SideStream(Input):
     """What comes on a BROADCAST edge. It feeds nothing into a stage; a stage reads ``content``.
 
     Attributes:
@@ -147,12 +147,30 @@ class TriggeredStream(SideStream):
         self._encode_window = self.window_coder.get_impl().encode
         publisher: Any = self
         self._groups = GroupInput(grouping, publisher, edge_state_id(edge.id))
-        self.take = self._groups.take  # type: ignore[method-assign]
-        self.process = self._groups.process  # type: ignore[method-assign]
-        self.wake = self._groups.wake  # type: ignore[method-assign]
-        self.take_dropped = self._groups.take_dropped  # type: ignore[method-assign]
-        self.commit = self._groups.commit  # type: ignore[method-assign]
-        self.close = self._groups.close  # type: ignore[method-assign]
+
+    @override
+    def take(self, payload: memoryview) -> None:
+        self._groups.take(payload)
+
+    @override
+    def process(self, turn: Turn) -> None:
+        self._groups.process(turn)
+
+    @override
+    def wake(self) -> int | None:
+        return self._groups.wake()
+
+    @override
+    def take_dropped(self) -> int:
+        return self._groups.take_dropped()
+
+    @override
+    def commit(self) -> None:
+        self._groups.commit()
+
+    @override
+    def close(self) -> None:
+        self._groups.close()
 
     @override
     def begin(self, frontier: int) -> None:

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.graph.plan import Edge, Stage
-    from sparkdrain.rounds.inputs import Input, Turn
     from sparkdrain.rounds.messages import DrainOrder
-    from sparkdrain.rounds.shard import RoundShard
     from sparkdrain.shuffle.blocks import Block
     from sparkdrain.shuffle.outbox import Outbox
+    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.shard import Shard
+    from sparkdrain.stages.shards.turn import Turn
     from timers_state import Overlay
 
 # The part of a slot's memory in which blocks of an edge wait for the second part of a round.
@@ -110,7 +111,7 @@ class Draining:
     # --- what is done -------------------------------------------------------------------------
 
     def run(
-        self, shard: RoundShard, turns: Sequence[Turn], outbox: Outbox, flush: Callable[[], None]
+        self, shard: Shard, turns: Sequence[Turn], outbox: Outbox, flush: Callable[[], None]
     ) -> None:
         """Run a stage; all stages of the level, one after the other.
 
@@ -152,7 +153,7 @@ class Draining:
     def _repeats(self, turn: Turn) -> int | None:
         return self._order.repeats if turn.after == END else None
 
-    def _second(self, shard: RoundShard, turns: Sequence[Turn]) -> None:
+    def _second(self, shard: Shard, turns: Sequence[Turn]) -> None:
         seconds = []
         for (edge, input_), turn in zip(shard.inputs, turns, strict=True):
             if edge is None:
@@ -175,10 +176,10 @@ class Draining:
             for input_, turn in seconds:
                 input_.advance(turn)
 
-    def _limited(self, kind: LimitKind, shard: RoundShard) -> AbstractContextManager[None]:
+    def _limited(self, kind: LimitKind, shard: Shard) -> AbstractContextManager[None]:
         return limited(self._order.limits, kind, f"slot {self._slot} of {shard.stage.name!r}")
 
-    def _conclude(self, shard: RoundShard, turns: Sequence[Turn]) -> None:
+    def _conclude(self, shard: Shard, turns: Sequence[Turn]) -> None:
         """Find out whether a stage is drained, and tell its DoFns, once."""
         number = len(self._drained)
         drained = (
@@ -187,7 +188,7 @@ class Draining:
             and all(input_.hold() == END and input_.wake() is None for _, input_ in shard.inputs)
         )
         if drained and not self._memory.is_told(number):
-            shard.drain()
+            shard.tell_drained()
             self._memory.tell(number)
         self._drained.append(drained)
         if drained:
@@ -196,7 +197,7 @@ class Draining:
     # --- what is told -------------------------------------------------------------------------
 
     def outputs(
-        self, shards: Sequence[RoundShard], before: Sequence[int], outputs: Sequence[int]
+        self, shards: Sequence[Shard], before: Sequence[int], outputs: Sequence[int]
     ) -> tuple[int, ...]:
         """The output frontiers of stages; one whose DoFns are still to be told must not end."""
         return tuple(
@@ -215,7 +216,7 @@ class Draining:
         """Of each stage whether it is drained."""
         return tuple(self._drained)
 
-    def missing(self, shards: Iterable[RoundShard]) -> tuple[Missing, ...]:
+    def missing(self, shards: Iterable[Shard]) -> tuple[Missing, ...]:
         """The drain messages that stages still wait for."""
         return tuple(
             Missing(shard.stage.name, edge, count)

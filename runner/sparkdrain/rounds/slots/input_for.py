@@ -2,99 +2,161 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.testing.test_stream import WindowedValueHolder
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.graph.plan import EdgeKind, TransformId
+from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
 from sparkdrain.panes.choose import grouping_for
-from sparkdrain.rounds.inputs import ElementInput, FeedInput, GroupInput, ImpulseInput
 from sparkdrain.rounds.keyed.state import keyed_input_for
 from sparkdrain.rounds.sides.gate import Gate
 from sparkdrain.rounds.sources.residuals import ResidualStore
-from sparkdrain.rounds.sources.restrictions import RestrictionInput, processed_by
+from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from sparkdrain.rounds.stable import StableInput
+from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput, Input
 
 if TYPE_CHECKING:
-    from sparkdrain.graph.plan import Edge, Stage
-    from sparkdrain.rounds.inputs import Input
-    from sparkdrain.rounds.slots.slot import RoundSlot
-    from sparkdrain.stages.shard import Source
+    from collections.abc import Callable, Iterable
+
+    from sparkdrain.graph.plan import Edge, Plan, Stage
+    from sparkdrain.rounds.context import Context
+    from sparkdrain.rounds.sides.sides import Sides
+    from sparkdrain.rounds.stable import Coverage
+    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.turn import Turn
 
 
-def source_input_for(
-    slot: RoundSlot, stage: Stage, transform: TransformId, source: Source
-) -> Input:
-    """The input for a transform without any."""
-    mine = slot.context.is_first_for(stage)
-    for played in slot.context.plan.played:
-        if played.transform == transform:
-            return FeedInput(slot.context.codings.coder_of(played.coder), source, mine=mine)
-    return ImpulseInput(source, mine=mine)
+class FeedInput(Input):
+    """What the driver plays, see ``driver.test_stream``; one slot takes it."""
 
+    def __init__(self, coder: Any, source: Source, *, mine: bool) -> None:
+        self._decode = coder.decode
+        self._source = source
+        self._mine = mine
 
-def input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:
-    """The input that ``edge`` is for ``stage``, through ``source``."""
-    input_ = slot.sides.gated(edge, stage, source, lambda into: _input_for(slot, edge, stage, into))
-    if not edge.stable:
-        return input_
-    return StableInput(
-        input_,
-        slot.context.overlay,
-        stable_state_id(edge.id),
-        slot.coverage,
-        lambda more: source.tell_more(TransformId(edge.step), more=more),
-    )
+    def process(self, turn: Turn) -> None:
+        """Send the elements of the round's event, if it has any.
 
-
-def _input_for(slot: RoundSlot, edge: Edge, stage: Stage, source: Source) -> Input:
-    codings = slot.context.codings
-    match edge.kind:
-        case EdgeKind.SPREAD if (transform := processed_by(stage, source.transform)) is not None:
-            coding = codings.elements(edge)
-            return RestrictionInput(
-                coding,
-                source,
-                transform,
-                ResidualStore(slot.context.overlay, edge_state_id(edge.id), coding.windowed),
-                [
-                    ResidualStore(slot.context.overlay, id_, coding.windowed)
-                    for id_ in truncated_state_ids(edge.id)
-                ],
-                lambda: _restrictions(slot),
-                _firing(slot, edge),
+        Raises:
+            ValueError: the driver does not play the source.
+        """
+        if turn.feed is None:
+            message = (
+                "a TestStream is in the plan, but the driver does not play it: see "
+                "test_stream.play_for"
             )
-        case EdgeKind.FORWARD | EdgeKind.SPREAD:
-            return ElementInput(codings.elements(edge), source)
-        case EdgeKind.GROUP:
-            coder = codings.coder(edge)
-            grouping = grouping_for(
-                codings.windowing(edge),
-                coder.key_coder(),
-                codings.elements(edge, coder.value_coder()),
-                slot.context.overlay,
-                edge_state_id(edge.id),
-                slot.context.options.memory_bytes,
-                lambda: slot.context.directory,
-            )
-            return GroupInput(grouping, source, edge_state_id(edge.id))
-        case EdgeKind.KEYED:
-            return keyed_input_for(slot.context, edge, stage, source)
-        case _:
-            raise NotImplementedError(edge.kind)
+            raise ValueError(message)
+        if self._mine:
+            self._source.feed_windowed([self._element(*event) for event in turn.feed.elements])
+
+    def _element(self, encoded: bytes, time: int) -> Any:
+        value = self._decode(encoded)
+        # Beam's TestStream takes an element with windows of its own as a row of this form.
+        if isinstance(value, WindowedValueHolder):
+            return value.windowed_value
+        return GlobalWindows.windowed_value(value, Timestamp(micros=time))
 
 
-def has_untruncated(slot: RoundSlot) -> bool:
-    """Whether restrictions of a slot wait for truncation."""
-    return any(input_.untruncated for input_ in _restrictions(slot))
+@dataclass(frozen=True, slots=True)
+class InputMaker:
+    """Makes the inputs of one slot.
+
+    Attributes:
+        context: of the slot.
+        sides: its side inputs.
+        coverage: what checkpoints have of stable input.
+        inputs: all inputs of the slot, once they are made.
+    """
+
+    context: Context
+    sides: Sides
+    coverage: Coverage
+    inputs: Callable[[], Iterable[Input]]
+
+    def __call__(
+        self, stage: Stage, transform: TransformId, edge: Edge | None, source: Source
+    ) -> Input:
+        """The input that ``edge`` is for ``stage``, or that a root of the stage is."""
+        if edge is None:
+            return self._of_root(stage, transform, source)
+        input_ = self.sides.gated(
+            edge, stage, source, lambda into: self._of_edge(edge, stage, into)
+        )
+        if not edge.stable:
+            return input_
+        return StableInput(
+            input_,
+            self.context.overlay,
+            stable_state_id(edge.id),
+            self.coverage,
+            lambda more: source.tell_more(TransformId(edge.step), more=more),
+        )
+
+    def _of_root(self, stage: Stage, transform: TransformId, source: Source) -> Input:
+        context = self.context
+        mine = context.is_first_for(stage)
+        for played in context.plan.played:
+            if played.transform == transform:
+                return FeedInput(context.codings.coder_of(played.coder), source, mine=mine)
+        return ImpulseInput(source, mine=mine)
+
+    def _of_edge(self, edge: Edge, stage: Stage, source: Source) -> Input:
+        context = self.context
+        codings = context.codings
+        match edge.kind:
+            case EdgeKind.SPREAD if (
+                transform := processed_by(stage, source.transform)
+            ) is not None:
+                coding = codings.elements(edge)
+                return RestrictionInput(
+                    coding,
+                    source,
+                    transform,
+                    ResidualStore(context.overlay, edge_state_id(edge.id), coding.windowed),
+                    [
+                        ResidualStore(context.overlay, id_, coding.windowed)
+                        for id_ in truncated_state_ids(edge.id)
+                    ],
+                    lambda: _restrictions(self.inputs()),
+                    _firing(context.plan, edge),
+                )
+            case EdgeKind.FORWARD | EdgeKind.SPREAD:
+                return ElementInput(codings.elements(edge), source)
+            case EdgeKind.GROUP:
+                coder = codings.coder(edge)
+                grouping = grouping_for(
+                    codings.windowing(edge),
+                    coder.key_coder(),
+                    codings.elements(edge, coder.value_coder()),
+                    context.overlay,
+                    edge_state_id(edge.id),
+                    context.options.memory_bytes,
+                    lambda: context.directory,
+                )
+                return GroupInput(grouping, source, edge_state_id(edge.id))
+            case EdgeKind.KEYED:
+                return keyed_input_for(context, edge, stage, source)
+            case _:
+                raise NotImplementedError(edge.kind)
 
 
-def _restrictions(slot: RoundSlot) -> list[RestrictionInput]:
+def has_untruncated(inputs: Iterable[Input]) -> bool:
+    """Whether restrictions of a slot with these inputs wait for truncation."""
+    return any(input_.untruncated for input_ in _restrictions(inputs))
+
+
+def _restrictions(inputs: Iterable[Input]) -> list[RestrictionInput]:
     """All sources of a slot, in the order in which they have their turns."""
-    inputs = (input_.inner if isinstance(input_, Gate) else input_ for input_ in slot.inputs())
-    return [input_ for input_ in inputs if isinstance(input_, RestrictionInput)]
+    found = (input_.inner if isinstance(input_, Gate) else input_ for input_ in inputs)
+    return [input_ for input_ in found if isinstance(input_, RestrictionInput)]
 
 
-def _firing(slot: RoundSlot, edge: Edge) -> int:
+def _firing(plan: Plan, edge: Edge) -> int:
     """Whether timers need a part of the budget of the level that ``edge`` leads to."""
-    kinds = {other.kind for other in slot.context.plan.edges_into(edge.consumer)}
+    kinds = {other.kind for other in plan.edges_into(edge.consumer)}
     return int(bool(kinds & {EdgeKind.GROUP, EdgeKind.KEYED}))

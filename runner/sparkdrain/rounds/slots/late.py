@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.graph.plan import Edge
-    from sparkdrain.rounds.shard import RoundShard
     from sparkdrain.rounds.sides.sides import Sides
+    from sparkdrain.stages.shards.shard import Shard
 
 NAMESPACE: Final = "sparkdrain"
 NAME: Final = "droppedDueToLateness"
 """What Beam's runners in Java call it."""
 
 
-def take_dropped(shards: Iterable[RoundShard], sides: Sides, edges: Mapping[EdgeId, Edge]) -> int:
+def take_dropped(shards: Iterable[Shard], sides: Sides, edges: Mapping[EdgeId, Edge]) -> int:
     """How many elements a slot has dropped since the last call; their steps count them."""
     total, by_side = 0, sides.take_dropped()
     for shard in shards:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import RoundHeader
     from sparkdrain.shuffle.outbox import ShuffleLayout
-    from sparkdrain.stages.task import TaskOptions
+    from sparkdrain.stages.shards.task_options import TaskOptions
 
 
 @dataclass(frozen=True, slots=True)

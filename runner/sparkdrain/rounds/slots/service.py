@@ -14,8 +14,8 @@ from sparkdrain.hosts.lookout import NOTES
 from sparkdrain.hosts.service import Abandoned
 from sparkdrain.rounds.messages import AtWork, RoundHeader
 from sparkdrain.rounds.slots.open_slot import open_slot
-from sparkdrain.stages.failure import task_failure
-from sparkdrain.stages.stack import stack_of
+from sparkdrain.stages.telling.failure import task_failure
+from sparkdrain.stages.telling.stack import stack_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
     from sparkdrain.rounds.slots.slot import RoundSlot
     from sparkdrain.shuffle.outbox import ShuffleLayout
-    from sparkdrain.stages.task import TaskOptions
+    from sparkdrain.stages.shards.task_options import TaskOptions
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from sparkdrain.rounds.stable import put_together
 from sparkdrain.shuffle.grouped_blocks import decode_groups, part_of_slot
 from timers_state import Overlay, open_store
 from timers_state.errors import Unmovable
-from timers_state.gather import GatherSource, Spread, gather, state_ids
+from timers_state.store.gather import GatherSource, Spread, gather, state_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from sparkdrain.hosts.call import call
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.rounds.slots.service import SlotService
-from sparkdrain.stages.failure import TaskFailed, guarded, task_failure
 from sparkdrain.stages.spark.broadcast import broadcast_file
-from sparkdrain.stages.spark.files import local_directories
-from sparkdrain.stages.task import TaskOptions, scratch_directory
-from sparkdrain.stages.worker import worker
+from sparkdrain.stages.spark.files import local_directories, scratch_directory
+from sparkdrain.stages.telling.failure import TaskFailed, guarded, task_failure
+from sparkdrain.stages.workers.worker import worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +23,9 @@ if TYPE_CHECKING:
     from sparkdrain.lines.endpoint import Endpoint
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
     from sparkdrain.shuffle.outbox import ShuffleLayout
-    from sparkdrain.stages.preparation import Preparation
+    from sparkdrain.stages.shards.task_options import TaskOptions
     from sparkdrain.stages.spark.notes import Notes
+    from sparkdrain.stages.workers.preparation import Preparation
 
 
 @dataclass(frozen=True, slots=True)

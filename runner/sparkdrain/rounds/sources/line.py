@@ -13,10 +13,9 @@ from sparkdrain.shuffle.elements import read_runs
 from timers_state.keys import I64_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from sparkdrain.rounds.sources.residuals import ResidualStore
-    from sparkdrain.rounds.sources.truncation import TruncatedArrivals
     from sparkdrain.shuffle.coding import ElementCoding
 
 
@@ -29,6 +28,8 @@ class Arrivals:
         self._elements: deque[Any] = deque()
         self.by_window = False
         """Whether to hand each of them out once per window."""
+        self.truncate: Callable[[Residual], Residual | None] | None = None
+        """If the job is drained: what is left of a restriction, when it is its turn."""
 
     def add(self, payload: memoryview) -> None:
         """Another block."""
@@ -41,7 +42,14 @@ class Arrivals:
         return len(self._blocks) + len(self._elements)
 
     def pop(self) -> Residual | None:
-        """Take out the first one."""
+        """Take out the first one of which something is left."""
+        while (residual := self._next()) is not None:
+            left = residual if self.truncate is None else self.truncate(residual)
+            if left is not None:
+                return left
+        return None
+
+    def _next(self) -> Residual | None:
         while self._blocks and not self._elements:
             self._elements.extend(self._decode(self._blocks.popleft()))
         if not self._elements:
@@ -77,7 +85,7 @@ class RestrictionLine:
     def __init__(
         self,
         store: ResidualStore,
-        arrivals: Arrivals | TruncatedArrivals,
+        arrivals: Arrivals,
         now: int,
         most_delay: int = I64_MAX,
     ) -> None:

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.utils.timestamp import Timestamp
 from typing_extensions import override
 
-from sparkdrain.graph import urns
-from sparkdrain.rounds.inputs import Plain
-from sparkdrain.rounds.inside import Inside
-from sparkdrain.rounds.sources.interruption import Interruption, Watch
 from sparkdrain.rounds.sources.line import Arrivals, RestrictionLine
 from sparkdrain.rounds.sources.residuals import Residual
 from sparkdrain.rounds.sources.resting import MOST_IDLE
-from sparkdrain.rounds.sources.truncation import TruncatedArrivals, Truncation
+from sparkdrain.rounds.sources.watch import Watch
+from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.inside import Inside
 from sparkdrain.watermarks.frontier import BEGIN, END, least
 from timers_state.keys import I64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sparkdrain.graph.plan import Stage, TransformId
-    from sparkdrain.harness.bundle import StageBundle
-    from sparkdrain.rounds.budget import Budget
-    from sparkdrain.rounds.inputs import Turn
-    from sparkdrain.rounds.inside import Count
+    from sparkdrain.graph.plan import TransformId
+    from sparkdrain.harness.harness import Harness, Remainder
     from sparkdrain.rounds.sources.residuals import ResidualStore
     from sparkdrain.shuffle.coding import ElementCoding
-    from sparkdrain.stages.shard import Source
+    from sparkdrain.stages.shards.budget import Budget
+    from sparkdrain.stages.shards.inside import Count
+    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.shards.turn import Turn
 
 _LOGGER = logging.getLogger(__name__)
 # The least part of a round's budget that one restriction gets, however many there are: to stop and
@@ -44,19 +41,7 @@ _MOST_DELAY_OF_DRAIN: Final = 100_000
 _LEAST_PATIENCE: Final = 5.0
 
 
-def processed_by(stage: Stage, source: TransformId) -> TransformId | None:
-    """The transform that processes the restrictions which come in at ``source``, if any does."""
-    protos = {
-        id_: beam_runner_api_pb2.PTransform.FromString(data) for id_, data in stage.transforms
-    }
-    outputs = set(protos[source].outputs.values())
-    for id_, proto in protos.items():
-        if proto.spec.urn == urns.PROCESS_RESTRICTIONS and outputs & set(proto.inputs.values()):
-            return id_
-    return None
-
-
-class RestrictionInput(Plain):
+class RestrictionInput(Input):
     """Takes restrictions in, and processes them as far as the budget of each round goes.
 
     The restriction that has waited longest is first. All that are due are processed, each with a
@@ -146,9 +131,9 @@ class RestrictionInput(Plain):
         waiting.keep()
 
     def _open(self) -> Work:
-        bundle = self._source.shard.open()
+        harness = self._source.shard.open()
         if self._work is None:
-            self._work = Work(bundle, self._transform, self._source)
+            self._work = Work(harness, self._source.transform, self._transform)
         self._arrivals.by_window = self._work.by_window
         return self._work
 
@@ -158,21 +143,24 @@ class RestrictionInput(Plain):
         RestrictionLine(self._store, self._arrivals, turn.now).keep()
 
     def _drain(self, turn: Turn, work: Work, budget: Budget) -> None:
-        arrivals = TruncatedArrivals(self._arrivals, work.truncation)
-        waiting = RestrictionLine(self._source_of(turn), arrivals, turn.now, _MOST_DELAY_OF_DRAIN)
+        self._arrivals.truncate = work.truncate
+        store = self._source_of(turn)
+        waiting = RestrictionLine(store, self._arrivals, turn.now, _MOST_DELAY_OF_DRAIN)
         if turn.of_drain:
             work.run(waiting, budget)
-        elif self._truncate(turn.now, work.truncation, budget):
+        elif self._truncate(turn.now, work.truncate, budget):
             self._again = None
             work.run(waiting, budget)
         else:
             self._again = turn.now
         waiting.keep()
 
-    def _truncate(self, now: int, truncation: Truncation, budget: Budget) -> bool:
+    def _truncate(
+        self, now: int, truncate: Callable[[Residual], Residual | None], budget: Budget
+    ) -> bool:
         """Truncate all that wait, as far as the budget goes; whether that was far enough."""
         while (residual := self._store.pop(I64_MAX)) is not None:
-            truncated = truncation.of(residual)
+            truncated = truncate(residual)
             if truncated is not None:
                 self._truncated.put(truncated, now)
             budget.spend(1)
@@ -206,79 +194,55 @@ class Work:
     """Has a splittable DoFn process restrictions.
 
     Args:
-        bundle: of the stage.
+        harness: of the stage.
+        source: where restrictions enter the stage.
         transform: the DoFn's.
-        source: where restrictions enter the stage that were never processed before.
     """
 
-    def __init__(self, bundle: StageBundle, transform: TransformId, source: Source) -> None:
-        self._bundle = bundle
-        self._operation: Any = bundle.ops[transform]
-        self._source = source
+    def __init__(self, harness: Harness, source: TransformId, transform: TransformId) -> None:
+        self._harness = harness
         self._name = transform
-        self._interruption = Interruption(self._operation)
+        self._inlet = inlet = harness.restrictions(source, transform)
+        self.by_window = inlet.by_window
         self._warned = False
-        self._truncation: Truncation | None = None
 
-    @property
-    def truncation(self) -> Truncation:
-        """Truncates restrictions of the DoFn."""
-        if self._truncation is None:
-            dofn = self._bundle.dofns[self._name].dofn
-            self._truncation = Truncation(dofn, self._operation.name_context)
-        return self._truncation
-
-    @property
-    def by_window(self) -> bool:
-        """Whether the DoFn processes an element once for each of its windows."""
-        return bool(self._operation.by_window)
+    def truncate(self, residual: Residual) -> Residual | None:
+        """What is to be processed of a restriction that was never truncated, if anything is."""
+        left = self._inlet.truncate(residual.element)
+        return None if left is None else replace(residual, element=left)
 
     def run(self, line: RestrictionLine, budget: Budget) -> None:
         """Process restrictions until none is left or ``budget`` is spent; at least one."""
         least = budget.seconds_left() * _LEAST_SHARE
-        interrupt = self._interruption.interrupt
         seconds = budget.seconds_left()
         patience = max(_LEAST_PATIENCE, _PATIENCE * seconds)
-        name, bundle = self._operation.name_context.step_name, self._bundle
-        with Watch(name, seconds, patience, interrupt, lambda: bundle.at_work()[0]) as watch:
+        inlet, harness = self._inlet, self._harness
+        with Watch(
+            inlet.step, seconds, patience, inlet.interrupt, lambda: harness.at_work()[0]
+        ) as watch:
             while (residual := line.pop()) is not None:
                 least_share = least / max(budget.seconds_left(), least, 1e-9)
                 share = max(1 / (1 + len(line)), least_share)
                 watch.begin()
-                part, made = budget.part(share).allowance(), self._made()
-                left = self._interruption.process(self._process(residual), part)
-                claimed = self._operation.claims.claimed
-                budget.spend(claimed)
+                allowance = budget.part(share).allowance()
+                done = inlet.process(residual.element, allowance, started=residual.started)
+                budget.spend(done.claimed)
                 watch.end()
                 # One claim may have been for nothing: some readers claim before they look.
-                is_idle = claimed <= 1 and self._made() == made
+                is_idle = done.claimed <= 1 and not done.made
                 idle = min(residual.idle + 1, MOST_IDLE) if is_idle else 0
-                for rest in left:
+                for rest in done.interrupted:
                     line.interrupted(self._rest(residual, rest))
-                for _, rest in self._bundle.take_residuals():
-                    delay = rest.deferred_timestamp
-                    deferred = replace(self._rest(residual, rest), idle=idle)
-                    line.deferred(deferred, delay.micros if delay else 0)
+                for rest in done.deferred:
+                    line.deferred(replace(self._rest(residual, rest), idle=idle), rest.delay)
                 if budget.is_spent():
                     return
 
-    def _made(self) -> int:
-        """How many elements the DoFn has made in its life."""
-        receivers = self._operation.receivers
-        return sum(receiver.opcounter.element_counter.value() for receiver in receivers)
-
-    def _process(self, residual: Residual) -> Callable[[], None]:
-        if residual.started:
-            # It was counted when it came in.
-            return lambda: self._operation.process(residual.element)
-        return lambda: self._source.feed_windowed([residual.element])
-
-    def _rest(self, before: Residual, rest: Any) -> Residual:
+    def _rest(self, before: Residual, rest: Remainder) -> Residual:
         """What remains of a restriction after it was processed for a while."""
-        watermark = rest.current_watermark
-        if watermark is None:
-            return Residual(rest.residual_value, before.hold, before.known, started=True)
-        hold = min(max(watermark.micros, BEGIN), END)
+        if rest.watermark is None:
+            return Residual(rest.element, before.hold, before.known, started=True)
+        hold = min(max(rest.watermark, BEGIN), END)
         if before.known and hold < before.hold:
             if not self._warned:
                 self._warned = True
@@ -287,7 +251,7 @@ class Work:
                     "what it was. A watermark estimator must never take back what it said.",
                     self._name,
                     Timestamp(micros=before.hold),
-                    watermark,
+                    Timestamp(micros=rest.watermark),
                 )
             hold = before.hold
-        return Residual(rest.residual_value, hold, known=True, started=True)
+        return Residual(rest.element, hold, known=True, started=True)

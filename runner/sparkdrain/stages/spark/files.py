@@ -17,3 +17,13 @@ def local_directories() -> list[Path]:
     """Spark's scratch directories, in a task (set by the JVM for its Python workers)."""
     given = os.environ.get("SPARK_LOCAL_DIRS", "")
     return [Path(part) for part in given.split(",") if part]
+
+
+def scratch_directory() -> Path:
+    """Where a task may keep files on its executor."""
+    directories = local_directories()
+    if directories:
+        return directories[os.getpid() % len(directories)]
+    import tempfile  # noqa: PLC0415 - only where Spark names no directory
+
+    return Path(tempfile.gettempdir())

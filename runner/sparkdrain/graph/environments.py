@@ -1,0 +1,136 @@
+"""Where transforms run: in the slot's own process, or in an SDK harness outside of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkdrain.graph import urns
+from sparkdrain.graph.beam import common_urns, expand_anyof_environments, python_urns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sparkdrain.graph.plan import PCollectionId
+    from sparkdrain.graph.transform import Transform
+
+IN_PROCESS: Final = frozenset(
+    {
+        "",
+        common_urns.environments.DEFAULT.urn,
+        python_urns.EMBEDDED_PYTHON,
+        python_urns.EMBEDDED_PYTHON_GRPC,
+        python_urns.EMBEDDED_PYTHON_LOOPBACK,
+        python_urns.SUBPROCESS_SDK,
+    }
+)
+"""URNs of environments whose transforms run in the slot's own process."""
+PROCESS: Final[str] = common_urns.environments.PROCESS.urn
+_DOCKER: Final[str] = common_urns.environments.DOCKER.urn
+_SDK_BASE: Final = "beam:version:sdk_base:"
+EXTERNAL: Final[str] = common_urns.environments.EXTERNAL.urn
+STAGED_JAVA: Final = "sparkdrain:env:staged_java:v1"
+"""Our own: Java, started from the jars that were staged for a container."""
+OUTSIDE: Final = (PROCESS, STAGED_JAVA, EXTERNAL)
+"""URNs of environments whose transforms run in another process; the best first."""
+
+
+def chosen(asked: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Environment | None:
+    """The best of the environments that a transform may have; None if none of them works here.
+
+    In process is better than a process that the slot starts, which is better than a pool. A
+    container for Java needs no container here if the jars of the pipeline are staged.
+    """
+    choices = [_without_container(choice) for choice in expand_anyof_environments(asked)]
+    for wanted in (IN_PROCESS, *({urn} for urn in OUTSIDE)):
+        for choice in choices:
+            if choice.urn in wanted:
+                return choice
+    return None
+
+
+def _without_container(
+    environment: beam_runner_api_pb2.Environment,
+) -> beam_runner_api_pb2.Environment:
+    """The same, as ``STAGED_JAVA`` if it is a container whose jars are staged."""
+    is_java = any(
+        capability.startswith(_SDK_BASE) and "java" in capability
+        for capability in environment.capabilities
+    )
+    if environment.urn != _DOCKER or not (is_java and environment.dependencies):
+        return environment
+    staged = beam_runner_api_pb2.Environment()
+    staged.CopyFrom(environment)
+    staged.urn = STAGED_JAVA
+    return staged
+
+
+def settle_environments(
+    components: beam_runner_api_pb2.Components, transforms: Sequence[Transform]
+) -> None:
+    """Decide for each transform where it runs.
+
+    A transform without an environment goes where its producer is, or else where its consumer is.
+
+    Args:
+        components: of the pipeline. Of an environment with choices, the chosen one stays.
+        transforms: of the pipeline, producers before consumers.
+    """
+    outside = set()
+    for id_, environment in components.environments.items():
+        choice = chosen(environment)
+        if choice is not None:
+            environment.CopyFrom(choice)
+        if environment.urn in OUTSIDE:
+            outside.add(id_)
+    if not outside:
+        return
+    for transform in transforms:
+        if transform.is_runner:
+            transform.proto.environment_id = ""
+    _spread(transforms, lambda transform: (transform.main_inputs, transform.outputs))
+    _spread(transforms[::-1], lambda transform: (transform.outputs, transform.main_inputs))
+    for transform in transforms:
+        own = transform.proto.environment_id
+        transform.place = own if own in outside else ""
+        if transform.place and transform.proto.spec.urn == urns.IDENTITY:
+            # Only Python's harness knows an identity. All harnesses know a Flatten.
+            transform.proto.spec.urn = urns.FLATTEN
+
+
+def _spread(
+    transforms: Sequence[Transform],
+    sides: Callable[[Transform], tuple[list[PCollectionId], list[PCollectionId]]],
+) -> None:
+    """Give transforms without an environment the one of a neighbor that comes before them.
+
+    Args:
+        transforms: in the order in which environments spread.
+        sides: of a transform, the PCollections to its neighbors before it, and behind it.
+    """
+    known: dict[str, str] = {}
+    for transform in transforms:
+        before, behind = sides(transform)
+        if not transform.proto.environment_id:
+            found = (known.get(name, "") for name in before)
+            transform.proto.environment_id = next(filter(None, found), "")
+        known.update(dict.fromkeys(behind, transform.proto.environment_id))
+
+
+def staged_outside(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
+    """The names of staged files that only environments outside of slots' processes need."""
+    names: dict[bool, set[str]] = {True: set(), False: set()}
+    for asked in pipeline.components.environments.values():
+        environment = chosen(asked) or asked
+        for dependency in environment.dependencies:
+            role = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(
+                dependency.role_payload
+            )
+            names[environment.urn in OUTSIDE].add(role.staged_name)
+    return frozenset(names[True] - names[False])
+
+
+def place_of(components: beam_runner_api_pb2.Components, environment: str) -> str:
+    """Where a stage with this environment runs: its id, or "" for the slot's own process."""
+    return environment if components.environments[environment].urn in OUTSIDE else ""

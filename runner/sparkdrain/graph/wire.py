@@ -1,0 +1,89 @@
+"""The coders by which harnesses outside of the slot's process write and read elements.
+
+Parts that a slot need not tell apart are length-prefixed bytes to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.errors import Unsupported
+from sparkdrain.graph.beam import common_urns
+from sparkdrain.graph.plan import EdgeKind
+
+if TYPE_CHECKING:
+    from apache_beam.portability.api import beam_runner_api_pb2
+
+    from sparkdrain.graph.plan import Edge
+
+_KV: Final[str] = common_urns.coders.KV.urn
+_ITERABLE: Final[str] = common_urns.coders.ITERABLE.urn
+_PREFIX: Final[str] = common_urns.coders.LENGTH_PREFIX.urn
+_TIMER: Final[str] = common_urns.coders.TIMER.urn
+_WINDOWED: Final[str] = common_urns.coders.WINDOWED_VALUE.urn
+
+
+def has_pairs(edge: Edge, components: beam_runner_api_pb2.Components) -> bool:
+    """Whether a slot takes the elements of a wired edge apart, into key and value."""
+    match edge.kind:
+        case EdgeKind.FORWARD | EdgeKind.SPREAD:
+            return False
+        case EdgeKind.SIDE | EdgeKind.BROADCAST:
+            # Readers that look values up and readers that do not share the PCollection's coder.
+            id_ = components.pcollections[edge.pcollection].coder_id
+            return components.coders[id_].spec.urn == _KV
+        case EdgeKind.GROUP | EdgeKind.KEYED:
+            return True
+
+
+class WireCoders:
+    """Adds coders to ``components``, each once; their ids tell what they are made of."""
+
+    def __init__(self, components: beam_runner_api_pb2.Components) -> None:
+        self._components = components
+
+    def windowed(self, coder: str, pcollection: str) -> str:
+        """Of elements with timestamp, windows and pane, given the coder of elements."""
+        strategies, pcollections = (
+            self._components.windowing_strategies,
+            self._components.pcollections,
+        )
+        strategy = strategies[pcollections[pcollection].windowing_strategy_id]
+        return self._made(_WINDOWED, coder, strategy.window_coder_id)
+
+    def whole(self, coder: str) -> str:
+        """Of elements that are bytes to a slot."""
+        return self._made(_PREFIX, coder)
+
+    def pair(self, coder: str) -> str:
+        """Of elements whose key and value are bytes to a slot."""
+        key, value = self._parts(coder)
+        return self._made(_KV, self.whole(key), self.whole(value))
+
+    def group(self, coder: str) -> str:
+        """Of what a GroupByKey makes of elements that have this coder."""
+        key, value = self._parts(coder)
+        return self._made(_KV, self.whole(key), self._made(_ITERABLE, self.whole(value)))
+
+    def timer(self, coder: str) -> str:
+        """Of timers, given their coder."""
+        key, window = self._components.coders[coder].component_coder_ids
+        return self._made(_TIMER, self.whole(key), window)
+
+    def _parts(self, coder: str) -> tuple[str, str]:
+        spec = self._components.coders[coder]
+        if spec.spec.urn != _KV:
+            message = (
+                f"Elements with the coder {spec.spec.urn or coder!r} go to a GroupByKey or a "
+                f"stateful DoFn, which take pairs ({_KV}). Give the PCollection a type of pairs."
+            )
+            raise Unsupported(message)
+        key, value = spec.component_coder_ids
+        return key, value
+
+    def _made(self, urn: str, *parts: str) -> str:
+        id_ = f"sparkdrain:{urn}({','.join(parts)})"
+        coder = self._components.coders[id_]
+        coder.spec.urn = urn
+        coder.component_coder_ids[:] = parts
+        return id_

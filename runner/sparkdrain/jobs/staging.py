@@ -1,0 +1,276 @@
+"""The gRPC services by which files come to a Job service, and can be had again.
+
+Both check contents: a file whose SHA-256 is told is taken, and given, with that content only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import grpc
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_artifact_api_pb2 as api
+from apache_beam.portability.api import beam_artifact_api_pb2_grpc, beam_runner_api_pb2
+
+from sparkdrain.errors import BadSetup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+ArtifactInformation: TypeAlias = beam_runner_api_pb2.ArtifactInformation
+
+FILE: Final = common_urns.artifact_types.FILE.urn
+_URL: Final = common_urns.artifact_types.URL.urn
+_STAGING_TO: Final = common_urns.artifact_roles.STAGING_TO.urn
+
+_CHUNK: Final = 1 << 20
+"""Bytes that are read or sent at a time."""
+
+_OTHER_SECONDS: Final = 10.0
+
+
+class WrongContent(BadSetup):
+    """A file is not what its sender says; names the file and both hashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A file that has come.
+
+    Attributes:
+        offered: what the client offered.
+        path: where the file is.
+        sha256: of its content, in hexadecimal digits.
+    """
+
+    offered: ArtifactInformation
+    path: Path
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The name that user code expects."""
+        return staged_name(self.offered) or self.path.name
+
+
+@dataclass(slots=True)
+class Staging:
+    """The files of one job, as they come.
+
+    Attributes:
+        home: the folder for them.
+        wanted: what each environment of the pipeline depends on.
+        staged: what has come.
+        problem: why not everything came; empty if it did, or may still come.
+        over: whether a client has sent all, or has failed to.
+    """
+
+    home: Path
+    wanted: Sequence[Sequence[ArtifactInformation]]
+    staged: list[Staged] = field(default_factory=list)
+    problem: str = ""
+    over: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class _Gone(Exception):
+    """The client went away before it had sent all."""
+
+
+class ReverseRetrieval(beam_artifact_api_pb2_grpc.ArtifactStagingServiceServicer):
+    """Asks a client for the files of its job, one after another.
+
+    A file is written under another name until all of it is there. A client that goes away leaves no
+    part of a file, and may come again.
+
+    Args:
+        find: the staging of a token; None if there is none.
+    """
+
+    def __init__(self, find: Callable[[str], Staging | None]) -> None:
+        self._find = find
+
+    def ReverseArtifactRetrievalService(  # noqa: N802 (gRPC)
+        self, responses: Iterator[api.ArtifactResponseWrapper], context: grpc.ServicerContext
+    ) -> Iterator[api.ArtifactRequestWrapper]:
+        """Take the files of the job whose token the client sends first."""
+        token = _next(responses).staging_token
+        staging = self._find(token)
+        if staging is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, f"No such staging token: {token!r}")
+            raise AssertionError
+        # A client that comes again may be faster than the end of its broken call.
+        if not staging.lock.acquire(timeout=_OTHER_SECONDS):
+            context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"Another client stages the files of {token!r} at this moment.",
+            )
+        try:
+            staging.staged, staging.problem = [], ""
+            # A client is asked at least once. The TypeScript SDK waits for a message for ever.
+            for dependencies in staging.wanted or [()]:
+                yield from _resolve_and_get(staging, dependencies, responses)
+        except WrongContent as error:
+            staging.problem = str(error)
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except _Gone:
+            return
+        finally:
+            staging.over.set()
+            staging.lock.release()
+
+
+def _next(responses: Iterator[api.ArtifactResponseWrapper]) -> api.ArtifactResponseWrapper:
+    try:
+        return next(responses)
+    except (StopIteration, grpc.RpcError) as error:
+        raise _Gone from error
+
+
+def _resolve_and_get(
+    staging: Staging,
+    dependencies: Sequence[ArtifactInformation],
+    responses: Iterator[api.ArtifactResponseWrapper],
+) -> Iterator[api.ArtifactRequestWrapper]:
+    staging.problem = f"{len(dependencies)} files were offered for staging but did not arrive."
+    request = api.ResolveArtifactsRequest(artifacts=dependencies)
+    yield api.ArtifactRequestWrapper(resolve_artifact=request)
+    for offered in _next(responses).resolve_artifact_response.replacements:
+        name = _shown_name(offered)
+        staging.problem = f"{name!r} was offered for staging but did not arrive."
+        yield api.ArtifactRequestWrapper(get_artifact=api.GetArtifactRequest(artifact=offered))
+        path = staging.home / hashlib.sha256(offered.SerializeToString()).hexdigest()
+        sha256 = _write(path, responses)
+        check_content(name, sha256, told_sha256(offered))
+        staging.staged.append(Staged(offered, path, sha256))
+    staging.problem = ""
+
+
+def _write(path: Path, responses: Iterator[api.ArtifactResponseWrapper]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    summed = hashlib.sha256()
+    try:
+        with part.open("wb") as file:
+            is_last = False
+            while not is_last:
+                response = _next(responses)
+                summed.update(response.get_artifact_response.data)
+                file.write(response.get_artifact_response.data)
+                is_last = response.is_last
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
+    return summed.hexdigest()
+
+
+class Retrieval(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceServicer):
+    """Gives files that were staged, to workers for instance; never another file of this machine.
+
+    Args:
+        find: the staged file of what a client has offered; None if there is none.
+    """
+
+    def __init__(self, find: Callable[[ArtifactInformation], Staged | None]) -> None:
+        self._find = find
+
+    def ResolveArtifacts(  # noqa: N802
+        self, request: api.ResolveArtifactsRequest, context: grpc.ServicerContext
+    ) -> api.ResolveArtifactsResponse:
+        """What can be had, with its hash, for each dependency of a submitted pipeline."""
+        return api.ResolveArtifactsResponse(
+            replacements=[self._resolved(each, context) for each in request.artifacts]
+        )
+
+    def GetArtifact(  # noqa: N802
+        self, request: api.GetArtifactRequest, context: grpc.ServicerContext
+    ) -> Iterator[api.GetArtifactResponse]:
+        """The content of a file; an error at its end if the content is not what was staged."""
+        staged = self._staged(request.artifact, context)
+        summed = hashlib.sha256()
+        with staged.path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                summed.update(chunk)
+                yield api.GetArtifactResponse(data=chunk)
+        try:
+            told = told_sha256(request.artifact) or staged.sha256
+            check_content(staged.name, summed.hexdigest(), told)
+        except WrongContent as error:
+            context.abort(grpc.StatusCode.DATA_LOSS, str(error))
+
+    def _resolved(
+        self, offered: ArtifactInformation, context: grpc.ServicerContext
+    ) -> ArtifactInformation:
+        staged = self._staged(offered, context)
+        payload = beam_runner_api_pb2.ArtifactFilePayload(
+            path=str(staged.path), sha256=staged.sha256
+        )
+        return beam_runner_api_pb2.ArtifactInformation(
+            type_urn=FILE,
+            type_payload=payload.SerializeToString(),
+            role_urn=offered.role_urn,
+            role_payload=offered.role_payload,
+        )
+
+    def _staged(self, offered: ArtifactInformation, context: grpc.ServicerContext) -> Staged:
+        staged = self._find(offered)
+        if staged is None:
+            context.abort(
+                grpc.StatusCode.NOT_FOUND,
+                f"{_shown_name(offered)!r} was not staged here, or its job has ended.",
+            )
+            raise AssertionError
+        return staged
+
+
+def staged_name(offered: ArtifactInformation) -> str:
+    """The name that a file is to have for user code; empty if it needs none."""
+    if offered.role_urn != _STAGING_TO:
+        return ""
+    payload = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(offered.role_payload)
+    # Names come from the client: never let one lead out of the job's directory.
+    return Path(payload.staged_name).name
+
+
+def file_path(offered: ArtifactInformation) -> str:
+    """The path of a file on the machine that offers it; empty if it is something else."""
+    if offered.type_urn != FILE:
+        return ""
+    return str(beam_runner_api_pb2.ArtifactFilePayload.FromString(offered.type_payload).path)
+
+
+def told_sha256(offered: ArtifactInformation) -> str:
+    """The hash that a file is said to have; empty if none is told."""
+    match offered.type_urn:
+        case kind if kind == FILE:
+            payload = beam_runner_api_pb2.ArtifactFilePayload.FromString(offered.type_payload)
+        case kind if kind == _URL:
+            payload = beam_runner_api_pb2.ArtifactUrlPayload.FromString(offered.type_payload)
+        case _:
+            return ""
+    return str(payload.sha256).lower()
+
+
+def check_content(name: str, found: str, told: str) -> None:
+    """Return if a file has the content that it is said to have.
+
+    Raises:
+        WrongContent: it has another.
+    """
+    if told and found != told:
+        message = (
+            f"{name!r} has the SHA-256 {found}, and should have {told}: it was changed, or damaged "
+            "on its way. Submit the job again."
+        )
+        raise WrongContent(message)
+
+
+def _shown_name(offered: ArtifactInformation) -> str:
+    return Path(file_path(offered)).name or staged_name(offered) or offered.type_urn

@@ -1,0 +1,119 @@
+"""What has happened to one job: its states and messages, and whether it is over."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.portability.api import beam_job_api_pb2
+
+from sparkdrain.jobs.feed import MessageFeed
+from sparkdrain.jobs.messages import Messages
+from sparkdrain.jobs.states import TERMINAL, JobStates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+_S = beam_job_api_pb2.JobState
+
+# More than any legal path through the states has.
+_MOST_STATES: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """What has happened to a job already.
+
+    Attributes:
+        states: all of them, oldest first; empty for a new job.
+        told: messages and states that are kept, oldest first.
+    """
+
+    states: Sequence[beam_job_api_pb2.JobStateEvent] = ()
+    told: Sequence[beam_job_api_pb2.JobMessagesResponse] = ()
+
+
+_NOTHING: Final = SoFar()
+
+
+class JobStory:
+    """States and messages of one job, as its clients follow them. Thread-safe.
+
+    Both streams end after, and only after, the job has entered a terminal state.
+
+    Attributes:
+        lock: held while the state changes; callers hold the lock to decide on a change.
+        messages: messages and states, in the order in which they came.
+        states: the states alone.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], Timestamp],
+        record: Callable[[beam_job_api_pb2.JobMessagesResponse], object] | None = None,
+        so_far: SoFar = _NOTHING,
+    ) -> None:
+        """Begin a story with the state STOPPED, or go on with one.
+
+        Args:
+            clock: the time now.
+            record: takes every message and state before clients can see it.
+            so_far: what was recorded in another life of the service.
+        """
+        self.lock = threading.RLock()
+        self.messages = Messages(clock, record=record, so_far=so_far.told)
+        self.states = MessageFeed[beam_job_api_pb2.JobStateEvent](_MOST_STATES)
+        self._finished = threading.Event()
+        self._states = JobStates(clock, so_far.states)
+        for event in so_far.states:
+            self.states.append(event)
+        if not so_far.states:
+            self._tell(self._states.current)
+        elif self.state.state in TERMINAL:
+            self._close()
+
+    @property
+    def state(self) -> beam_job_api_pb2.JobStateEvent:
+        """The state now."""
+        return self._states.current
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing will change any more."""
+        return self._finished.is_set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the job was started and has not ended yet."""
+        return self.state.state not in TERMINAL | {_S.STOPPED}
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Block until the job is over, or for that long; answers ``is_over``."""
+        return self._finished.wait(seconds)
+
+    def move(self, to: int) -> None:
+        """Enter a state, and tell clients.
+
+        Raises:
+            IllegalTransition: the state does not follow from the present one.
+        """
+        with self.lock:
+            self._tell(self._states.move(to))
+
+    def end(self, state: int) -> None:
+        """Enter a terminal state; nothing follows."""
+        with self.lock:
+            self.move(state)
+            self._close()
+
+    def _close(self) -> None:
+        self.states.close()
+        self.messages.close()
+        self._finished.set()
+
+    def _tell(self, event: beam_job_api_pb2.JobStateEvent) -> None:
+        self.messages.state(event)
+        self.states.append(event)

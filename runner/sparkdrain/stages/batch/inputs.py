@@ -1,0 +1,112 @@
+"""Which input an edge is in a batch job: each has one turn, in which time goes to its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.transforms.trigger import Always
+from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
+from typing_extensions import override
+
+from sparkdrain.graph.plan import Edge, EdgeKind
+from sparkdrain.graph.restrictions import processed_by
+from sparkdrain.graph.state_ids import edge_state_id
+from sparkdrain.graph.stateful import stateful_behind
+from sparkdrain.panes.choose import grouping_for
+from sparkdrain.panes.choose import groups_by_window as fires_at_window_ends
+from sparkdrain.shuffle.group_by_key import WindowGroups
+from sparkdrain.shuffle.merging import GroupMerger
+from sparkdrain.stages.batch.keyed_rounds import KeyedRounds
+from sparkdrain.stages.batch.lent_restrictions import LentRestrictions
+from sparkdrain.stages.shards.budget import Budget
+from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, Input
+from sparkdrain.stages.shards.turn import Turn
+from sparkdrain.watermarks.frontier import BEGIN, END
+
+if TYPE_CHECKING:
+    from sparkdrain.graph.plan import Stage
+    from sparkdrain.stages.batch.state import SlotState
+    from sparkdrain.stages.shards.codings import Codings
+    from sparkdrain.stages.shards.source import Source
+
+
+def parts_of_turn() -> tuple[Turn, Turn]:
+    """What inputs are told when all blocks were taken, and what they are told then.
+
+    In the second part all timers are due, those of processing time too.
+    """
+    first = Turn(BEGIN, END, 0, Budget(1 << 62, 1.0, lambda: 0.0))
+    return first, replace(first, now=END)
+
+
+def groups_by_window(windowing: Any) -> bool:
+    """Whether a GroupByKey of bounded input needs to know no more than keys and windows.
+
+    So it is if windows do not merge, the only pane comes at the end, and its timestamp is the
+    end of the window.
+    """
+    # Always fires per element in Beam's model unless all is global.
+    return fires_at_window_ends(windowing) or (
+        type(windowing.triggerfn) is Always
+        and windowing.windowfn == GlobalWindows()
+        and windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
+    )
+
+
+def input_for(
+    edge: Edge,
+    stage: Stage,
+    source: Source,
+    codings: Codings,
+    memory_bytes: int,
+    state: SlotState,
+) -> Input:
+    """The input that ``edge`` is for ``stage``, through ``source``."""
+    match edge.kind:
+        case EdgeKind.SPREAD if processed_by(stage, source.transform) is not None:
+            return LentRestrictions(codings.elements(edge), source)
+        case EdgeKind.FORWARD | EdgeKind.SPREAD:
+            return ElementInput(codings.elements(edge), source)
+        case EdgeKind.KEYED:
+            stateful = stateful_behind(state.plan, stage, edge)
+            return KeyedRounds(edge, source, stateful, codings, state, memory_bytes)
+        case _:
+            coder = codings.coder(edge)
+            key, value = coder.key_coder(), coder.value_coder()
+            windowing = codings.windowing(edge)
+            if groups_by_window(windowing):
+                merger = GroupMerger(memory_bytes, state.scratch)
+                groups = WindowGroups(key, value, codings.window_coder(edge), merger)
+                return MergedGroups(merger, groups, source)
+            coding, overlay = codings.elements(edge, value), state.more("panes")
+            id_, memory = edge_state_id(edge.id), memory_bytes // 3
+            grouping = grouping_for(windowing, key, coding, overlay, id_, memory, state.scratch)
+            return GroupInput(grouping, source, id_)
+
+
+class MergedGroups(Input):
+    """A GroupByKey that needs to know no more than keys and windows."""
+
+    def __init__(self, merger: GroupMerger, groups: WindowGroups, source: Source) -> None:
+        self._merger = merger
+        self._groups = groups
+        self._source = source
+
+    @property
+    @override
+    def spilled(self) -> int:
+        return self._merger.spilled_bytes
+
+    @override
+    def take(self, payload: memoryview) -> None:
+        self._merger.add(bytes(payload))
+
+    @override
+    def advance(self, turn: Turn) -> None:
+        for context, pairs in self._groups.with_context():
+            self._source.feed(pairs, context)
+
+    @override
+    def close(self) -> None:
+        self._merger.close()

@@ -1,0 +1,229 @@
+"""Runs the levels of a plan, one Spark job each, and publishes side inputs between them."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkdrain.errors import Cancelled
+from sparkdrain.graph.environments import place_of
+from sparkdrain.graph.plan import EdgeKind, Plan
+from sparkdrain.graph.restrictions import has_restrictions
+from sparkdrain.shuffle.blocks import reports_in
+from sparkdrain.shuffle.complete import Completeness, agree
+from sparkdrain.shuffle.outbox import ShuffleLayout
+from sparkdrain.shuffle.sort_merging import SortMerger
+from sparkdrain.side_inputs.file import write_side_file
+from sparkdrain.stages.batch.balanced_run import BalancedRun
+from sparkdrain.stages.batch.task import LevelTask
+from sparkdrain.stages.cluster.context import is_local
+from sparkdrain.stages.cluster.driver_address import driver_address
+from sparkdrain.stages.levels.level_jobs import LevelJobs
+from sparkdrain.stages.shards.task_options import TaskOptions
+from sparkdrain.stages.spark.broadcast import FileBroadcast
+from sparkdrain.stages.spark.errors import JVM_LOST
+from sparkdrain.stages.telling.failure_channel import first_failure
+from sparkdrain.stages.telling.job_over import JobOver
+from sparkdrain.stages.telling.report import SlotReport
+from sparkdrain.stages.telling.spark_error import of_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark import SparkContext
+
+    from sparkdrain.graph.plan import LevelIndex
+    from sparkdrain.invocation import Invocation
+    from sparkdrain.stages.spark.exchange import Exchange
+    from sparkdrain.stages.telling.progress import JobProgress
+    from sparkdrain.stages.workers.preparation import Preparation
+
+_SIDE_BUCKETS = 16
+
+
+class LevelRunner:
+    """One attempt at a job."""
+
+    def __init__(
+        self,
+        context: SparkContext,
+        plan: Plan,
+        invocation: Invocation,
+        run_id: str,
+        preparation: Preparation,
+        progress: JobProgress,
+    ) -> None:
+        self._context = context
+        self._plan = plan
+        self._job_name = invocation.job_name
+        self._cancel = invocation.cancel
+        self._run_id = run_id
+        self._preparation = preparation
+        self._progress = progress
+        settings = invocation.settings
+        slots = settings.slots or context.defaultParallelism
+        sides = _SIDE_BUCKETS if any(e.kind is EdgeKind.SIDE for e in plan.edges) else 0
+        self._layout = ShuffleLayout(slots, len(plan.levels), sides)
+        self._jobs = LevelJobs(context, plan, self._layout, run_id, invocation.cancel)
+        # Of each level that has run: the slots that sent something.
+        self._slots: dict[int, list[int]] = {}
+        self._attempts: list[dict[tuple[int, int], int]] = []
+        self._side_inputs: dict[int, FileBroadcast] = {}
+        self._options = TaskOptions(
+            settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages
+        )
+        self._first = first_failure(context, self._jobs.stop, local=is_local(context))
+        self._over = JobOver(driver_address(context)) if _has_harnesses(plan) else None
+
+    def run(self) -> Iterator[SlotReport]:
+        """Run all levels; the reports of a level come out when it has ended.
+
+        Raises:
+            SparkDrainError: see ``execute``.
+        """
+        for level in range(len(self._plan.levels)):
+            if self._cancel.is_cancelled():
+                raise Cancelled(self._run_id)
+            self._name(level)
+            self._progress.begin(level)
+            with self._jobs.running(self._check):
+                reports = self._run_level(level)
+            self._progress.end(level, reports)
+            yield from reports
+
+    def _check(self) -> None:
+        """Raise what a task has told already, if one has."""
+        if self._first is not None and self._first.failure is not None:
+            raise of_failure(self._first.failure) from None
+
+    def _name(self, level: int) -> None:
+        self._jobs.name(f"{self._job_name}: {self._progress.levels[level].steps}")
+
+    def _run_level(self, level: int) -> list[SlotReport]:
+        inputs = sorted(
+            {e.producer for e in self._plan.edges_into(level) if e.kind is not EdgeKind.SIDE}
+        )
+        task = LevelTask(
+            self._run_id,
+            self._jobs.plan_file,
+            level,
+            frozenset((producer, slot) for producer in inputs for slot in self._slots[producer]),
+            self._layout,
+            self._options,
+            self._preparation,
+            {
+                side.edge: self._side_inputs[side.edge]
+                for stage in self._plan.levels[level]
+                for side in stage.side_inputs
+                if side.edge in self._side_inputs
+            },
+            self._progress.endpoint,
+            failures=None if self._first is None else self._first.server.endpoint,
+            over=None if self._over is None else self._over.endpoint,
+        )
+        if any(map(has_restrictions, self._plan.levels[level])):
+            reports = self._run_balanced(task, inputs)
+        else:
+            exchange = self._jobs.exchange(task, level, inputs, self._layout.slots)
+            self._jobs.sent[level] = [exchange]
+            reports = self._reports(exchange)
+        self._slots[level] = [report.slot for report in reports]
+        self._attempts.extend(report.inputs for report in reports)
+        # What was reported counts (metrics, side inputs): it must be what is read later.
+        self._attempts.append({(level, report.slot): report.attempt for report in reports})
+        agree(self._attempts)
+        self._publish_side_inputs(level, reports)
+        return reports
+
+    def _reports(self, exchange: Exchange) -> list[SlotReport]:
+        """Run an exchange's tasks; what they report."""
+        return list(map(SlotReport.decode, reports_in(exchange.read([self._layout.reports]))))
+
+    def _run_balanced(self, task: LevelTask, inputs: list[LevelIndex]) -> list[SlotReport]:
+        """Run a level in which slots may give restrictions to tasks beside them."""
+        run = BalancedRun(
+            self._context,
+            self._layout.slots,
+            lambda helper: self._jobs.exchange(
+                replace(task, producers=frozenset(), balancer=run.endpoint, helper=helper),
+                task.level,
+                (),
+                1,
+            ),
+            self._reports,
+            lambda: self._name(task.level),
+        )
+        with run:
+            main = self._jobs.exchange(
+                replace(task, balancer=run.endpoint), task.level, inputs, self._layout.slots
+            )
+            reports = run.wait(self._reports(main))
+        self._jobs.sent[task.level] = [main, *run.exchanges]
+        return reports
+
+    def _publish_side_inputs(self, level: int, reports: list[SlotReport]) -> None:
+        edges = [e for e in self._plan.edges_out_of(level) if e.kind is EdgeKind.SIDE]
+        if not edges:
+            return
+        writers: dict[int, set[tuple[int, int]]] = {}
+        for report in reports:
+            for partition in report.side_bytes:
+                writers.setdefault(partition, set()).add((level, report.slot))
+        mergers = {
+            edge.id: SortMerger(self._options.memory_bytes, _driver_scratch) for edge in edges
+        }
+        for partition, producers in sorted(writers.items()):
+            complete = Completeness(frozenset(producers))
+            self._collect(level, partition, complete, mergers)
+        for edge in edges:
+            merger = mergers[edge.id]
+            self._side_inputs[edge.id] = FileBroadcast(
+                self._context, partial(_write_sorted, merger)
+            )
+            merger.close()
+
+    def _collect(
+        self,
+        level: int,
+        partition: int,
+        complete: Completeness,
+        mergers: dict[Any, SortMerger],
+    ) -> None:
+        sent = self._jobs.sent[level]
+        records = chain.from_iterable(exchange.read([partition]) for exchange in sent)
+        for block in complete.blocks(records):
+            mergers[block.edge].add(bytes(block.payload))
+        self._attempts.append(complete.verify())
+        agree(self._attempts)
+
+    def close(self) -> None:
+        """End harnesses in other processes, and give shuffle files and broadcasts back."""
+        if self._over is not None:
+            self._over.tell()
+        if self._first is not None:
+            self._first.server.close()
+        # Without a JVM there are none.
+        with contextlib.suppress(*JVM_LOST):
+            for side_input in self._side_inputs.values():
+                side_input.drop()
+        self._jobs.close()
+
+
+def _has_harnesses(plan: Plan) -> bool:
+    components = beam_runner_api_pb2.Components.FromString(plan.components)
+    return any(place_of(components, stage.environment) for level in plan.levels for stage in level)
+
+
+def _write_sorted(merger: SortMerger, file: IO[bytes]) -> None:
+    write_side_file(file, merger.sorted_groups())
+
+
+def _driver_scratch() -> Path:
+    return Path(tempfile.gettempdir())

@@ -1,0 +1,233 @@
+"""One slot of one level of a batch job: opens its stages, feeds them, and closes them in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sparkdrain.fnapi.harness import FnHarness
+from sparkdrain.graph.environments import place_of
+from sparkdrain.graph.plan import EdgeId
+from sparkdrain.harness.bundle import StageBundle
+from sparkdrain.shuffle.blocks import encode_report
+from sparkdrain.shuffle.complete import Completeness, Producer
+from sparkdrain.side_inputs.state import SideInputState
+from sparkdrain.stages.batch.balance import Gift, Lending
+from sparkdrain.stages.batch.inputs import groups_by_window, input_for, parts_of_turn
+from sparkdrain.stages.batch.lent_restrictions import LentRestrictions
+from sparkdrain.stages.batch.residuals import Residuals
+from sparkdrain.stages.batch.state import SlotState
+from sparkdrain.stages.shards.codings import Codings
+from sparkdrain.stages.shards.inputs import ImpulseInput, begins_in
+from sparkdrain.stages.shards.shard import Shard
+from sparkdrain.stages.shards.slot import Slot
+from sparkdrain.stages.shards.writers import writer_for
+from sparkdrain.stages.telling.report import SlotReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from sparkdrain.fnapi.harness import Outside
+    from sparkdrain.graph.plan import Edge, Plan, Stage, TransformId
+    from sparkdrain.harness.harness import Harness
+    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.shuffle.outbox import Outbox
+    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.source import Source
+    from sparkdrain.stages.telling.warned import Warned
+
+
+class BatchSlot:
+    """Runs the stages of ``level`` over the records of one slot, once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        level: int,
+        slot: int,
+        expected: frozenset[Producer],
+        outbox: Outbox,
+        options: Any,
+        open_side_input: Callable[[int], Any],
+        scratch: Callable[[], Path],
+        balancer: Endpoint | None = None,
+        warned: Sequence[Warned] = (),
+        outside: Outside | None = None,
+    ) -> None:
+        self._plan = plan
+        self._level = level
+        self._slot = slot
+        self._outbox = outbox
+        self._options = options
+        self._open_side_input = open_side_input
+        self._state = SlotState(plan, options.memory_bytes, scratch)
+        self._balancer = balancer
+        self._warned = warned
+        self._outside = outside
+        self._gifts = 0
+        self._handled = 0
+        self._complete = Completeness(expected)
+        self._codings = Codings.of(plan)
+        of_writers = self._codings.of_writers
+        self._writers = {
+            edge.id: writer_for(edge, of_writers, outbox, options.block_bytes, groups_by_window)
+            for edge in plan.edges_out_of(level)
+        }
+        self._stages: Slot | None = None
+
+    def run(self, records: Iterator[bytes]) -> None:
+        """Process everything.
+
+        Raises:
+            TruncatedInput: not all of the input was there.
+            Exception: whatever user code raises.
+        """
+        failed = True
+        try:
+            stages = self._open()
+            stages.take(records, self._complete)
+            inputs = self._complete.verify()
+            self._process(stages)
+            self._finish(stages, inputs)
+            failed = False
+        finally:
+            self._close(failed=failed)
+
+    def help(self, gift: Gift) -> None:
+        """Process restrictions that another slot gave away; see ``run``."""
+        failed = True
+        edge = EdgeId(gift.edge)
+        try:
+            stages = self._open(only=edge)
+            stages.inputs[edge].take(memoryview(gift.payload))
+            self._process(stages)
+            # Should the giver be run again, what it gave must not count.
+            self._finish(stages, {(self._level, gift.slot): gift.attempt})
+            failed = False
+        finally:
+            self._close(failed=failed)
+
+    def _process(self, stages: Slot) -> None:
+        """Give all inputs their turn."""
+        lending = self._lend(stages)
+        first, last = parts_of_turn()
+        try:
+            for shard in stages.shards:
+                shard.process([first] * len(shard.inputs))
+                shard.advance([last] * len(shard.inputs))
+        finally:
+            if lending is not None:
+                lending.close()
+                self._gifts = lending.gifts
+
+    def _lend(self, stages: Slot) -> Lending | None:
+        """Let the balancer take restrictions away while the slot works."""
+        lent = [
+            (edge, input_)
+            for edge, input_ in stages.inputs.items()
+            if isinstance(input_, LentRestrictions)
+        ]
+        if self._balancer is None or not lent:
+            return None
+
+        def give(fraction: float) -> tuple[int, bytes] | None:
+            for edge, input_ in lent:
+                payload = input_.give(fraction)
+                if payload is not None:
+                    return edge, payload
+            return None
+
+        return Lending(self._balancer, self._slot, self._outbox.attempt, give)
+
+    def _open(self, only: EdgeId | None = None) -> Slot:
+        self._stages = Slot(
+            self._plan,
+            self._level,
+            self._writers,
+            lambda stage: Shard(stage, self._make_harness, deferred=Residuals),
+            self._make_input,
+            only,
+        )
+        return self._stages
+
+    def _make_input(
+        self, stage: Stage, transform: TransformId, edge: Edge | None, source: Source
+    ) -> Input:
+        if edge is None:
+            stages, slots = self._plan.levels[self._level], self._outbox.layout.slots
+            return ImpulseInput(source, mine=begins_in(stages, stage, slots) == self._slot)
+        return input_for(
+            edge, stage, source, self._codings, self._options.memory_bytes, self._state
+        )
+
+    def _make_harness(self, stage: Stage) -> Harness:
+        if place_of(self._codings.components, stage.environment):
+            assert self._outside is not None, stage.environment
+            return FnHarness(
+                stage,
+                {edge.id: edge for edge in self._plan.edges},
+                self._codings.components,
+                self._codings.context.windowing_strategies,
+                self._writers,
+                self._open_side_input,
+                self._state.terms,
+                self._outside,
+                keep=self._is_needed_later(stage.environment),
+            )
+        edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
+        return StageBundle(
+            stage,
+            self._codings.components,
+            self._writers,
+            SideInputState(edges, self._open_side_input),
+            self._state.terms,
+            compiled=self._options.compiled,
+        )
+
+    def _is_needed_later(self, environment: str) -> bool:
+        later = self._plan.levels[self._level + 1 :]
+        return any(stage.environment == environment for level in later for stage in level)
+
+    def _finish(self, stages: Slot, inputs: dict[Producer, int]) -> None:
+        outbox = self._outbox
+        for shard in stages.shards:
+            shard.finish()
+        stages.flush()
+        outbox.end()
+        for shard in stages.shards:
+            shard.finalize()
+        outbox.send(
+            outbox.layout.reports,
+            encode_report(self._level, self._slot, self._report(stages, inputs)),
+        )
+
+    def _report(self, stages: Slot, inputs: dict[Producer, int]) -> bytes:
+        return SlotReport(
+            self._level,
+            self._slot,
+            self._outbox.attempt,
+            inputs,
+            dict(self._outbox.side_bytes),
+            stages.metrics(),
+            sum(writer.elements for writer in self._writers.values()),
+            self._outbox.sent_bytes,
+            sum(input_.spilled for input_ in stages.in_turn()),
+            self._gifts,
+            self.handled(),
+            tuple(self._warned),
+        ).encode()
+
+    def handled(self) -> int:
+        """How many elements the busiest PCollection of each stage has had; from any thread."""
+        shards = [] if self._stages is None else list(self._stages.shards)
+        opened = [shard.opened for shard in shards]
+        handled = sum(harness.handled() for harness in opened if harness is not None)
+        return max(self._handled, handled)
+
+    def _close(self, *, failed: bool) -> None:
+        """Tear all bundles down. An error from there counts unless there was one before."""
+        self._handled = self.handled()  # while bundles are there to be asked
+        error = None if self._stages is None else self._stages.close()
+        self._state.close()
+        if error is not None and not failed:
+            raise error

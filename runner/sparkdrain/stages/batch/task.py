@@ -1,0 +1,118 @@
+"""What runs in a slot: its part of every stage of one level, as one Spark task."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sparkdrain.fnapi.harness import Outside
+from sparkdrain.fnapi.harnesses import harnesses
+from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
+from sparkdrain.stages.batch.pump import Pump
+from sparkdrain.stages.batch.slot import BatchSlot
+from sparkdrain.stages.spark.broadcast import broadcast_file
+from sparkdrain.stages.spark.files import scratch_directory
+from sparkdrain.stages.telling.failure import guarded
+from sparkdrain.stages.telling.failure_channel import tell
+from sparkdrain.stages.telling.progress_channel import ticking
+from sparkdrain.stages.telling.warned import noted
+from sparkdrain.stages.workers.preparation import job_of
+from sparkdrain.stages.workers.worker import worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark import Broadcast
+
+    from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.shuffle.complete import Producer
+    from sparkdrain.stages.batch.balance import Gift
+    from sparkdrain.stages.shards.task_options import TaskOptions
+    from sparkdrain.stages.workers.preparation import Preparation
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A slot beyond the layout's, and what it is to process."""
+
+    slot: int
+    gift: Gift
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTask:
+    """The function that Spark runs in every slot of a level."""
+
+    job: str
+    plan: Broadcast[Any]
+    level: int
+    producers: frozenset[Producer]
+    layout: ShuffleLayout
+    options: TaskOptions
+    preparation: Preparation
+    side_inputs: dict[int, Broadcast[Any]] = field(default_factory=dict)
+    progress: Endpoint | None = None
+    """Whom to tell how far the task is, if anybody."""
+    balancer: Endpoint | None = None
+    """Whom to offer restrictions, if the level has any."""
+    failures: Endpoint | None = None
+    """Whom to tell at once that user code has failed, if Spark would run the task again."""
+    over: Endpoint | None = None
+    """Who tells that the job is over, if it has harnesses in other processes."""
+    helper: Helper | None = None
+    """Set for a task beside the level's slots, which processes what one of them gave away."""
+
+    def __call__(self, index: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Run the slot: records in, (partition, block) pairs out.
+
+        Raises:
+            TaskFailed: with what the driver needs to tell the user.
+        """
+        slot = index if self.helper is None else self.helper.slot
+        with guarded(self.level, slot, partial(tell, self.failures)):
+            worker().prepare(self.preparation)
+            # Random, so that two executions of this task can be told apart.
+            attempt = random.SystemRandom().getrandbits(63)
+
+            def work(push: Callable[[tuple[int, bytes]], None]) -> None:
+                def send(partition: int, record: bytes) -> None:
+                    push((partition, record))
+
+                outbox = Outbox(self.layout, self.level, slot, attempt, send)
+                plan = worker().plan(self.job, broadcast_file(self.plan))
+                with noted() as warned:
+                    run = BatchSlot(
+                        plan,
+                        self.level,
+                        slot,
+                        self.producers,
+                        outbox,
+                        self.options,
+                        self._open_side_input,
+                        scratch_directory,
+                        self.balancer,
+                        warned,
+                        self._outside(),
+                    )
+                    self._run(run, slot, records)
+
+            yield from Pump[tuple[int, bytes]](work)
+
+    def _outside(self) -> Outside | None:
+        if self.over is None:
+            return None
+        return Outside(job_of(self.job, self.preparation, self.over), harnesses())
+
+    def _run(self, run: BatchSlot, slot: int, records: Iterator[bytes]) -> None:
+        with ticking(self.progress, self.level, slot, run.handled):
+            if self.helper is not None:
+                run.help(self.helper.gift)
+            else:
+                run.run(records if self.producers else iter(()))
+
+    def _open_side_input(self, edge: int) -> Any:
+        if edge not in self.side_inputs:
+            return None
+        return worker().side_file(broadcast_file(self.side_inputs[edge]))

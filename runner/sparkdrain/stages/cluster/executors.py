@@ -1,0 +1,117 @@
+"""The executors that a session has, and how long to wait for more before a job is laid out."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.hosts.executor import Executor
+from sparkdrain.stages.cluster.context import is_local
+from sparkdrain.stages.spark.session import executor_summaries, started
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark import SparkContext
+
+    from sparkdrain.types import CancelToken
+
+_LOCAL_CLUSTER: Final = re.compile(r"local-cluster\[\s*(\d+)\s*,")
+_PORT: Final = re.compile(r":\d+$")
+_NONE_SECONDS: Final = 30.0
+_QUIET_SECONDS: Final = (1.0, 15.0)
+_LOOK_SECONDS: Final = 0.1
+_NONE: Final = (
+    "Spark's master {} has given no executor in {:.0f} s, and nothing runs before there is one. "
+    "Its own pages and logs say why: no worker, no room for an executor of that size, no image, "
+    "an image or a worker with another version of Spark."
+)
+_HAZARDS: Final = {
+    "spark.dynamicAllocation.enabled": (
+        "take executors away that are idle, and with them the state of their slots"
+    ),
+    "spark.speculation": "run slow tasks twice, which a slot with state takes for a lost round",
+}
+
+
+def executors(context: SparkContext) -> list[Executor]:
+    """Those that are alive; none for a local master, whose one executor is the driver."""
+    return [executor for executor, _ in _registered(context)]
+
+
+def await_executors(
+    context: SparkContext,
+    cancel: CancelToken,
+    tell: Callable[[str], object],
+    *,
+    all_of_them: bool,
+    clock: Callable[[], float] = time.time,
+) -> None:
+    """Return when the session has an executor, or ``all_of_them`` as far as that can be known.
+
+    Executors of a new session come one after the other, and Spark gives all tasks to the first
+    one. How many there will be only some masters say. See ``patience``. If none has come, ``tell``
+    takes a warning: Spark itself would be silent, and the job would wait for ever.
+    """
+    if is_local(context) or context.getConf().get("spark.dynamicAllocation.enabled") == "true":
+        return
+    asked, expected = clock(), _expected(context)
+    began = min(asked, started(context))
+    while not cancel.is_cancelled():
+        added = [seconds for _, seconds in _registered(context)]
+        left = patience(clock(), asked, began, added, expected)
+        if left <= 0 and not added:
+            tell(_NONE.format(context.master, _NONE_SECONDS))
+        if left <= 0 or (added and not all_of_them):
+            return
+        cancel.wait(min(left, _LOOK_SECONDS))
+
+
+def hazards(context: SparkContext) -> list[str]:
+    """What the session is set to do that a job whose processes have state cannot take, in words."""
+    conf = context.getConf()
+    return [
+        f"Spark is set to {what}: set {name}=false for streaming jobs, with --spark_conf or where "
+        "the session is made."
+        for name, what in _HAZARDS.items()
+        if not is_local(context) and conf.get(name, "false") == "true"
+    ]
+
+
+def patience(
+    now: float, asked: float, started: float, added: Sequence[float], expected: int | None
+) -> float:
+    """How many more seconds to wait for executors, if none comes meanwhile.
+
+    Until there are as many as expected, or none has come for half as long as the first one took,
+    at least 1 s and at most 15 s; if there is none at all, for 30 s.
+
+    Args:
+        now: seconds, as all times here.
+        asked: when waiting began.
+        started: when the session did.
+        added: when each executor came.
+        expected: how many there are to be, if that is known.
+    """
+    if not added:
+        return asked + _NONE_SECONDS - now
+    if expected is not None and len(added) >= expected:
+        return 0.0
+    least, most = _QUIET_SECONDS
+    quiet = min(most, max(least, (min(added) - started) / 2))
+    return max(added) + quiet - now
+
+
+def _expected(context: SparkContext) -> int | None:
+    given = _LOCAL_CLUSTER.match(context.master)
+    number = given[1] if given else context.getConf().get("spark.executor.instances")
+    return int(number) if number else None
+
+
+def _registered(context: SparkContext) -> list[tuple[Executor, float]]:
+    """Each executor that is alive, with the time at which it came."""
+    return [
+        (Executor(_PORT.sub("", one.address), one.id), one.added)
+        for one in executor_summaries(context)
+    ]

@@ -1,0 +1,126 @@
+"""The coders and windowings of PCollections, as their edges need them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from apache_beam import coders
+from apache_beam.coders.coders import LengthPrefixCoder
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners import pipeline_context
+
+from sparkdrain.graph.environments import place_of
+from sparkdrain.graph.wire import has_pairs
+from sparkdrain.shuffle.coding import ElementCoding
+from sparkdrain.shuffle.values import EncodedCoder
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from sparkdrain.graph.plan import Edge, EdgeId, Plan
+
+
+class Codings:
+    """The coders of PCollections, as the shuffle needs them, at one end of their edges.
+
+    An edge between stages of which one runs outside of the slot's process is *wired*: its elements
+    are length-prefixed bytes, which a slot passes on unread. A stage in the slot's process reads
+    and writes them with the PCollection's own coder.
+
+    Args:
+        context: Beam's, of the pipeline.
+        components: of the pipeline.
+        wired: the wired edges, each with what its writer and its reader see: bytes or not.
+        writing: whether this is the end that writes.
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        components: beam_runner_api_pb2.Components,
+        wired: Mapping[EdgeId, tuple[bool, bool]],
+        *,
+        writing: bool = False,
+    ) -> None:
+        self.context = context
+        """Beam's, of the pipeline."""
+        self.components = components
+        self._wired = wired
+        self._writing = writing
+
+    @staticmethod
+    def of(plan: Plan) -> Codings:
+        """Those of a plan, at the end that reads edges."""
+        components = beam_runner_api_pb2.Components.FromString(plan.components)
+        context = pipeline_context.PipelineContext(components)
+        return Codings(context, components, _wired(plan, components))
+
+    @property
+    def of_writers(self) -> Codings:
+        """The same at the end that writes edges."""
+        return Codings(self.context, self.components, self._wired, writing=True)
+
+    @property
+    def wired(self) -> Collection[EdgeId]:
+        """The edges whose elements are length-prefixed."""
+        return self._wired.keys()
+
+    def coder(self, edge: Edge) -> coders.Coder:
+        """The element coder of the PCollection that the edge carries."""
+        id_ = self.components.pcollections[edge.pcollection].coder_id
+        if edge.id not in self._wired:
+            return self.context.coders.get_by_id(id_)
+        pairs = has_pairs(edge, self.components)
+        if self._wired[edge.id][0 if self._writing else 1]:
+            whole = coders.BytesCoder()
+            return coders.TupleCoder([whole, EncodedCoder()]) if pairs else whole
+        coder = self.context.coders.get_by_id(id_)
+        if not pairs:
+            return LengthPrefixCoder(coder)
+        parts = coder.key_coder(), coder.value_coder()
+        return coders.TupleCoder([LengthPrefixCoder(part) for part in parts])
+
+    def coder_of(self, id_: str) -> coders.Coder:
+        """The coder of that id."""
+        return self.context.coders.get_by_id(id_)
+
+    def producer(self, edge: Edge) -> str:
+        """The name of the transform whose output it carries, as people know it."""
+        name = self.components.pcollections[edge.pcollection].unique_name
+        # Python's own are the length of the transform's name, that name, and the output's.
+        for digits in range(1, len(name)):
+            if not name[:digits].isdecimal():
+                break
+            start, end = digits, digits + int(name[:digits])
+            if name[end : end + 1] == ".":
+                return name[start:end]
+        return name
+
+    def windowing(self, edge: Edge) -> Any:
+        """The windowing of that PCollection."""
+        return self.context.windowing_strategies.get_by_id(
+            self.components.pcollections[edge.pcollection].windowing_strategy_id
+        )
+
+    def window_coder(self, edge: Edge) -> coders.Coder:
+        """The coder of its windows."""
+        return self.windowing(edge).windowfn.get_window_coder()
+
+    def elements(self, edge: Edge, coder: coders.Coder | None = None) -> ElementCoding:
+        """How its elements are encoded (or only a part of them, that ``coder`` is for)."""
+        return ElementCoding.of(coder or self.coder(edge), self.window_coder(edge))
+
+
+def _wired(
+    plan: Plan, components: beam_runner_api_pb2.Components
+) -> dict[EdgeId, tuple[bool, bool]]:
+    """The wired edges, each with whether writer and reader are outside of the slot's process."""
+    written: set[EdgeId] = set()
+    read: set[EdgeId] = set()
+    for level in plan.levels:
+        for stage in level:
+            if place_of(components, stage.environment):
+                written.update(id_ for _, id_ in stage.sinks)
+                read.update(id_ for _, id_ in stage.sources if id_ is not None)
+                read.update(side.edge for side in stage.side_inputs)
+    return {id_: (id_ in written, id_ in read) for id_ in written | read}

@@ -1,0 +1,211 @@
+"""One stage's part in one slot, for one bundle or over the life of a job."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Protocol
+
+from sparkdrain.metrics.merge import merge
+from sparkdrain.step_notes import read_by
+from sparkdrain.watermarks.frontier import BEGIN, output_frontier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from apache_beam.portability.api import metrics_pb2
+
+    from sparkdrain.graph.plan import Stage
+    from sparkdrain.harness.harness import Harness
+    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.turn import Turn
+
+
+class Deferred(Protocol):
+    """Restrictions that the DoFns of a bundle have put off."""
+
+    def resume_due(self) -> None:
+        """Process what need not wait."""
+
+    def resume_all(self) -> None:
+        """Process everything; wait where a restriction asked to be resumed later."""
+
+
+class Shard:
+    """A stage's DoFns, set up once, and its inputs.
+
+    The first element opens the bundle. So a DoFn is never set up, nor is its ``finish_bundle``
+    called, where there is nothing for it. Every round in which there is something to do is one
+    bundle. After a round that was undone the DoFns are made anew: they may remember what never
+    happened.
+
+    Args:
+        stage: the stage.
+        make_harness: sets its DoFns up.
+        counted: its metrics up to now.
+        has_drain_hook: whether a DoFn of it wants to know when it is drained, also where none was
+            set up.
+        deferred: resumes in this very bundle what DoFns put off. Without it, inputs do that in a
+            later round.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        make_harness: Callable[[Stage], Harness],
+        counted: list[metrics_pb2.MonitoringInfo] | None = None,
+        has_drain_hook: Callable[[Stage], bool] = lambda _: False,
+        deferred: Callable[[Harness], Deferred] | None = None,
+    ) -> None:
+        self.stage = stage
+        self.inputs: list[tuple[int | None, Input]] = []
+        self.steps: dict[int | None, str] = {}
+        """By edge, the step that reads it."""
+        self.counted = counted or []
+        """The metrics up to the last commit."""
+        self._before = self._infos = self.counted
+        self._make_harness = make_harness
+        self._has_drain_hook = has_drain_hook
+        self._defer = deferred
+        self._deferred: Deferred | None = None
+        self._harness: Harness | None = None
+        self._started = False
+
+    def open(self) -> Harness:
+        """What runs the stage, with the bundle of this round started."""
+        harness = self._harness
+        if harness is None:
+            harness = self._harness = self._make_harness(self.stage)
+            if self._defer is not None:
+                self._deferred = self._defer(harness)
+        if not self._started:
+            harness.start()
+            self._started = True
+        harness.enter()
+        return harness
+
+    @property
+    def opened(self) -> Harness | None:
+        """What runs the stage, if there ever was an element; may be asked for from any thread."""
+        return self._harness
+
+    def resume_due(self) -> None:
+        """Called between elements."""
+        if self._deferred is not None:
+            self._deferred.resume_due()
+
+    def frontier(self, before: int, turns: list[Turn]) -> int:
+        """The output frontier after the inputs had these turns."""
+        return output_frontier(
+            before,
+            (
+                (turn.after, input_.hold())
+                for (_, input_), turn in zip(self.inputs, turns, strict=True)
+            ),
+        )
+
+    def holds(self) -> list[tuple[str, str, int]]:
+        """What holds the output frontier back: stage, reason, time."""
+        return [
+            (self.stage.name, input_.reason, input_.hold())
+            for _, input_ in self.inputs
+            if input_.reason
+        ]
+
+    def wake(self, *, durable: bool) -> int | None:
+        """The earliest processing time at which there is something to do; None: never.
+
+        Args:
+            durable: whether finalizers wait for a checkpoint, and not for the next round.
+        """
+        if not durable and self._harness is not None and self._harness.needs_finalization:
+            # Only the next round tells that this one was committed.
+            return BEGIN
+        wakes = [wake for _, input_ in self.inputs if (wake := input_.wake()) is not None]
+        return min(wakes, default=None)
+
+    def run(self, turns: list[Turn]) -> None:
+        """Give all inputs their turns, and end the bundle."""
+        self.process(turns)
+        self.advance(turns)
+        self.finish()
+
+    def process(self, turns: Sequence[Turn]) -> None:
+        """Have all inputs process what came."""
+        for (edge, input_), turn in zip(self.inputs, turns, strict=True):
+            with self._reading(edge):
+                input_.process(turn)
+
+    def advance(self, turns: Sequence[Turn]) -> None:
+        """Have all inputs fire what is due."""
+        for (edge, input_), turn in zip(self.inputs, turns, strict=True):
+            with self._reading(edge):
+                input_.advance(turn)
+
+    def _reading(self, edge: int | None) -> contextlib.AbstractContextManager[None]:
+        step = self.steps.get(edge)
+        return contextlib.nullcontext() if step is None else read_by(step)
+
+    @property
+    def awaits_drain(self) -> bool:
+        """Whether there is a DoFn that wants to know when it is drained.
+
+        Also before it is set up: after a recovery, nothing may come that would do so.
+        """
+        return self._has_drain_hook(self.stage)
+
+    def tell_drained(self) -> None:
+        """Tell DoFns that they are drained, and end the bundle."""
+        if self.awaits_drain:
+            self.open()
+            self.finish(drained=True)
+
+    def finish(self, *, drained: bool = False) -> None:
+        """End the round's bundle; see ``Harness.finish``."""
+        if self._started and self._harness is not None:
+            self._harness.enter()
+            if self._deferred is not None:
+                self._deferred.resume_all()
+            self._harness.finish(drained=drained)
+            self._started = False
+
+    def finalize(self) -> None:
+        """Run the finalizers of the bundle."""
+        if self._harness is not None:
+            self._harness.finalize()
+
+    def take_refused(self) -> list[tuple[str, str, int]]:
+        """Timers that a drain has refused since the last call: transform, family, how many."""
+        return [] if self._harness is None else self._harness.take_refused()
+
+    def commit(self) -> None:
+        """What the last round did counts."""
+        self.counted = self._infos
+
+    def take_finalizers(self) -> list[tuple[str, Callable[[], object]]]:
+        """What the round has registered to be run when it counts: (transform id, callback)."""
+        return [] if self._harness is None else self._harness.take_finalizers()
+
+    def acknowledgement(self, transform: str, data: str) -> Callable[[], object]:
+        """Recreate a finalizer; see ``Harness.acknowledgement``."""
+        return self.open().acknowledgement(transform, data)
+
+    def count(self, info: metrics_pb2.MonitoringInfo) -> None:
+        """Add to the metrics what no DoFn counts."""
+        self._before = merge([*self._before, info])
+
+    def infos(self) -> list[metrics_pb2.MonitoringInfo]:
+        """All metrics, over the stage's life."""
+        self._infos = self._before
+        if self._harness is not None:
+            infos = self._harness.infos()
+            self._infos = merge([*self._before, *infos]) if self._before else infos
+        return self._infos
+
+    def close(self) -> None:
+        """Tear everything down."""
+        harness, self._harness = self._harness, None
+        with contextlib.ExitStack() as closing:
+            if harness is not None:
+                closing.callback(harness.teardown)
+            for _, input_ in self.inputs:
+                closing.callback(input_.close)

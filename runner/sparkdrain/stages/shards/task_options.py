@@ -1,0 +1,22 @@
+"""The settings that a slot needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """The settings that a task needs.
+
+    Attributes:
+        block_bytes: at which a block is sent.
+        memory_bytes: for grouping, before it spills.
+        compiled: whether chains of simple transforms run as generated code.
+        state_bytes: for state in streaming, of all levels of a slot; 0: a part of the above.
+    """
+
+    block_bytes: int
+    memory_bytes: int
+    compiled: bool
+    state_bytes: int = 0

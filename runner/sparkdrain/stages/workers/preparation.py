@@ -1,0 +1,202 @@
+"""Makes a Python worker fit for a job, before it runs the job's first task."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apache_beam
+from apache_beam.internal import pickler
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
+from apache_beam.options.value_provider import RuntimeValueProvider
+
+from sparkdrain import main_classes, row_types
+from sparkdrain.errors import BadSetup
+from sparkdrain.fnapi.harnesses import HarnessJob
+from sparkdrain.spark_needs import alike
+from sparkdrain.stages.spark.files import local_directories, sent_file
+from sparkdrain.stages.spark.versions import pyspark_version
+from sparkdrain.stages.telling.failure import silence_told_failures
+from sparkdrain.stages.telling.job_over import when_over
+from sparkdrain.stages.workers.packages import use_packages
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sparkdrain.lines.endpoint import Endpoint
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a worker must know and have before user code is loaded.
+
+    Attributes:
+        beam: the version of Beam that made the pipeline.
+        spark: the version of PySpark in the program.
+        options: the pipeline's options, as JSON.
+        log_level: of the root logger.
+        packages: name of a sent archive with packages, or nothing.
+        session: name of a sent file with a main session, or nothing.
+        classes: name of a sent file with classes of the main program, or nothing.
+        rows: name of a sent file with types of rows, or nothing.
+        directory: of the program, for workers on its machine; else nothing.
+        staged: names of files that harnesses in other processes need, each with the name under
+            which it was sent.
+    """
+
+    beam: str
+    spark: str
+    options: str = field(repr=False)
+    log_level: int
+    packages: str = ""
+    session: str = ""
+    classes: str = ""
+    rows: str = ""
+    directory: str = ""
+    staged: tuple[tuple[str, str], ...] = ()
+
+    @staticmethod
+    def of(
+        options: Mapping[str, Any],
+        packages: str = "",
+        session: str = "",
+        classes: str = "",
+        rows: str = "",
+        directory: str = "",
+        staged: Mapping[str, str] | None = None,
+    ) -> Preparation:
+        """The preparation that a job of this program asks for."""
+        level = logging.getLogger().getEffectiveLevel()
+        return Preparation(
+            apache_beam.__version__,
+            pyspark_version(),
+            json.dumps(options, sort_keys=True, default=repr),
+            level_asked_for(options, level),
+            packages,
+            session,
+            classes,
+            rows,
+            directory,
+            tuple((staged or {}).items()),
+        )
+
+
+def level_asked_for(options: Mapping[str, Any], otherwise: int) -> int:
+    """What ``--default_sdk_harness_log_level`` says: a number, or the name of a level."""
+    asked = str(options.get("default_sdk_harness_log_level") or otherwise)
+    number = int(asked) if asked.isdecimal() else logging.getLevelName(asked)
+    return number if isinstance(number, int) else otherwise
+
+
+def go_to(directory: str) -> None:
+    """Work in ``directory``, where relative paths of the program lead; stay if it is empty.
+
+    Raises:
+        BadSetup: the directory is gone.
+    """
+    if not directory:
+        return
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        message = (
+            f"The workers cannot work in the program's directory, as it was when the pipeline was "
+            f"run: {error}. Keep the directory until the job has ended, or run the pipeline in "
+            "another one."
+        )
+        raise BadSetup(message) from error
+
+
+def job_of(job: str, preparation: Preparation, over: Endpoint) -> HarnessJob:
+    """What SDK harnesses in other processes need to know of a job.
+
+    Args:
+        job: its id.
+        preparation: of the process.
+        over: where the driver tells that the job is over.
+    """
+    sent = dict(preparation.staged)
+
+    def staged(name: str) -> Path | None:
+        return sent_file(sent[name]) if name in sent else None
+
+    return HarnessJob(job, json.loads(preparation.options), staged, partial(when_over, over))
+
+
+def prepare(preparation: Preparation) -> None:
+    """Prepare this process.
+
+    Raises:
+        BadSetup: this worker cannot be used for the job.
+    """
+    if apache_beam.__version__ != preparation.beam:
+        message = (
+            f"The executors have apache-beam {apache_beam.__version__}, but this program has "
+            f"{preparation.beam}. Install the same version on both."
+        )
+        raise BadSetup(message)
+    if not alike(pyspark_version(), preparation.spark):
+        message = (
+            f"The executors have pyspark {pyspark_version()}, but this program has "
+            f"{preparation.spark}. Install the same version on both."
+        )
+        raise BadSetup(message)
+    if preparation.packages:
+        home = (local_directories() or [Path.cwd()])[0]
+        use_packages(sent_file(preparation.packages), home)
+    _apply(json.loads(preparation.options), preparation.log_level)
+    if preparation.classes:
+        main_classes.install(sent_file(preparation.classes))
+    if preparation.rows:
+        row_types.install(sent_file(preparation.rows))
+    if preparation.session:
+        _load_session(sent_file(preparation.session))
+
+
+def _apply(options: Mapping[str, Any], log_level: int) -> None:
+    """Do what Beam's own worker does with the options when it starts."""
+    logging.getLogger().setLevel(log_level)
+    silence_told_failures(logging.getLogger("apache_beam.runners.common"))
+    for name, level in (options.get("sdk_harness_log_level_overrides") or {}).items():
+        logging.getLogger(name).setLevel(level)
+    RuntimeValueProvider.set_runtime_options(dict(options))
+    # Options that only the main program declares are unknown here: nothing to warn of.
+    logging.getLogger("apache_beam.options.pipeline_options").setLevel(logging.ERROR)
+    parsed = PipelineOptions.from_dictionary(dict(options))
+    FileSystems.set_options(parsed)
+    setup = parsed.view_as(SetupOptions)
+    pickler.set_library(setup.pickle_library)
+    for plugin in setup.beam_plugins or ():
+        _import_plugin(plugin)
+
+
+def _import_plugin(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        # The name of a class: what counts is that its module is imported.
+        try:
+            importlib.import_module(name.rpartition(".")[0])
+        except (ImportError, ValueError):
+            _LOGGER.warning("The Beam plug-in %s cannot be imported here.", name)
+
+
+def _load_session(path: Path) -> None:
+    try:
+        pickler.load_session(str(path))
+    except Exception as error:
+        message = (
+            f"The main session of the program (--save_main_session) cannot be loaded by the "
+            f"workers: {error!r}. What the main program imports must be there too: send it with "
+            "--extra_package, --setup_file or --requirements_file."
+        )
+        raise BadSetup(message) from error

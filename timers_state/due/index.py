@@ -1,0 +1,327 @@
+"""The timers of all keys of a state that follow one clock, the earliest first.
+
+What is not in the store is in lists of keys, one for each time, with a heap of these times; what
+the store has is read by one iterator over its time index, which passes over what changed since.
+Both are corrected when they are asked, not when a timer changes: a key is never in a later list
+than its earliest timer in memory, and a row that is hidden stays hidden until the next writing.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, Protocol
+
+from timers_state.due.ahead import DueKey, read_ahead, row_after
+from timers_state.keys import (
+    I64_MIN,
+    key_group,
+    key_of_time_row,
+    owner_of_time_row,
+    owners_in_time,
+    time_bound,
+    time_domain_end,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from timers_state.due.ahead import Ahead, Taken
+    from timers_state.keys import Domain, TimerIdent
+    from timers_state.store.store import Store
+
+_SPARE: Final = 64
+
+Order = tuple[int, bytes]
+"""Key group and key: the order of keys that have timers at the same time."""
+
+First = tuple[int, Order]
+"""The time of the earliest timer of a key, and whose it is."""
+
+
+TimerKey = tuple[int, int, bytes, bytes, bytes, bytes]
+"""Of a timer in the store: time, key group, key, window, family, dynamic tag."""
+
+
+class HeldTimers(Protocol):
+    """The timers of a key in memory; see ``Timers``."""
+
+    def next_held(self) -> int | None:
+        """When the first of the timers fires that were set since the last writing."""
+
+    def held(self) -> int:
+        """How many timers were set since the last writing, and are still set."""
+
+    def has_changed(self, window: bytes, ident: TimerIdent) -> bool:
+        """Whether what the store has of a timer does not count anymore."""
+
+
+class Memory(Protocol):
+    """What is in memory and not in the store."""
+
+    __slots__ = ()
+
+    def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> HeldTimers | None:
+        """The timers of a key, if some may differ from the store's."""
+
+    def is_erased(self, state_id: int, key: bytes) -> bool:
+        """Whether the store's rows of a key do not count anymore."""
+
+    def is_all_erased(self, state_id: int) -> bool:
+        """Whether none of the store's rows of a state counts anymore."""
+
+    def keys_that_differ(self, state_id: int, domain: Domain) -> Iterable[bytes]:
+        """The keys of which the store has timers that do not count; perhaps others, too."""
+
+    def taken_of(self, state_id: int, key: bytes) -> Taken | None:
+        """Timers of a key that do not count anymore; None if something of it may be in memory."""
+
+
+class Reach(Protocol):
+    """Where rows are read."""
+
+    store: Store
+
+
+class DueIndex:
+    """The earliest timer over all keys of one state and domain.
+
+    ``_bounds`` has, per key, the time of the list that counts of those that it is in; ``_listed``
+    is how many keys are in all lists, of which those that were looked at are heaps, in ``_fronts``.
+    ``_low`` is at or below all times that are in the batch that is being made, and ``_start`` is at
+    or below the first row in the store that is not hidden.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_bounds",
+        "_domain",
+        "_fronts",
+        "_groups",
+        "_head",
+        "_keys",
+        "_listed",
+        "_low",
+        "_memory",
+        "_reach",
+        "_rows",
+        "_start",
+        "_state",
+        "_times",
+    )
+
+    def __init__(
+        self, memory: Memory, reach: Reach, groups: int, state_id: int, domain: Domain
+    ) -> None:
+        self._memory = memory
+        self._reach = reach
+        self._groups = groups
+        self._state = state_id
+        self._domain = domain
+        self._start = time_bound(state_id, domain, I64_MIN)
+        self._low: int | None = None
+        self._rows: Iterator[bytes] | None = None
+        self._head: TimerKey | None = None
+        self._ahead: Ahead | None = None
+        self._forget_memory()
+
+    def note(self, time: int, key: bytes, *, alone: bool) -> None:
+        """A timer of a key was set; ``alone``: the key has no other one in memory."""
+        bound = self._bounds.get(key)
+        if bound is None or time < bound or (alone and time != bound):
+            self._list(time, key)
+            if self._listed > 2 * len(self._bounds) + _SPARE:
+                self._list_again()
+
+    def drop(self, key: bytes) -> None:
+        """What was set for a key is gone, or about to be in the store."""
+        self._bounds.pop(key, None)
+
+    def drop_all(self) -> None:
+        """What was set is gone."""
+        self._forget_memory()
+        self._head = None
+
+    def written(self, *, whole: bool) -> None:
+        """What was in memory is about to be in the store; all of it if ``whole``."""
+        self._ahead = None
+        self._rows = None
+        self._head = None
+        if self._low is not None:
+            self._start = min(self._start, time_bound(self._state, self._domain, self._low))
+            self._low = None
+        if whole:
+            self._forget_memory()
+
+    def will_write(self, time: int) -> None:
+        """A timer at this time goes from memory to the store."""
+        if self._low is None or time < self._low:
+            self._low = time
+
+    def restart(self) -> None:
+        """The store went back to what it was, and nothing is in memory."""
+        self._ahead = None
+        self._forget_memory()
+        self._rows = None
+        self._head = None
+        self._low = None
+        self._start = time_bound(self._state, self._domain, I64_MIN)
+
+    def first(self) -> tuple[int, bytes] | None:
+        """Time and key of the earliest timer; of equal ones, by key group, then key."""
+        first, stored = self._first_held(), self._first_stored()
+        if stored is not None:
+            time, group, key, _, _, _ = stored
+            if first is None or (time, (group, key)) <= first:
+                return time, key
+        if first is None:
+            return None
+        time, (_, key) = first
+        return time, key
+
+    def read_due(self, up_to: int, most: int) -> list[DueKey]:
+        """Keys with timers in the store at or before ``up_to``, about ``most`` timers."""
+        memory, state = self._memory, self._state
+        if memory.is_all_erased(state):
+            return []
+        end = row_after(state, self._domain, up_to)
+        self._ahead = read_ahead(
+            self._reach.store.iterate(self._start, end),
+            end,
+            (up_to, most),
+            self._domain,
+            lambda key: memory.taken_of(state, key),
+            self._is_hidden,
+        )
+        keys = self._ahead.keys
+        if not keys:
+            self.read_on()
+        return keys
+
+    def read_on(self) -> None:
+        """All timers that ``read_due`` gave have fired, or their keys have scopes."""
+        ahead = self._ahead
+        if ahead is not None:  # else something was written, perhaps before it
+            self._start = max(self._start, ahead.next_row)
+            self._ahead = self._rows = self._head = None
+
+    def count(self) -> int:
+        """How many timers there are; passes over each row that the store has of them."""
+        held = (
+            self._memory.unwritten_timers(self._state, key, self._domain) for key in self._bounds
+        )
+        return self._count_stored() + sum(timers.held() for timers in held if timers is not None)
+
+    def _count_stored(self) -> int:
+        memory, state, domain = self._memory, self._state, self._domain
+        if memory.is_all_erased(state):
+            return 0
+        rows = self._reach.store.iterate_rows(self._start, time_domain_end(state, domain))
+        differ = set(owners_in_time(memory.keys_that_differ(state, domain), self._groups))
+        if not differ:
+            return sum(1 for _ in rows)
+        return sum(
+            owner_of_time_row(row) not in differ or not self._is_hidden(key_of_time_row(row))
+            for row in rows
+        )
+
+    def _list(self, time: int, key: bytes) -> None:
+        self._bounds[key] = time
+        self._listed += 1
+        keys = self._keys.get(time)
+        if keys is not None:
+            keys.append(key)
+        elif time in self._fronts:
+            heappush(self._fronts[time], self._order(key))
+        else:
+            self._keys[time] = [key]
+            heappush(self._times, time)
+
+    def _list_again(self) -> None:
+        """Leaves out what does not count."""
+        bounds = self._bounds
+        self._forget_memory()
+        for key, time in bounds.items():
+            self._list(time, key)
+
+    def _order(self, key: bytes) -> Order:
+        return key_group(key, self._groups), key
+
+    def _forget_memory(self) -> None:
+        self._bounds: dict[bytes, int] = {}
+        self._keys: dict[int, list[bytes]] = {}
+        self._times: list[int] = []
+        self._listed = 0
+        self._fronts: dict[int, list[Order]] = {}
+
+    def _is_first(self, time: int, key: bytes) -> bool:
+        """Whether the first timer of a key in memory has this time; else it is listed again."""
+        timers = self._memory.unwritten_timers(self._state, key, self._domain)
+        actual = timers.next_held() if timers is not None else None
+        if actual == time:
+            return True
+        del self._bounds[key]
+        if actual is not None:
+            self._list(actual, key)
+        return False
+
+    def _first_held(self) -> First | None:
+        times, bounds = self._times, self._bounds
+        while times:
+            time = times[0]
+            front = self._fronts.get(time)
+            if front is None:
+                front = self._open(time)
+            while front:
+                order = front[0]
+                key = order[1]
+                if bounds.get(key) == time and self._is_first(time, key):
+                    return time, order
+                heappop(front)
+                self._listed -= 1
+            heappop(times)
+            del self._fronts[time]
+        return None
+
+    def _open(self, time: int) -> list[Order]:
+        """Makes a heap of a list, of what counts in it."""
+        keys, bounds = self._keys.pop(time), self._bounds
+        front = [self._order(key) for key in {key for key in keys if bounds.get(key) == time}]
+        heapify(front)
+        self._fronts[time] = front
+        self._listed -= len(keys) - len(front)
+        return front
+
+    def _first_stored(self) -> TimerKey | None:
+        head = self._head
+        if self._memory.is_all_erased(self._state):
+            return None
+        while True:
+            if head is None:
+                head = self._head = self._next_row()
+                if head is None:
+                    return None
+            if not self._is_hidden(head):
+                return head
+            head = None
+
+    def _next_row(self) -> TimerKey | None:
+        rows = self._rows
+        if rows is None:
+            end = time_domain_end(self._state, self._domain)
+            rows = self._rows = self._reach.store.iterate_rows(self._start, end)
+        row = next(rows, None)
+        if row is None:
+            return None
+        self._start = row
+        return key_of_time_row(row)
+
+    def _is_hidden(self, timer: TimerKey) -> bool:
+        _, _, key, window, family, tag = timer
+        memory, state = self._memory, self._state
+        if memory.is_erased(state, key):
+            return True
+        timers = memory.unwritten_timers(state, key, self._domain)
+        if timers is not None:
+            return timers.has_changed(window, (family, tag))
+        taken = memory.taken_of(state, key)
+        return taken is not None and (self._domain, window, family, tag) in taken

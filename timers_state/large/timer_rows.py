@@ -1,0 +1,229 @@
+"""The timers of a key in the store: read in time order, and changed in both indexes at once."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol
+
+from typing_extensions import override
+
+from timers_state.cells.cell import Account
+from timers_state.keys import (
+    I64_MAX,
+    I64_MIN,
+    OWNER_OFFSET_IN_TIME,
+    Domain,
+    TimerIdent,
+    decode_i64,
+    encode_i64,
+    owner_in_time,
+    prefix_end,
+    tag_prefix,
+    time_bound,
+    time_domain_end,
+    time_row,
+    timer_name,
+    timer_of_tag_row,
+    timer_of_time_row,
+    window_prefix,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from timers_state.store.store import Batch, Store
+
+TimerEntry = tuple[int, bytes, bytes, bytes, bytes]
+"""A timer: time, window, family, dynamic tag, payload."""
+
+Change = TimerEntry | int | None
+"""What becomes of a timer in the store: it is set; or it goes, from the time given if known."""
+
+Changes = dict[bytes, dict[TimerIdent, Change]]
+"""Changes by window."""
+
+
+class Holder(Account, Protocol):
+    """What timers need of the scope that they belong to."""
+
+    state_id: int
+    key: bytes
+
+    @property
+    def group(self) -> int:
+        """The key group of the key."""
+
+    def tag_owner(self) -> bytes:
+        """Prefix of the tag rows of the key."""
+
+
+class StoredTimers(Protocol):
+    """The timers of one key that follow one clock, as the store has them."""
+
+    __slots__ = ()
+
+    def first(self, changes: Changes, up_to: int) -> TimerEntry | None:
+        """The first timer of which ``changes`` says nothing; may be None if it is after ``up_to``.
+
+        What ``changes`` names stays named until ``write`` or ``rewind``.
+        """
+
+    def time_of(self, window: bytes, ident: TimerIdent) -> int | None:
+        """When a timer fires, None if it is not set."""
+
+    def of_window(self, window: bytes) -> Iterable[tuple[TimerIdent, int]]:
+        """The timers of a window and their times."""
+
+    def write(self, batch: Batch, store: Store, changes: Changes, stored: bool) -> None:
+        """Adds changes to ``batch``; ``stored`` says whether ``store`` may have timers of the key.
+
+        The batch will be written before anything else is asked.
+        """
+
+    def rewind(self) -> None:
+        """Lets go of what was read; to be called when the store has changed."""
+
+
+class TimerRows(StoredTimers):
+    """The rows of the timers of one key that follow one clock.
+
+    Reading goes on where it stopped, so a timer that fired is not passed again; ``_start`` is a row
+    at or below the first that counts.
+    """
+
+    __slots__ = (
+        "_ahead",
+        "_bound",
+        "_bound_time",
+        "_domain",
+        "_exhausted",
+        "_head",
+        "_owner",
+        "_rows",
+        "_scope",
+        "_start",
+    )
+
+    def __init__(self, scope: Holder, domain: Domain) -> None:
+        self._scope = scope
+        self._domain = domain
+        self._owner = owner_in_time(scope.group, scope.key)
+        self._start = time_bound(scope.state_id, domain, I64_MIN)
+        self._bound_time = I64_MAX
+        self._bound = time_domain_end(scope.state_id, domain)
+        self.rewind()
+
+    @override
+    def rewind(self) -> None:
+        self._rows: Iterator[tuple[bytes, bytes]] | None = None
+        self._ahead: tuple[bytes, bytes] | None = None
+        self._head: TimerEntry | None = None
+        self._exhausted = False
+
+    @override
+    def first(self, changes: Changes, up_to: int) -> TimerEntry | None:
+        # Rows of other keys are passed only up to there.
+        while True:
+            head = self._head
+            if head is None:
+                head = self._head = self._next(up_to)
+                if head is None:
+                    return None
+            _, window, family, tag, _ = head
+            changed = changes.get(window)
+            if changed is None or (family, tag) not in changed:
+                return head
+            self._head = None
+
+    @override
+    def time_of(self, window: bytes, ident: TimerIdent) -> int | None:
+        row = self._tag_prefix(window) + timer_name(*ident)
+        time = self._scope.reach().get(row)
+        return None if time is None else decode_i64(time)
+
+    @override
+    def of_window(self, window: bytes) -> Iterator[tuple[TimerIdent, int]]:
+        prefix = self._tag_prefix(window)
+        for row, time in self._scope.reach().iterate(prefix, prefix_end(prefix)):
+            yield timer_of_tag_row(row, len(prefix)), decode_i64(time)
+
+    @override
+    def write(self, batch: Batch, store: Store, changes: Changes, stored: bool) -> None:
+        # Reads the tag rows of the timers whose time in the store is not known, in key order.
+        for window, changed in changes.items():
+            prefix = self._tag_prefix(window)
+            place = window_prefix(self._owner, window)
+            named = sorted((timer_name(*ident), change) for ident, change in changed.items())
+            if stored:
+                self._remove(batch, store, prefix, place, named)
+            for name, change in named:
+                if isinstance(change, tuple):
+                    self._put(batch, prefix + name, place + name, change)
+        self.rewind()
+
+    def _remove(
+        self,
+        batch: Batch,
+        store: Store,
+        prefix: bytes,
+        place: bytes,
+        named: list[tuple[bytes, Change]],
+    ) -> None:
+        """Removes what the store has of timers that were set again or go."""
+        unknown = [name for name, change in named if not isinstance(change, int)]
+        times = iter(store.multi_get([prefix + name for name in unknown]))
+        for name, change in named:
+            if isinstance(change, int):
+                time = change
+            else:
+                found = next(times)
+                if found is None:
+                    continue
+                time = decode_i64(found)
+            row = time_row(self._scope.state_id, self._domain, time, place + name)
+            if isinstance(change, tuple):
+                batch.move_timer(row)
+            else:
+                batch.delete_timer(prefix + name, row)
+
+    def _put(self, batch: Batch, tag_row: bytes, place_and_name: bytes, entry: TimerEntry) -> None:
+        time, _, _, _, payload = entry
+        row = time_row(self._scope.state_id, self._domain, time, place_and_name)
+        batch.put_timer(tag_row, encode_i64(time), row, payload)
+        self._start = min(self._start, row)
+
+    def _next(self, up_to: int) -> TimerEntry | None:
+        if self._exhausted:
+            return None
+        if up_to != self._bound_time:
+            self._bound_time = up_to
+            self._bound = self._row_after(up_to)
+        bound = self._bound
+        if self._ahead is not None and self._ahead[0] >= bound:
+            return None
+        rows = self._rows
+        if rows is None:
+            end = time_domain_end(self._scope.state_id, self._domain)
+            rows = self._rows = self._scope.reach().iterate(self._start, end)
+        owner = self._owner
+        ahead, self._ahead = self._ahead, None
+        for row, payload in rows if ahead is None else chain((ahead,), rows):
+            self._start = row
+            if row >= bound:
+                self._ahead = (row, payload)
+                return None
+            if row.startswith(owner, OWNER_OFFSET_IN_TIME):
+                time, window, family, tag = timer_of_time_row(row, len(owner))
+                return time, window, family, tag, payload
+        self._exhausted = True
+        self._rows = None
+        return None
+
+    def _row_after(self, time: int) -> bytes:
+        state_id = self._scope.state_id
+        if time >= I64_MAX:
+            return time_domain_end(state_id, self._domain)
+        return time_bound(state_id, self._domain, max(time, I64_MIN) + 1)
+
+    def _tag_prefix(self, window: bytes) -> bytes:
+        return tag_prefix(self._scope.tag_owner(), window, self._domain)

@@ -1,0 +1,132 @@
+"""Which record has the earliest timer: lists of records by time, corrected when they are looked at.
+
+A record is never listed later than its first timer, and often earlier: one whose timer moves on
+and on, as that of a session does, stays where it is until its list is the first.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from timers_state.small.record import Record
+
+_SPARE: Final = 1024
+
+
+class RecordTimes:
+    """The event timers of records, the earliest first."""
+
+    __slots__ = ("_at", "_front", "_listed", "_times")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._at: dict[int, list[Record]] = {}
+        self._times: list[int] = []
+        self._listed = 0
+        self._front: int | None = None
+
+    def list(self, record: Record, time: int) -> None:
+        """A record has a timer at ``time``, and is not listed before that."""
+        record.listed = time
+        self._listed += 1
+        _add(self._at, self._times, record, time)
+
+    def first(self, up_to: int | None = None) -> Record | None:
+        """The record that has the earliest timer, listed under the time of that timer.
+
+        The lists are sorted by a lower bound of each record's earliest timer. If the first bound is
+        after ``up_to``, no record has a timer that is due. The record that is returned then has
+        some timer, at or after the bound; it need not be the earliest.
+        """
+        times = self._times
+        while times:
+            time = times[0]
+            there = self._at[time]
+            is_later = up_to is not None and time > up_to
+            if time != self._front and not is_later:
+                there.reverse()  # who came first is taken first
+                self._front = time
+            while there:
+                record = there[-1]
+                if record.listed == time:
+                    actual = record.first_time()
+                    if actual == time or (is_later and actual is not None):
+                        return record
+                    if actual is None:
+                        record.listed = None
+                    else:
+                        self.list(record, actual)
+                there.pop()
+                self._listed -= 1
+            heappop(times)
+            del self._at[time]
+            self._front = None
+        return None
+
+    def is_crowded(self, count: int) -> bool:
+        """Whether much is listed that does not count; ``count`` is how many records there are."""
+        return self._listed > 2 * count + _SPARE
+
+    def list_again(self, records: Iterable[Record]) -> None:
+        """List just these."""
+        self.clear()
+        for record in records:
+            record.listed = record.first_time()
+            if record.listed is not None:
+                self._at.setdefault(record.listed, []).append(record)
+                self._listed += 1
+        self._times = list(self._at)
+        heapify(self._times)
+
+
+class TimeLists:
+    """Records by a time of theirs, the earliest first.
+
+    Args:
+        time_of: the time that counts.
+    """
+
+    __slots__ = ("_at", "_times", "time_of")
+
+    def __init__(self, time_of: Callable[[Record], int | None]) -> None:
+        self.time_of = time_of
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._at: dict[int, list[Record]] = {}
+        self._times: list[int] = []
+
+    def list(self, record: Record, time: int) -> None:
+        """A record has this time, now or when earlier ones are gone."""
+        _add(self._at, self._times, record, time)
+
+    def first(self) -> Record | None:
+        """The record whose time is the earliest."""
+        times, time_of = self._times, self.time_of
+        while times:
+            time = times[0]
+            there = self._at[time]
+            while there:
+                if time_of(there[-1]) == time:
+                    return there[-1]
+                there.pop()
+            heappop(times)
+            del self._at[time]
+        return None
+
+
+def _add(at: dict[int, list[Record]], times: list[int], record: Record, time: int) -> None:
+    there = at.get(time)
+    if there is None:
+        at[time] = [record]
+        heappush(times, time)
+    else:
+        there.append(record)

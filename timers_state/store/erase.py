@@ -1,0 +1,48 @@
+"""Removing all rows of a key, or of a state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timers_state.keys import (
+    Family,
+    TagRow,
+    decode_i64,
+    decode_row,
+    owner_in_time,
+    owner_prefix,
+    prefix_end,
+    state_prefix,
+    time_row,
+    timer_name,
+    window_prefix,
+)
+from timers_state.store.store import delete_rows
+
+if TYPE_CHECKING:
+    from timers_state.store.store import Batch, Store
+
+
+def erase_state(batch: Batch, state_id: int) -> None:
+    """Adds to ``batch`` the removal of every row of a state; nothing is read."""
+    for family in (Family.CELLS, Family.TIMES, Family.TAGS):
+        prefix = state_prefix(family, state_id)
+        batch.delete_range(prefix, prefix_end(prefix))
+
+
+def erase_key(store: Store, batch: Batch, state_id: int, group: int, key: bytes) -> None:
+    """Adds to ``batch`` the removal of every row that ``store`` has of a key in one state.
+
+    Reads one row per timer that is set; cells are not read.
+    """
+    owner = owner_in_time(group, key)
+    tags = owner_prefix(Family.TAGS, state_id, group, key)
+    for row, time in store.iterate(tags, prefix_end(tags)):
+        match decode_row(row):
+            case TagRow(domain=domain, window=window, family=family, tag=tag):
+                place = window_prefix(owner, window)
+                name = timer_name(family, tag)
+                batch.delete(time_row(state_id, domain, decode_i64(time), place + name))
+    delete_rows(store, batch, tags, prefix_end(tags))
+    cells = owner_prefix(Family.CELLS, state_id, group, key)
+    delete_rows(store, batch, cells, prefix_end(cells))
