@@ -1,0 +1,189 @@
+"""The jobs of the server: which can be submitted, which are known, which survive a restart."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.portability.api import beam_job_api_pb2 as api
+from typing_extensions import override
+
+from sparkdrain.errors import SparkDrainError
+from sparkdrain.jobs import described_options
+from sparkdrain.jobs.registry import Registry
+from sparkdrain.jobs.served import ServedJob, ServedJobs, Submission
+from sparkdrain.jobs.story import JobStory
+from sparkdrain.server.driven_job import DrivenJob, Facilities
+from sparkdrain.server.ended_job import EndedJob, so_far
+from sparkdrain.server.journal import Journal
+from sparkdrain.server.recovery import Fate, fate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from apache_beam.portability.api import beam_runner_api_pb2
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    from sparkdrain.jobs.artifacts import StagedFiles
+    from sparkdrain.jobs.engine import Engine
+    from sparkdrain.options import JobSettings
+    from sparkdrain.server.drivers import Drivers
+    from sparkdrain.server.job_store import JobStore
+    from sparkdrain.server.names import Names
+    from sparkdrain.server.queue import Admission
+    from sparkdrain.v1.server_pb2 import StoredJob
+
+_S = api.JobState
+_M = api.JobMessage
+
+_ABANDONED_SECONDS: Final = 3600
+"""After how many seconds a job that was prepared, and never run, is forgotten."""
+
+_LOST: Final = (
+    "The job service ended while this job ran, and the job's driver process ended with it. The job "
+    "has no checkpoints to go on from, and how far it came is not known. Submit it again."
+)
+
+
+class DrivenJobs(ServedJobs):
+    """See ``ServedJobs``."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        store: JobStore,
+        artifacts: StagedFiles,
+        kept: int,
+        clock: Callable[[], Timestamp],
+    ) -> None:
+        """Know no job yet.
+
+        Args:
+            engine: checks pipelines; runs none.
+            store: of jobs that were run.
+            artifacts: the files that clients stage.
+            kept: how many jobs stay known that do not run.
+            clock: the time now.
+        """
+        self._engine = engine
+        self._store = store
+        self._artifacts = artifacts
+        self._clock = clock
+        self._jobs = Registry[ServedJob](kept)
+        self._facilities: Facilities | None = None
+
+    def use(self, admission: Admission, drivers: Drivers, names: Names, files: Path) -> None:
+        """Have jobs from now on run with these."""
+        self._facilities = Facilities(admission, drivers, names, files, self._ended)
+
+    @override
+    def check(
+        self, name: str, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings
+    ) -> None:
+        self._known.names.check(name)
+        self._engine.check(pipeline, settings)
+
+    @override
+    def add(self, submission: Submission) -> list[str]:
+        journal = Journal(self._store)
+        story = JobStory(self._clock, journal.take)
+        job = DrivenJob(submission, self._known, journal, story)
+        return self._add(submission.job_id, job)
+
+    @override
+    def get(self, job_id: str) -> ServedJob:
+        return self._jobs.get(job_id)
+
+    @override
+    def all(self) -> list[ServedJob]:
+        return self._jobs.all()
+
+    def restore(self, endpoint: str) -> None:
+        """Know the stored jobs again, and take up those that go on.
+
+        Args:
+            endpoint: of the server.
+        """
+        heads = self._store.heads()
+        # What ran runs again, before what waited.
+        for head in sorted(heads, key=lambda head: fate(head) is Fate.WAITS):
+            try:
+                self._restore(head, endpoint)
+            except SparkDrainError as error:
+                self._end(head, _S.FAILED, f"The job cannot be taken up: {error}")
+
+    def tick(self) -> None:
+        """Write down what was told meanwhile, and forget what was prepared and never run."""
+        for job in self._jobs.all():
+            if isinstance(job, DrivenJob):
+                job.journal.flush()
+                age = self._clock().seconds - job.state.timestamp.seconds
+                if job.state.state == _S.STOPPED and age > _ABANDONED_SECONDS:
+                    self._jobs.remove(job.submission.job_id)
+                    self._artifacts.forget(job.submission.job_id)
+
+    def leave(self) -> None:
+        """Leave jobs that a server to come can take up, and cancel the others; does not wait."""
+        for job in self._jobs.all():
+            if isinstance(job, DrivenJob) and job.is_running:
+                head = job.journal.head
+                if fate(head) in {Fate.WAITS, Fate.GOES_ON}:
+                    job.leave()
+                else:
+                    text = "The job service was told to stop, so the job is cancelled."
+                    job.messages.message(_M.JOB_MESSAGE_WARNING, text)
+                    job.cancel()
+
+    @property
+    def _known(self) -> Facilities:
+        assert self._facilities is not None, "call `use` first"
+        return self._facilities
+
+    def _add(self, job_id: str, job: ServedJob) -> list[str]:
+        forgotten = self._jobs.add(job_id, job)
+        for each in forgotten.values():
+            if isinstance(each, EndedJob):
+                self._store.remove(each.head)
+        return list(forgotten)
+
+    def _ended(self, job: DrivenJob) -> None:
+        """Keep no more than the head of a job that has ended in memory."""
+        self._jobs.replace(job.submission.job_id, EndedJob(self._store, job.journal.head))
+
+    def _restore(self, head: StoredJob, endpoint: str) -> None:
+        match fate(head):
+            case Fate.OVER:
+                self._add(head.job_id, EndedJob(self._store, head))
+            case Fate.LOST:
+                self._end(head, _S.FAILED, _LOST)
+            case Fate.CANCELLED:
+                self._end(head, _S.CANCELLED, "")
+            case Fate.WAITS:
+                self._take_up(head, endpoint, resumes=False)
+            case Fate.GOES_ON:
+                self._take_up(head, endpoint, resumes=True)
+
+    def _take_up(self, head: StoredJob, endpoint: str, *, resumes: bool) -> None:
+        request = self._store.request(head)
+        options = request.pipeline_options
+        if resumes and not described_options.plain(options).get("resume"):
+            options["beam:option:resume:v1"] = True
+        submission = Submission.of(head.job_id, request, endpoint)
+        journal = Journal(self._store, head)
+        story = JobStory(self._clock, journal.take, so_far(self._store, head))
+        job = DrivenJob(submission, self._known, journal, story)
+        if resumes:
+            text = "The job service was restarted. The job goes on from its newest checkpoint."
+            job.messages.message(_M.JOB_MESSAGE_WARNING, text)
+        self._add(head.job_id, job)
+        job.take_up(partial(self._artifacts.forget, head.job_id))
+
+    def _end(self, head: StoredJob, state: int, why: str) -> None:
+        journal = Journal(self._store, head)
+        story = JobStory(self._clock, journal.take, so_far(self._store, head))
+        if why:
+            story.messages.failed("DriverLost", why)
+        story.end(state)
+        self._artifacts.forget(head.job_id)
+        self._add(head.job_id, EndedJob(self._store, journal.head))

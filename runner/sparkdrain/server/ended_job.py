@@ -1,0 +1,103 @@
+"""A job that has ended: only its head is in memory, all else is read when a client asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apache_beam.portability.api import beam_job_api_pb2 as api
+from typing_extensions import override
+
+from sparkdrain.jobs.local_jobs import now
+from sparkdrain.jobs.served import DryRun, ServedJob
+from sparkdrain.jobs.states import IllegalTransition, name
+from sparkdrain.jobs.story import JobStory, SoFar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from apache_beam.portability.api import beam_runner_api_pb2
+
+    from sparkdrain.jobs.feed import MessageFeed
+    from sparkdrain.jobs.messages import Messages
+    from sparkdrain.server.job_store import JobStore
+    from sparkdrain.types import Artifact
+    from sparkdrain.v1.server_pb2 import StoredJob
+
+
+class EndedJob(ServedJob):
+    """See ``ServedJob``.
+
+    Args:
+        store: of all jobs of the server.
+        head: of the job, whose last state is a terminal one.
+    """
+
+    def __init__(self, store: JobStore, head: StoredJob) -> None:
+        self._store = store
+        self.head = head
+
+    @property
+    @override
+    def messages(self) -> Messages:
+        return self._story().messages
+
+    @property
+    @override
+    def state_feed(self) -> MessageFeed[api.JobStateEvent]:
+        return self._story().states
+
+    @property
+    @override
+    def info(self) -> api.JobInfo:
+        return self._store.info(self.head)
+
+    @property
+    @override
+    def state(self) -> api.JobStateEvent:
+        return api.JobStateEvent.FromString(self.head.states[-1])
+
+    @property
+    @override
+    def is_running(self) -> bool:
+        return False
+
+    @property
+    @override
+    def pipeline(self) -> beam_runner_api_pb2.Pipeline:
+        return self._store.request(self.head).pipeline
+
+    @override
+    def wait(self, seconds: float | None = None) -> bool:
+        return True
+
+    @override
+    def run(
+        self, collect: Callable[[], Sequence[Artifact]], clean_up: Callable[[], object]
+    ) -> None:
+        message = f"Job {self.head.job_id!r} was run, and ended as {name(self.state.state)}."
+        raise IllegalTransition(message)
+
+    @override
+    def cancel(self) -> None:
+        """The job is over."""
+
+    @override
+    def drain(self) -> None:
+        """The job is over."""
+
+    @override
+    def dry_run(self, seconds: float) -> DryRun:
+        return DryRun("The job has ended, so there is nothing inside.", ())
+
+    @override
+    def metrics(self) -> api.MetricResults:
+        return self._store.metrics(self.head)
+
+    def _story(self) -> JobStory:
+        return JobStory(now, so_far=so_far(self._store, self.head))
+
+
+def so_far(store: JobStore, head: StoredJob) -> SoFar:
+    """What is stored of a job."""
+    states = [api.JobStateEvent.FromString(each) for each in head.states]
+    return SoFar(states, store.messages(head))

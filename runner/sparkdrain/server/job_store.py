@@ -1,0 +1,133 @@
+"""The jobs of a server in a metadata store, so that they survive a restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.portability.api import beam_job_api_pb2 as api
+
+from sparkdrain.coordination.metadata import LARGEST_VALUE
+from sparkdrain.v1.server_pb2 import StoredJob, StoredMessages, ToldMessages
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sparkdrain.coordination.metadata import MetadataStore
+
+_HEADS: Final = "sparkdrain-server-jobs-v1"
+_PARTS: Final = "sparkdrain-server-parts-v1"
+
+
+@dataclass(frozen=True, slots=True)
+class JobStore:
+    """Heads and parts of jobs. Every call is durable when it returns. Thread-safe by job.
+
+    All methods raise ``StoreDown`` if the store cannot be used now.
+
+    Attributes:
+        store: holds the rows.
+    """
+
+    store: MetadataStore
+
+    def heads(self) -> list[StoredJob]:
+        """The heads of all jobs, the oldest first; a head that cannot be read is left out."""
+        rows = self.store.all(_HEADS, lambda error: None).values()
+        return sorted(map(StoredJob.FromString, rows), key=_began)
+
+    def write_head(self, head: StoredJob) -> None:
+        """Write what the head tells; its parts are there."""
+        self.store.put(_HEADS, head.job_id, head.SerializeToString())
+        self.store.flush()
+
+    def write_submission(
+        self, head: StoredJob, request: api.PrepareJobRequest, info: api.JobInfo
+    ) -> None:
+        """Write what the job is; the caller writes the head."""
+        head.request_parts = self._write(head.job_id, "request", request.SerializeToString())
+        head.info_parts = self._write(head.job_id, "info", info.SerializeToString())
+
+    def write_metrics(self, head: StoredJob, metrics: api.MetricResults) -> None:
+        """Write what the job has counted; the caller writes the head."""
+        head.metrics_parts = self._write(head.job_id, "metrics", metrics.SerializeToString())
+
+    def write_messages(
+        self, head: StoredJob, told: Sequence[api.JobMessagesResponse], kept: int
+    ) -> None:
+        """Add messages, and drop the oldest beyond ``kept``; the caller writes the head."""
+        number = head.messages[-1].number + 1 if head.messages else 0
+        data = ToldMessages(responses=[each.SerializeToString() for each in told])
+        parts = self._write(head.job_id, f"messages-{number}", data.SerializeToString())
+        head.messages.append(StoredMessages(number=number, count=len(told), parts=parts))
+        while sum(each.count for each in head.messages[1:]) >= kept:
+            self._remove_messages(head, head.messages.pop(0))
+
+    def request(self, head: StoredJob) -> api.PrepareJobRequest:
+        """What the client has submitted."""
+        data = self._read(head.job_id, "request", head.request_parts)
+        return api.PrepareJobRequest.FromString(data)
+
+    def info(self, head: StoredJob) -> api.JobInfo:
+        """What the list of jobs shows, with the state as it is in the head."""
+        info = api.JobInfo.FromString(self._read(head.job_id, "info", head.info_parts))
+        info.state = api.JobStateEvent.FromString(head.states[-1]).state
+        return info
+
+    def metrics(self, head: StoredJob) -> api.MetricResults:
+        """What the job had counted when it ended."""
+        data = self._read(head.job_id, "metrics", head.metrics_parts)
+        return api.MetricResults.FromString(data)
+
+    def messages(self, head: StoredJob) -> list[api.JobMessagesResponse]:
+        """The messages and states that are kept, oldest first."""
+        return [
+            api.JobMessagesResponse.FromString(response)
+            for each in head.messages
+            for response in ToldMessages.FromString(
+                self._read(head.job_id, f"messages-{each.number}", each.parts)
+            ).responses
+        ]
+
+    def remove(self, head: StoredJob) -> None:
+        """Forget a job."""
+        self.store.remove(_HEADS, head.job_id)
+        for each in head.messages:
+            self._remove_messages(head, each)
+        parts = {
+            "request": head.request_parts,
+            "info": head.info_parts,
+            "metrics": head.metrics_parts,
+        }
+        for what, number in parts.items():
+            self._remove(head.job_id, what, number)
+        self.store.flush()
+
+    def _remove_messages(self, head: StoredJob, told: StoredMessages) -> None:
+        self._remove(head.job_id, f"messages-{told.number}", told.parts)
+
+    def _write(self, job_id: str, what: str, data: bytes) -> int:
+        for part in count():
+            begin = part * LARGEST_VALUE
+            if begin >= len(data):
+                return part
+            chunk = data[begin : begin + LARGEST_VALUE]
+            self.store.put(_PARTS, _key(job_id, what, part), chunk)
+        raise AssertionError
+
+    def _read(self, job_id: str, what: str, parts: int) -> bytes:
+        read = (self.store.get(_PARTS, _key(job_id, what, part)) for part in range(parts))
+        return b"".join(chunk or b"" for chunk in read)
+
+    def _remove(self, job_id: str, what: str, parts: int) -> None:
+        for part in range(parts):
+            self.store.remove(_PARTS, _key(job_id, what, part))
+
+
+def _key(job_id: str, what: str, part: int) -> str:
+    return f"{job_id}/{what}/{part}"
+
+
+def _began(head: StoredJob) -> tuple[int, str]:
+    return api.JobStateEvent.FromString(head.states[0]).timestamp.ToNanoseconds(), head.job_id

@@ -1,0 +1,185 @@
+"""Who may reach a server: TLS, certificates of clients, a token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+from typing_extensions import override
+
+from sparkdrain import redaction
+from sparkdrain.errors import BadOption
+from sparkdrain.jobs.access import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_SHORTEST_TOKEN: Final = 16
+_HEADER: Final = "authorization"
+_HEALTH: Final = "/grpc.health.v1.Health/"
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """What a server shows to clients, and asks of them.
+
+    Attributes:
+        certificate: chain of the server, PEM; empty: no TLS.
+        private_key: of the certificate, PEM.
+        client_authority: who signs certificates of clients, PEM; empty: clients need none.
+        token: what clients must show; empty: nothing.
+    """
+
+    certificate: bytes = b""
+    private_key: bytes = field(default=b"", repr=False)
+    client_authority: bytes = b""
+    token: str = field(default="", repr=False)
+
+    def credentials(self) -> grpc.ServerCredentials | None:
+        """For gRPC; None without TLS."""
+        if not self.certificate:
+            return None
+        return grpc.ssl_server_credentials(
+            [(self.private_key, self.certificate)],
+            root_certificates=self.client_authority or None,
+            require_client_auth=bool(self.client_authority),
+        )
+
+    def interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
+        """For gRPC."""
+        return (_AskForToken(self.token),) if self.token else ()
+
+    def warnings(self, host: str) -> Iterator[str]:
+        """What a user should know of this way to be reached at ``host``."""
+        if is_loopback(host):
+            return
+        if not self.client_authority and not self.token:
+            yield (
+                f"Whoever reaches {host} can run code as this user: clients show neither a "
+                "certificate (--tls-client-ca) nor a token (--token-file)."
+            )
+        if not self.certificate:
+            yield (
+                f"Without TLS (--tls-cert), others on the network of {host} can read pipelines, "
+                "files and the token."
+            )
+
+
+def read_security(
+    certificate: str = "", private_key: str = "", client_authority: str = "", token: str = ""
+) -> Security:
+    """Read what the options name.
+
+    Args:
+        certificate: a file, PEM; empty: none, also of the others.
+        private_key: likewise.
+        client_authority: likewise.
+        token: a file whose first line is the token.
+
+    Raises:
+        BadOption: a file cannot be read, or one option lacks another.
+    """
+    if bool(certificate) != bool(private_key):
+        message = "--tls-cert and --tls-key go together: give both, or neither."
+        raise BadOption(message)
+    if client_authority and not certificate:
+        message = "--tls-client-ca needs TLS: give --tls-cert and --tls-key, too."
+        raise BadOption(message)
+    return Security(
+        read_file("--tls-cert", certificate),
+        read_file("--tls-key", private_key),
+        read_file("--tls-client-ca", client_authority),
+        read_token("--token-file", token),
+    )
+
+
+def read_token(flag: str, file: str) -> str:
+    """The first line of a file; empty if no file is named.
+
+    Raises:
+        BadOption: the file cannot be read, or holds no good token.
+    """
+    if not file:
+        return ""
+    token = (read_file(flag, file).decode(errors="replace").splitlines() or [""])[0].strip()
+    if len(token) < _SHORTEST_TOKEN or not token.isascii() or " " in token:
+        message = (
+            f"{flag}={file}: the first line is no good token. It needs {_SHORTEST_TOKEN} or more "
+            "characters of ASCII without a space; for instance: openssl rand -hex 32."
+        )
+        raise BadOption(message)
+    redaction.remember({"token": token})
+    return token
+
+
+def check_exposure(host: str, security: Security, *, is_asked_for: bool) -> None:
+    """Return if a server may listen at an address.
+
+    Args:
+        host: the address.
+        security: what clients must have.
+        is_asked_for: whether the user says that nothing is needed.
+
+    Raises:
+        BadOption: other machines could run code as this user.
+    """
+    secured = security.certificate or security.client_authority or security.token
+    if not is_loopback(host) and not secured and not is_asked_for:
+        message = (
+            f"--host={host}: other machines could run code as this user. Give --tls-cert and "
+            "--tls-key, with --tls-client-ca for certificates of clients, or --token-file; or say "
+            "--insecure if something else keeps strangers away."
+        )
+        raise BadOption(message)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _AskForToken(grpc.ServerInterceptor):
+    """Lets no call in that does not show the token, except for probes of health."""
+
+    def __init__(self, token: str) -> None:
+        self._wanted = f"Bearer {token}".encode()
+
+    @override
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        if details.method.startswith(_HEALTH):
+            return continuation(details)
+        for key, value in details.invocation_metadata:
+            if key == _HEADER and hmac.compare_digest(str(value).encode(), self._wanted):
+                return continuation(details)
+        handler = continuation(details)
+        return None if handler is None else _refusing(handler)
+
+
+def _refusing(handler: Any) -> Any:
+    """A handler of the same kind that refuses: gRPC must know whether calls are streams."""
+
+    def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
+        context.abort(
+            grpc.StatusCode.UNAUTHENTICATED,
+            "This server asks for a token: send the metadata 'authorization: Bearer TOKEN' "
+            "(SparkDrainRunner: --job_token_file).",
+        )
+
+    match handler.request_streaming, handler.response_streaming:
+        case False, False:
+            made = grpc.unary_unary_rpc_method_handler
+        case False, True:
+            made = grpc.unary_stream_rpc_method_handler
+        case True, False:
+            made = grpc.stream_unary_rpc_method_handler
+        case _:
+            made = grpc.stream_stream_rpc_method_handler
+    return made(refuse, handler.request_deserializer, handler.response_serializer)

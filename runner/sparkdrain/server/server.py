@@ -1,0 +1,195 @@
+"""The Job service at an address: it listens, and hands jobs to driver processes."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import socket
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import grpc
+from apache_beam.portability.api import beam_job_api_pb2 as api
+from apache_beam.portability.api import beam_job_api_pb2_grpc
+from apache_beam.utils import thread_pool_executor
+
+from sparkdrain import access
+from sparkdrain.coordination.address import StoreAddress
+from sparkdrain.coordination.stores import STORES
+from sparkdrain.errors import BadSetup
+from sparkdrain.jobs.artifacts import Artifacts
+from sparkdrain.jobs.engine import SparkEngine
+from sparkdrain.jobs.local_jobs import now
+from sparkdrain.jobs.server import ALONE, UNLIMITED
+from sparkdrain.jobs.service import JobService
+from sparkdrain.options import JobSettings
+from sparkdrain.room import room
+from sparkdrain.server.driven_jobs import DrivenJobs
+from sparkdrain.server.driver import DriverProcess
+from sparkdrain.server.drivers import Drivers
+from sparkdrain.server.health import serve_health
+from sparkdrain.server.job_store import JobStore
+from sparkdrain.server.names import Names
+from sparkdrain.server.queue import Admission
+from sparkdrain.server.session import Session
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from sparkdrain.coordination.metadata import MetadataStore
+    from sparkdrain.jobs.engine import Engine
+    from sparkdrain.server.driver import Driver, Launch
+    from sparkdrain.server.settings import ServerSettings
+
+_KEPT_JOBS: Final = 1000
+_ANY: Final = ("0.0.0.0", "::")  # noqa: S104 - only compared with
+_PREFIX: Final = "sparkdrain-server-"
+_TICK_SECONDS: Final = 1.0
+_GRACE_SECONDS: Final = 1.0
+_CANCEL_SECONDS: Final = 40.0
+
+
+class StandingServer:
+    """A Job service that stays up; ``start`` and ``stop`` once each.
+
+    Args:
+        settings: where to listen, and how many jobs run.
+        engine: checks pipelines, and is never asked to run one.
+        launch: starts driver processes.
+
+    Raises:
+        BadSetup: the store of jobs cannot be opened; another server may have it.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        engine: Engine | None = None,
+        launch: Launch | None = None,
+    ) -> None:
+        self._settings = settings
+        self._home = Path(settings.directory or tempfile.mkdtemp(prefix=_PREFIX, dir=room()))
+        access.prepare(self._home, group=False)
+        self._lock = _locked(self._home)
+        self._files = self._home / "staged"
+        self._drivers = Drivers(launch or self._launch, is_warm=settings.is_warm)
+        self._artifacts = Artifacts(self._files)
+        self._store = self._open_store()
+        self._jobs = DrivenJobs(
+            engine or SparkEngine(), JobStore(self._store), self._artifacts, _KEPT_JOBS, now
+        )
+        self._jobs.use(Admission(settings.max_jobs), self._drivers, Names(), self._files)
+        self._service = JobService(self._jobs, self._artifacts)
+        self._stopped = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name="sparkdrain-server", daemon=True)
+        # One that serves artifacts alone comes last.
+        self._servers = [self._grpc()]
+        beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self._service, self._servers[0])
+        if settings.artifact_port is not None:
+            self._servers.append(self._grpc())
+        self._artifacts.serve(self._servers[-1])
+
+    @property
+    def endpoint(self) -> str:
+        """Where clients find the Job service, once it is started."""
+        return self._service.endpoint
+
+    def start(self) -> str:
+        """Listen, and return the endpoint.
+
+        Raises:
+            BadSetup: a port is in use, or cannot be listened at.
+            StoreDown: the jobs of another life cannot be read.
+        """
+        settings = self._settings
+        self._service.endpoint = self._listen(self._servers[0], settings.job_port, "--job-port")
+        if settings.artifact_port is not None:
+            port = settings.artifact_port
+            self._service.staging_endpoint = self._listen(
+                self._servers[-1], port, "--artifact-port"
+            )
+        self._jobs.restore(self.endpoint)
+        self._remove_files_of_no_job()
+        for server in self._servers:
+            server.start()
+        self._ticker.start()
+        self._drivers.prepare(Session.of(JobSettings()))
+        return self.endpoint
+
+    def stop(self) -> None:
+        """End all drivers; leave what a server to come goes on with, and nothing else."""
+        self._stopped.set()
+        running = [job for job in self._jobs.all() if job.is_running]
+        self._jobs.leave()
+        for job in running:
+            if job.state.state == api.JobState.CANCELLING:
+                job.wait(_CANCEL_SECONDS)
+        for stopping in [server.stop(_GRACE_SECONDS) for server in self._servers]:
+            stopping.wait()
+        self._drivers.close()
+        self._store.close()
+        self._lock.close()
+        if not self._settings.directory:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    def _open_store(self) -> MetadataStore:
+        address = self._settings.store or StoreAddress("rocksdb", str(self._home / "jobs"))
+        STORES.prepare(address, group=False)
+        return STORES.open(address)
+
+    def _remove_files_of_no_job(self) -> None:
+        """Remove what jobs have left that ended, or were never run, in another life."""
+        running = {job.info.job_id for job in self._jobs.all() if job.is_running}
+        for folder in self._files.glob("*"):
+            if folder.name not in running:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _tick(self) -> None:
+        while not self._stopped.wait(_TICK_SECONDS):
+            self._jobs.tick()
+
+    def _launch(self, session: Session, *, warm: bool) -> Driver:
+        return DriverProcess(session, self.endpoint, warm=warm)
+
+    def _grpc(self) -> grpc.Server:
+        # Beam's pool, because its threads do not keep a program alive that wants to end.
+        pool = thread_pool_executor.UnboundedThreadPoolExecutor()
+        server = grpc.server(
+            pool,
+            interceptors=self._settings.security.interceptors(),
+            options=(*UNLIMITED, ALONE),
+        )
+        serve_health(server)
+        return server
+
+    def _listen(self, server: grpc.Server, port: int, flag: str) -> str:
+        host = self._settings.host
+        name = f"[{host}]" if ":" in host else host
+        credentials = self._settings.security.credentials()
+        try:
+            if credentials is None:
+                bound = server.add_insecure_port(f"{name}:{port}")
+            else:
+                bound = server.add_secure_port(f"{name}:{port}", credentials)
+        except RuntimeError as error:
+            message = (
+                f"Nothing can listen at {name}:{port}: the port is in use, or the address is not "
+                f"of this machine. Give another {flag} or --host; {flag} 0 takes a free port."
+            )
+            raise BadSetup(message) from error
+        # Clients are to use the name that they are told, so no wildcard.
+        return f"{socket.gethostname() if host in _ANY else name}:{bound}"
+
+
+def _locked(directory: Path) -> IO[str]:
+    """The lock of a directory, which no other server has while the file is open."""
+    lock = (directory / "lock").open("w", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        message = f"Another server has {directory}. Give this one another --server-dir."
+        raise BadSetup(message) from error
+    return lock

@@ -1,0 +1,43 @@
+"""Which Spark session a driver process has, or is about to start."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sparkdrain import redaction
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sparkdrain.options import JobSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a Spark session is made from. Two jobs of equal sessions can have the same driver.
+
+    Attributes:
+        master: see ``JobSettings.spark_master_url``.
+        conf: see ``JobSettings.spark_conf``.
+    """
+
+    master: str | None
+    conf: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, settings: JobSettings) -> Self:
+        """The session that a job needs."""
+        return cls(settings.spark_master_url, settings.spark_conf)
+
+    def encode(self) -> bytes:
+        """One line of JSON."""
+        return json.dumps([self.master, self.conf]).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, line: bytes) -> Self:
+        """The inverse of ``encode``."""
+        master, conf = json.loads(line)
+        redaction.remember(conf)
+        return cls(master, tuple((key, value) for key, value in conf))

@@ -1,0 +1,122 @@
+"""Each RPC of the Job API at a server, and gRPC's own services."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from apache_beam.portability.api import beam_artifact_api_pb2 as artifact_api
+from apache_beam.portability.api import beam_artifact_api_pb2_grpc, beam_runner_api_pb2
+from apache_beam.portability.api import beam_job_api_pb2 as api
+from fake_engine import FakeEngine, until_cancelled
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from sparkdrain.errors import Unsupported
+from sparkdrain.jobs.engine import SparkEngine
+
+JOBS = "org.apache.beam.model.job_management.v1.JobService"
+
+
+class Checking(FakeEngine):
+    """Checks as the real engine does, and runs nothing."""
+
+    def check(self, pipeline, settings) -> None:
+        SparkEngine().check(pipeline, settings)
+
+
+def code_of(call) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return caught.value.code(), caught.value.details()
+
+
+def test_health_is_told(at_server):
+    stub = health_pb2_grpc.HealthStub(at_server().channel)
+    for service in ("", JOBS):
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=service))
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_reflection_lists_the_services(at_server):
+    stub = reflection_pb2_grpc.ServerReflectionStub(at_server().channel)
+    asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+    (answer,) = stub.ServerReflectionInfo(asked)
+    names = {service.name for service in answer.list_services_response.service}
+    assert {JOBS, "grpc.health.v1.Health"} <= names
+
+
+def test_a_pipeline_that_is_none_is_an_invalid_argument_with_the_transform(at_server):
+    client = at_server(Checking())
+    pipeline = beam_runner_api_pb2.Pipeline(root_transform_ids=["t"])
+    pipeline.components.transforms["t"].unique_name = "Mine"
+    pipeline.components.transforms["t"].inputs["in"] = "nothing"
+    code, text = code_of(lambda: client.prepare(pipeline=pipeline))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "'Mine' refers to the PCollection 'nothing'" in text
+
+
+def test_what_cannot_run_is_a_failed_precondition_with_the_urn(at_server):
+    client = at_server(Checking())
+    pipeline = beam_runner_api_pb2.Pipeline(root_transform_ids=["t"])
+    pipeline.components.transforms["t"].unique_name = "Mine"
+    pipeline.components.transforms["t"].spec.urn = "beam:transform:strange:v9"
+    pipeline.components.transforms["t"].outputs["out"] = "p"
+    pipeline.components.pcollections["p"].coder_id = "c"
+    pipeline.components.pcollections["p"].windowing_strategy_id = "w"
+    pipeline.components.coders["c"].spec.urn = "beam:coder:bytes:v1"
+    pipeline.components.windowing_strategies["w"].environment_id = ""
+    code, text = code_of(lambda: client.prepare(pipeline=pipeline))
+    assert code is grpc.StatusCode.FAILED_PRECONDITION
+    assert "'Mine' has URN beam:transform:strange:v9" in text
+
+
+def test_an_option_that_does_not_parse_is_an_invalid_argument(at_server):
+    code, text = code_of(lambda: at_server().prepare(slots="many"))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "--slots cannot be 'many'" in text
+
+
+def test_the_pipeline_the_list_and_the_options_can_be_asked_for(at_server):
+    client = at_server(FakeEngine(until_cancelled))
+    pipeline = beam_runner_api_pb2.Pipeline(requirements=["mine"])
+    job_id = client.prepare("wc", pipeline, my_password="hidden-1")
+    client.stub.Run(api.RunJobRequest(preparation_id=job_id))
+    found = client.stub.GetPipeline(api.GetJobPipelineRequest(job_id=job_id)).pipeline
+    assert found == pipeline
+    (info,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+    assert (info.job_id, info.job_name) == (job_id, "wc")
+    assert "hidden-1" not in str(info)
+    described = client.stub.DescribePipelineOptions(api.DescribePipelineOptionsRequest())
+    assert {"slots", "checkpoint_dir"} <= {option.name for option in described.options}
+    client.cancel(job_id)
+
+
+def test_a_job_that_nobody_knows_is_not_found(at_server):
+    client = at_server()
+    for call in (client.state, client.cancel, client.drain, client.path, client.messages):
+        assert code_of(lambda call=call: call("nobody"))[0] is grpc.StatusCode.NOT_FOUND
+
+
+def test_artifacts_have_a_port_of_their_own_if_that_is_asked_for(at_server):
+    client = at_server(artifact_port=0)
+    answer = client.stub.Prepare(api.PrepareJobRequest(job_name="wc"))
+    url = answer.artifact_staging_endpoint.url
+    assert url != client.server.endpoint
+    wrapper = artifact_api.ArtifactResponseWrapper(staging_token=answer.staging_session_token)
+    with grpc.insecure_channel(url) as channel:
+        stub = beam_artifact_api_pb2_grpc.ArtifactStagingServiceStub(channel)
+        (asked,) = stub.ReverseArtifactRetrievalService(iter([wrapper, wrapper]))
+        assert not asked.resolve_artifact.artifacts
+    stub = beam_artifact_api_pb2_grpc.ArtifactStagingServiceStub(client.channel)
+    code, _ = code_of(lambda: list(stub.ReverseArtifactRetrievalService(iter([wrapper]))))
+    assert code is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_what_a_driver_refuses_fails_the_job_as_in_process(at_server):
+    engine = FakeEngine()
+    client = at_server(engine)
+    job_id = client.prepare()
+    engine.refuse = Unsupported("'Read' has URN beam:x")
+    client.stub.Run(api.RunJobRequest(preparation_id=job_id))
+    assert client.path(job_id)[-1] == "FAILED"
+    assert client.messages(job_id)[-1].startswith("'Read' has URN beam:x")

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.server.queue import Admission, Queue
+from sparkdrain.types import CancelToken
+
+
+def test_jobs_run_in_the_order_in_which_they_came():
+    queue = Queue(2)
+    assert [queue.enter(each) for each in "abcd"] == [None, None, 0, 1]
+    queue.leave("b")
+    assert [queue.may_run(each) for each in "acd"] == [True, True, False]
+    queue.leave("d")
+    queue.leave("a")
+    assert not queue.may_run("d")
+
+
+@given(st.integers(1, 4), st.lists(st.tuples(st.booleans(), st.integers(0, 20))))
+def test_as_many_run_as_may_and_nobody_is_overtaken(limit, steps):
+    queue, there = Queue(limit), []
+    for comes, number in steps:
+        job = str(number)
+        if comes and job not in there:
+            queue.enter(job)
+            there.append(job)
+        elif not comes and job in there:
+            queue.leave(job)
+            there.remove(job)
+        assert [each for each in there if queue.may_run(each)] == there[:limit]
+
+
+def test_a_job_that_is_cancelled_stops_waiting_and_keeps_nobody_back():
+    admission, told, cancel = Admission(1), [], CancelToken()
+    assert admission.wait_for("a", CancelToken(), told.append)
+    answers = []
+    waits = threading.Thread(
+        target=lambda: answers.append(admission.wait_for("b", cancel, told.append))
+    )
+    waits.start()
+    cancel.cancel()
+    waits.join(30)
+    assert answers == [False]
+    admission.leave("b")
+    admission.leave("a")
+    assert admission.wait_for("c", CancelToken(), told.append)
+    assert told == [0]

@@ -1,0 +1,68 @@
+"""Slow: a server process with drivers on Spark, killed and started again."""
+
+from __future__ import annotations
+
+import apache_beam as beam
+import grpc
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
+from apache_beam.transforms.userstate import CombiningValueStateSpec
+
+from tests.support.job_client import JobClient
+from tests.support.server_process import server_process
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+
+def run(endpoint: str, build, *more: str) -> str:
+    options = [f"--job_endpoint={endpoint}", "--runner=SparkDrainRunner", "--progress=off", *more]
+    pipeline = beam.Pipeline(options=PipelineOptions(options))
+    build(pipeline)
+    return pipeline.run().job_id
+
+
+def test_a_stream_goes_on_from_its_checkpoint_after_the_server_was_killed(tmp_path):
+    counted = str(tmp_path / "counted")
+
+    class Count(beam.DoFn):
+        COUNT = CombiningValueStateSpec("count", VarIntCoder(), sum)
+
+        def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+            count.add(1)
+            with open(counted, "a") as file:
+                file.write(f"{count.read()}\n")
+
+    def build(pipeline) -> None:
+        impulses = pipeline | PeriodicImpulse(fire_interval=0.2)
+        impulses | beam.Map(lambda x: ("key", x)) | beam.ParDo(Count())
+
+    def counts() -> list[int]:
+        try:
+            with open(counted) as file:
+                return [int(line) for line in file.read().splitlines()]
+        except FileNotFoundError:
+            return []
+
+    where = ["--server-dir", str(tmp_path / "server"), "--warm=off", "--max-jobs=1"]
+    checkpoints = f"--checkpoint_dir={tmp_path / 'checkpoints'}"
+    with server_process(*where) as (process, endpoint):
+        job_id = run(endpoint, build, "--streaming", checkpoints, "--checkpoint_ms=500")
+        wait_until(lambda: len(counts()) > 20, 300)
+        process.kill()
+        process.wait()
+    before = len(counts())
+    with server_process(*where) as (_, endpoint), grpc.insecure_channel(endpoint) as channel:
+        client = JobClient(channel)
+        client.until_message(job_id, "The job service was restarted")
+        wait_until(lambda: len(counts()) > before + 10, 300)
+        assert client.drain(job_id) == "DRAINING"
+        assert client.path(job_id)[-1] == "DRAINED"
+    # Rounds after the last checkpoint are made again; nothing begins anew, nothing is left out.
+    after = counts()
+    again = after[before:]
+    assert again[0] > 1, "it began anew"
+    assert again == list(range(again[0], again[0] + len(again)))
+    assert again[0] <= after[before - 1] + 1

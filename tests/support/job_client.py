@@ -1,0 +1,69 @@
+"""A client without an SDK: Beam's Job API alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from apache_beam.portability.api import beam_job_api_pb2 as api
+from apache_beam.portability.api import beam_job_api_pb2_grpc
+from apache_beam.runners.job.utils import dict_to_struct
+
+from sparkdrain.jobs.states import name
+
+if TYPE_CHECKING:
+    import grpc
+
+
+class JobClient:
+    """Prepares, runs and follows jobs."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self.channel = channel
+        self.stub = beam_job_api_pb2_grpc.JobServiceStub(channel)
+
+    def prepare(self, job_name: str = "", pipeline=None, **options) -> str:
+        described = dict_to_struct({f"beam:option:{key}:v1": each for key, each in options.items()})
+        request = api.PrepareJobRequest(
+            job_name=job_name, pipeline=pipeline, pipeline_options=described
+        )
+        return self.stub.Prepare(request).preparation_id
+
+    def run(self, job_name: str = "", **options) -> str:
+        request = api.RunJobRequest(preparation_id=self.prepare(job_name, **options))
+        return self.stub.Run(request).job_id
+
+    def state(self, job_id: str) -> str:
+        return name(self.stub.GetState(api.GetJobStateRequest(job_id=job_id)).state)
+
+    def path(self, job_id: str) -> list[str]:
+        """All states of a job, at its end."""
+        stream = self.stub.GetStateStream(api.GetJobStateRequest(job_id=job_id), timeout=60)
+        return [name(event.state) for event in stream]
+
+    def messages(self, job_id: str) -> list[str]:
+        """All messages of a job, at its end."""
+        stream = self.stub.GetMessageStream(api.JobMessagesRequest(job_id=job_id), timeout=60)
+        found = (each.message_response.message_text for each in stream)
+        return [text for text in found if text]
+
+    def until_message(self, job_id: str, begin: str) -> str:
+        stream = self.stub.GetMessageStream(api.JobMessagesRequest(job_id=job_id), timeout=60)
+        for each in stream:
+            if each.message_response.message_text.startswith(begin):
+                stream.cancel()
+                return each.message_response.message_text
+        raise AssertionError(begin)
+
+    def until_state(self, job_id: str, wanted: str) -> None:
+        stream = self.stub.GetStateStream(api.GetJobStateRequest(job_id=job_id), timeout=60)
+        for each in stream:
+            if name(each.state) == wanted:
+                stream.cancel()
+                return
+        raise AssertionError(wanted)
+
+    def cancel(self, job_id: str) -> str:
+        return name(self.stub.Cancel(api.CancelJobRequest(job_id=job_id)).state)
+
+    def drain(self, job_id: str) -> str:
+        return name(self.stub.Drain(api.DrainJobRequest(job_id=job_id)).state)
