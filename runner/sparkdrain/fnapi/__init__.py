@@ -1,0 +1,5 @@
+"""Runs stages in SDK harnesses outside of the slot's process, which speak Beam's Fn API.
+
+Start at ``harness`` (what a slot sees), then ``worker`` (the line to one process) and ``services``
+(the gRPC side of it). ``environments`` starts processes.
+"""

@@ -1,0 +1,115 @@
+"""A stage as an SDK harness gets it: Beam's ``ProcessBundleDescriptor``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+
+from sparkdrain.fnapi.services import descriptor_of
+from sparkdrain.graph import urns
+from sparkdrain.graph.beam import proto_utils
+from sparkdrain.graph.plan import EdgeKind
+from sparkdrain.graph.wire import WireCoders, has_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sparkdrain.graph.plan import Edge, EdgeId, Stage
+
+_SOURCE: Final = "beam:runner:source:v1"
+_SINK: Final = "beam:runner:sink:v1"
+
+
+def descriptor_for(
+    stage: Stage,
+    edges: Mapping[EdgeId, Edge],
+    components: beam_runner_api_pb2.Components,
+    endpoint: str,
+    id_: str,
+) -> beam_fn_api_pb2.ProcessBundleDescriptor:
+    """The descriptor of a stage.
+
+    Args:
+        stage: the stage.
+        edges: all of the plan, by id.
+        components: of the pipeline.
+        endpoint: where the harness finds data and state.
+        id_: of the descriptor.
+    """
+    own = beam_runner_api_pb2.Components()
+    own.CopyFrom(components)
+    wire = WireCoders(own)
+    transforms: dict[str, beam_runner_api_pb2.PTransform] = {}
+    for transform, serialized in stage.transforms:
+        transforms[transform] = beam_runner_api_pb2.PTransform.FromString(serialized)
+    coded: dict[str, str] = {}
+
+    def port(coder: str, pcollection: str) -> bytes:
+        return beam_fn_api_pb2.RemoteGrpcPort(
+            api_service_descriptor=descriptor_of(endpoint),
+            coder_id=wire.windowed(coder, pcollection),
+        ).SerializeToString()
+
+    for transform, edge in stage.sources:
+        (pcollection,) = transforms[transform].outputs.values()
+        coder = _read(None if edge is None else edges[edge], pcollection, components, wire)
+        # What a harness says of an element, or of its key, it says in this coder too.
+        coded[pcollection] = coder
+        spec = transforms[transform].spec
+        spec.urn, spec.payload = _SOURCE, port(coder, pcollection)
+    for transform, edge in stage.sinks:
+        (pcollection,) = transforms[transform].inputs.values()
+        coder = _element(edges[edge], components, wire)
+        spec = transforms[transform].spec
+        spec.urn, spec.payload = _SINK, port(coder, pcollection)
+    for side in stage.side_inputs:
+        pcollection = transforms[side.transform].inputs[side.tag]
+        coded[pcollection] = _element(edges[side.edge], components, wire)
+    for proto in transforms.values():
+        _code_timers(proto, wire)
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
+        id=id_,
+        transforms=transforms,
+        windowing_strategies=own.windowing_strategies,
+        coders=own.coders,
+        environments=own.environments,
+        state_api_service_descriptor=descriptor_of(endpoint),
+        timer_api_service_descriptor=descriptor_of(endpoint),
+    )
+    for transform in transforms.values():
+        for pcollection in (*transform.inputs.values(), *transform.outputs.values()):
+            copy = descriptor.pcollections[pcollection]
+            copy.CopyFrom(own.pcollections[pcollection])
+            copy.coder_id = coded.get(pcollection, copy.coder_id)
+    return descriptor
+
+
+def _code_timers(proto: beam_runner_api_pb2.PTransform, wire: WireCoders) -> None:
+    """Have timers say their keys with their lengths, as elements do."""
+    if proto.spec.urn != urns.PAR_DO:
+        return
+    payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    for family in payload.timer_family_specs.values():
+        family.timer_family_coder_id = wire.timer(family.timer_family_coder_id)
+    proto.spec.payload = payload.SerializeToString()
+
+
+def _element(edge: Edge, components: beam_runner_api_pb2.Components, wire: WireCoders) -> str:
+    """The coder of what is written to an edge."""
+    coder = components.pcollections[edge.pcollection].coder_id
+    return wire.pair(coder) if has_pairs(edge, components) else wire.whole(coder)
+
+
+def _read(
+    edge: Edge | None,
+    pcollection: str,
+    components: beam_runner_api_pb2.Components,
+    wire: WireCoders,
+) -> str:
+    """The coder of what comes from an edge, or from a root."""
+    if edge is None:
+        return wire.whole(components.pcollections[pcollection].coder_id)
+    if edge.kind is EdgeKind.GROUP:
+        return wire.group(components.pcollections[edge.pcollection].coder_id)
+    return _element(edge, components, wire)

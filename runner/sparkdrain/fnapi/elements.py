@@ -1,0 +1,147 @@
+"""Elements as they are on the data channel: metadata and length-prefixed bytes."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam import coders
+from apache_beam.coders.coder_impl import create_InputStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sparkdrain.harness.harness import Writer
+
+_COUNT: Final = struct.Struct(">i")
+_VALUES: Final = coders.ListCoder(coders.BytesCoder()).get_impl()
+_SHORT: Final = [bytes([n]) for n in range(128)]
+# Most metadata is shorter: a time, a few windows, a pane.
+_METADATA: Final = 256
+
+
+def prefix(size: int) -> bytes:
+    """A length as a variable-length integer."""
+    if size < 128:
+        return _SHORT[size]
+    parts = bytearray()
+    while size >= 128:
+        parts.append(size & 127 | 128)
+        size >>= 7
+    parts.append(size)
+    return bytes(parts)
+
+
+def prefixed(value: bytes) -> bytes:
+    """A value with its length before it."""
+    return prefix(len(value)) + value
+
+
+def unprefixed(data: bytes, position: int = 0) -> tuple[bytes, int]:
+    """The value whose length stands at a position, and the position behind it."""
+    size = data[position]
+    position += 1
+    if size >= 128:
+        size, shift = size & 127, 7
+        while True:
+            part = data[position]
+            position += 1
+            size |= (part & 127) << shift
+            if part < 128:
+                break
+            shift += 7
+    return data[position : position + size], position + size
+
+
+class Metadata:
+    """Reads and writes timestamp, windows and pane.
+
+    Args:
+        window: coder of the windows.
+    """
+
+    def __init__(self, window: coders.Coder) -> None:
+        empty = coders.SingletonCoder(None)
+        self._impl = coders.WindowedValueCoder(empty, window).get_impl()
+
+    def encode(self, context: Any) -> bytes:
+        """The metadata of a windowed value."""
+        encoded: bytes = self._impl.encode(context.with_value(None))
+        return encoded
+
+    def decode(self, data: bytes, position: int) -> tuple[Any, int]:
+        """A windowed value without its value, and the position behind the metadata."""
+        part = data[position : position + _METADATA]
+        try:
+            return self._decode(part, position)
+        except Exception:  # noqa: BLE001 - Beam's streams tell their end in many ways
+            return self._decode(data[position:], position)
+
+    def _decode(self, part: bytes, position: int) -> tuple[Any, int]:
+        stream = create_InputStream(part)
+        value = self._impl.decode_from_stream(stream, True)
+        return value, position + len(part) - stream.size()
+
+
+def encode_values(metadata: bytes, values: Iterable[bytes]) -> bytes:
+    """Elements that share their metadata."""
+    short = _SHORT
+    return b"".join(
+        [
+            metadata + (short[len(value)] if len(value) < 128 else prefix(len(value))) + value
+            for value in values
+        ]
+    )
+
+
+def encode_groups(metadata: bytes, groups: Iterable[tuple[bytes, Any]]) -> bytes:
+    """Keys with their values, which share their metadata."""
+    return b"".join([metadata + encode_group(key, values) for key, values in groups])
+
+
+def encode_group(key: bytes, values: Any) -> bytes:
+    """A key with its values: bytes that are encoded as an iterable already, or an iterable."""
+    return prefixed(key) + (values if type(values) is bytes else _VALUES.encode(list(values)))
+
+
+def encode_pair(pair: tuple[bytes, bytes]) -> bytes:
+    """A key with a value."""
+    key, value = pair
+    return prefixed(key) + prefixed(value)
+
+
+class Output:
+    """Hands elements that come from a harness to the writer of an edge.
+
+    Args:
+        writer: the writer.
+        metadata: reads timestamp, windows and pane.
+        pairs: whether the writer takes pairs of key and value, and not whole elements.
+    """
+
+    def __init__(self, writer: Writer, metadata: Metadata, *, pairs: bool) -> None:
+        self._write: Callable[[Any, Any], None] = writer.write
+        self._metadata = metadata
+        self._pairs = pairs
+        # Mostly, elements have the metadata of the one before.
+        self._known = b""
+        self._context: Any = None
+
+    def take(self, data: bytes) -> None:
+        """Write the elements of a message."""
+        position, size = 0, len(data)
+        write, known, context, pairs = self._write, self._known, self._context, self._pairs
+        length = len(known)
+        while position < size:
+            if known and data.startswith(known, position):
+                position += length
+            else:
+                context, behind = self._metadata.decode(data, position)
+                known = self._known = data[position:behind]
+                self._context, length, position = context, len(known), behind
+            value, position = unprefixed(data, position)
+            if pairs:
+                item, position = unprefixed(data, position)
+                write((value, item), context)
+            else:
+                write(value, context)

@@ -1,0 +1,46 @@
+"""What goes wrong with SDK harnesses."""
+
+from __future__ import annotations
+
+from sparkdrain.errors import BadSetup
+from sparkdrain.notes import add_note
+
+_PYTHONS = "Traceback (most recent call last)"
+
+
+class HarnessLost(RuntimeError):
+    """A harness has ended in the middle of its work."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The SDK harness of a stage was lost: {why}")
+
+
+class HarnessNotStarted(BadSetup):
+    """A harness could not be started, or has never connected."""
+
+
+class HarnessFailed(RuntimeError):
+    """An instruction has failed in a harness; mostly, user code has raised."""
+
+    # The harness itself names the step.
+    _tagged_with_step = True
+
+
+def failed(error: str) -> HarnessFailed:
+    """What a harness tells of an error, as an exception that is called what the error is called."""
+    lines = error.strip().splitlines()
+    said = _words_of_python(lines) if _PYTHONS in error else lines[0] if lines else "no words"
+    name, colon, text = said.partition(": ")
+    if not colon or " " in name:
+        name, text = "RuntimeError", said
+    # So it is printed as it would be where it was raised.
+    kind = type(name, (HarnessFailed,), {"__module__": "builtins"})
+    exception: HarnessFailed = kind(text)
+    add_note(exception, f"The SDK harness says:\n{error.strip()}")
+    return exception
+
+
+def _words_of_python(lines: list[str]) -> str:
+    """What stands behind the last frame of a traceback."""
+    last = max((n for n, line in enumerate(lines) if line.startswith("  ")), default=-1)
+    return "\n".join(line for line in lines[last + 1 :] if line).strip() or lines[-1]

@@ -1,0 +1,49 @@
+"""Runs a command, and ends it with all that it has started when the caller is gone.
+
+A program of its own, in which only the standard library is used: a slot's process may be killed,
+and cannot end anything then. The caller holds the other end of the standard input.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+_PATIENCE_SECONDS = 3.0
+_LOOK_SECONDS = 0.2
+
+
+def main() -> int:
+    """Run the command of ``sys.argv``; its status."""
+    child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+    while child.poll() is None:
+        readable, _, _ = select.select([0], [], [], _LOOK_SECONDS)
+        if readable and not os.read(0, 1):
+            _end(child)
+    # It may have left others behind.
+    _kill(child, signal.SIGKILL)
+    status = child.returncode
+    if status < 0:
+        return 128 - status
+    return status
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    _kill(child, signal.SIGTERM)
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while child.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    _kill(child, signal.SIGKILL)
+    child.wait()
+
+
+def _kill(child: "subprocess.Popen[bytes]", number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(child.pid, number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,447 @@
+"""The harness in another process: a stage, run by an SDK harness that speaks the Fn API."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from typing_extensions import override
+
+from sparkdrain.errors import Unsupported
+from sparkdrain.fnapi.answers import Answers
+from sparkdrain.fnapi.descriptor import descriptor_for
+from sparkdrain.fnapi.elements import Metadata, Output
+from sparkdrain.fnapi.errors import failed
+from sparkdrain.fnapi.inlet import FnInlet
+from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
+from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
+from sparkdrain.fnapi.timers import TimerFamilies
+from sparkdrain.fnapi.user_state import UserState, is_of_user
+from sparkdrain.fnapi.worker import Listener
+from sparkdrain.graph import urns
+from sparkdrain.graph.beam import proto_utils
+from sparkdrain.graph.wire import has_pairs
+from sparkdrain.harness.harness import Harness
+from sparkdrain.metrics.merge import merge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from apache_beam.portability.api import metrics_pb2
+
+    from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
+    from sparkdrain.graph.plan import Edge, EdgeId, Stage, TransformId
+    from sparkdrain.harness.harness import (
+        KeyedEdge,
+        KeyedInlet,
+        Remainder,
+        RestrictionInlet,
+        StateTerms,
+        Writer,
+    )
+    from sparkdrain.harness.limits import UpTo
+
+# Bytes of elements that go in one message.
+_MESSAGE_BYTES: Final = 2 << 20
+_FINALIZE_SECONDS: Final = 60.0
+_ELEMENT_COUNT: Final = "beam:metric:element_count:v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What stages outside of a slot's process are made with.
+
+    Attributes:
+        job: of the slot.
+        harnesses: of the process.
+    """
+
+    job: HarnessJob
+    harnesses: Harnesses
+
+
+class FnHarness(Harness, Listener, TimerBundles):
+    """Runs a stage in an SDK harness, one bundle after the other.
+
+    Args:
+        stage: the stage.
+        edges: all of the plan.
+        components: of the pipeline.
+        windowings: Beam's map of windowing strategies, by id.
+        writers: of the edges out of the stage.
+        open_side_input: the content of a side input's edge; None if it is empty.
+        state_terms: of a stateful DoFn, by its transform id.
+        outside: where harnesses are.
+        keep: whether the job needs the harness again when the stage has ended.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        edges: Mapping[EdgeId, Edge],
+        components: beam_runner_api_pb2.Components,
+        windowings: Any,
+        writers: Mapping[EdgeId, Writer],
+        open_side_input: Callable[[int], Any],
+        state_terms: Callable[[str], StateTerms],
+        outside: Outside,
+        *,
+        keep: bool,
+    ) -> None:
+        environment = components.environments[stage.environment]
+        self._harnesses = outside.harnesses
+        self._keep = keep
+        self._sides = SideRequests(
+            {(side.transform, side.tag): side.edge for side in stage.side_inputs}, open_side_input
+        )
+        self._outputs = {
+            str(transform): Output(
+                writers[edge],
+                Metadata(_window_coder(components, windowings, edges[edge].pcollection)),
+                pairs=has_pairs(edges[edge], components),
+            )
+            for transform, edge in stage.sinks
+        }
+        self._state = UserState(state_terms)
+        self._answers = Answers()
+        self._open_outputs: set[Any] = set()
+        self._response: beam_fn_api_pb2.InstructionResponse | None = None
+        self._instruction = ""
+        self._infos: list[metrics_pb2.MonitoringInfo] = []
+        self._to_finalize: list[str] = []
+        self._unsent = beam_fn_api_pb2.Elements()
+        self._unsent_bytes = 0
+        self._tokens = [
+            beam_fn_api_pb2.ProcessBundleRequest.CacheToken(
+                side_input=beam_fn_api_pb2.ProcessBundleRequest.CacheToken.SideInput(
+                    transform_id=side.transform, side_input_id=side.tag
+                ),
+                token=uuid.uuid4().bytes,
+            )
+            for side in stage.side_inputs
+        ]
+        # State of a key changes only by this harness, as long as there is no other one.
+        self._tokens.append(
+            beam_fn_api_pb2.ProcessBundleRequest.CacheToken(
+                user_state=beam_fn_api_pb2.ProcessBundleRequest.CacheToken.UserState(),
+                token=uuid.uuid4().bytes,
+            )
+        )
+        self._worker = outside.harnesses.lend(outside.job, stage.environment, environment)
+        try:
+            self._descriptor = descriptor_for(
+                stage,
+                edges,
+                components,
+                outside.harnesses.endpoint_of(self._worker),
+                f"{stage.name}-{uuid.uuid4().hex}",
+            )
+            self._worker.register(self._descriptor)
+            self._timers, self._families = self._timers_of(components, windowings, state_terms)
+            self._inlets = {
+                transform: FnInlet(
+                    self._add_to(transform),
+                    Metadata(_window_coder(components, windowings, self._made_by(transform))),
+                    None if edge is None else edges[edge].kind,
+                )
+                for transform, edge in stage.sources
+            }
+        except BaseException:
+            outside.harnesses.give_back(self._worker)
+            raise
+
+    def _timers_of(
+        self,
+        components: beam_runner_api_pb2.Components,
+        windowings: Any,
+        state_terms: Callable[[str], StateTerms],
+    ) -> tuple[dict[str, TimerFamilies], list[tuple[str, str]]]:
+        """The timers of each DoFn that has some, and all families."""
+        timers, families = {}, []
+        for transform, proto in self._descriptor.transforms.items():
+            if proto.spec.urn != urns.PAR_DO:
+                continue
+            payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
+            specs = payload.timer_family_specs
+            if specs:
+                main = next(
+                    name for tag, name in proto.inputs.items() if tag not in payload.side_inputs
+                )
+                window = _window_coder(components, windowings, main)
+                domains = {family: spec.time_domain for family, spec in specs.items()}
+                timers[transform] = TimerFamilies(state_terms(transform), domains, window)
+                families += [(transform, family) for family in specs]
+        return timers, families
+
+    def _made_by(self, source: TransformId) -> str:
+        (pcollection,) = self._descriptor.transforms[source].outputs.values()
+        return pcollection
+
+    # --- bundles ------------------------------------------------------------------------------
+
+    @override
+    def start(self) -> None:
+        """See ``Harness``. The harness is told with the first element."""
+
+    def _begin(self) -> None:
+        """Have the harness start a bundle, unless it has one."""
+        if self._instruction:
+            return
+        self._response = None
+        self._open_outputs = {*self._outputs, *self._families}
+        request = beam_fn_api_pb2.ProcessBundleRequest(
+            process_bundle_descriptor_id=self._descriptor.id, cache_tokens=self._tokens
+        )
+        self._instruction = self._worker.process(request, self)
+
+    @override
+    def enter(self) -> None:
+        pass
+
+    def _add_to(self, source: TransformId) -> Callable[[bytes], None]:
+        """What takes encoded elements for a source."""
+
+        def add(data: bytes) -> None:
+            self._check()
+            self._begin()
+            self._unsent.data.add(instruction_id=self._instruction, transform_id=source, data=data)
+            self._unsent_bytes += len(data)
+            if self._unsent_bytes >= _MESSAGE_BYTES:
+                self._send()
+
+        return add
+
+    def _send(self) -> None:
+        elements, self._unsent = self._unsent, beam_fn_api_pb2.Elements()
+        self._unsent_bytes = 0
+        self._worker.send(elements)
+
+    def _check(self) -> None:
+        """Raise what user code has raised, before more is sent in vain."""
+        if self._response is not None and self._response.error:
+            response = self._response
+            self._ended()
+            raise failed(response.error)
+
+    @override
+    def finish(self, *, drained: bool = False) -> None:
+        residuals = self._finish()
+        while residuals:
+            time.sleep(max(0.0, min(rest.requested_time_delay.ToSeconds() for rest in residuals)))
+            for rest in residuals:
+                self._source_of(rest.application).add(rest.application.element)
+            residuals = self._finish()
+
+    def _finish(self) -> list[beam_fn_api_pb2.DelayedBundleApplication]:
+        """End one bundle; what it leaves over."""
+        for inlet in self._inlets.values():
+            inlet.flush()
+        if not self._instruction:
+            return []
+        for source in self._inlets:
+            self._unsent.data.add(
+                instruction_id=self._instruction, transform_id=source, is_last=True
+            )
+        for transform, family in self._families:
+            self._unsent.timers.add(
+                instruction_id=self._instruction,
+                transform_id=transform,
+                timer_family_id=family,
+                is_last=True,
+            )
+        self._send()
+        while self._response is None or (self._open_outputs and not self._response.error):
+            self._worker.wait()
+        self._check()
+        response = self._response.process_bundle
+        instruction = self._ended()
+        self._infos = merge([*self._infos, *response.monitoring_infos])
+        if response.requires_finalization:
+            self._to_finalize.append(instruction)
+        return list(response.residual_roots)
+
+    def _ended(self) -> str:
+        instruction, self._instruction = self._instruction, ""
+        self._worker.forget(instruction)
+        self._answers.forget()
+        return instruction
+
+    def _source_of(self, application: beam_fn_api_pb2.BundleApplication) -> FnInlet:
+        """Where a transform's main input comes in."""
+        transforms = self._descriptor.transforms
+        wanted = transforms[application.transform_id].inputs[application.input_id]
+        return next(
+            inlet
+            for source, inlet in self._inlets.items()
+            if wanted in transforms[source].outputs.values()
+        )
+
+    @override
+    def teardown(self) -> None:
+        if self._instruction:
+            # What the bundle still does is for nobody.
+            self._worker.is_lost = True
+            self._ended()
+        self._harnesses.give_back(self._worker, keep=self._keep)
+
+    # --- what comes from the harness ----------------------------------------------------------
+
+    @override
+    def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
+        self._response = response
+        for data in response.process_bundle.elements.data:
+            self.output(data)
+
+    @override
+    def output(self, data: beam_fn_api_pb2.Elements.Data) -> None:
+        if data.data:
+            self._outputs[data.transform_id].take(data.data)
+        if data.is_last:
+            self._open_outputs.discard(data.transform_id)
+
+    @override
+    def timers(self, timers: beam_fn_api_pb2.Elements.Timers) -> None:
+        if timers.timers:
+            self._timers[timers.transform_id].take(timers.timer_family_id, timers.timers)
+        if timers.is_last:
+            self._open_outputs.discard((timers.transform_id, timers.timer_family_id))
+
+    @override
+    def state(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
+        key = request.state_key
+        if not (is_of_side_input(key) or is_of_user(key)):
+            kind = key.WhichOneof("type")
+            return beam_fn_api_pb2.StateResponse(error=f"state of the kind {kind} is not kept here")
+        match request.WhichOneof("request"):
+            case "get" if request.get.continuation_token:
+                return self._answers.go_on(request.get.continuation_token)
+            case "get":
+                source = self._state if is_of_user(key) else self._sides
+                return self._answers.begin(source.read(key))
+            case "append":
+                self._state.append(key, request.append.data)
+                return beam_fn_api_pb2.StateResponse(append={})
+            case _:
+                self._state.clear(key)
+                return beam_fn_api_pb2.StateResponse(clear={})
+
+    # --- work ---------------------------------------------------------------------------------
+
+    @override
+    def inlet(self, source: TransformId) -> FnInlet:
+        return self._inlets[source]
+
+    @override
+    def keyed(self, edge: KeyedEdge) -> KeyedInlet:
+        return FnKeyedInlet(self._inlets[edge.source], self)
+
+    @override
+    def fire_due(self, transform: str, up_to: UpTo) -> bool:
+        # Timers that elements have set are known when their bundle has ended.
+        self.finish()
+        if transform not in self._timers:
+            return False
+        due = self._timers[transform].due(up_to)
+        if not due:
+            return False
+        self._begin()
+        for family in sorted({family for family, _ in due}):
+            self._unsent.timers.add(
+                instruction_id=self._instruction,
+                transform_id=transform,
+                timer_family_id=family,
+                timers=b"".join(data for name, data in due if name == family),
+            )
+        self.finish()
+        return True
+
+    @override
+    def restrictions(self, source: TransformId, transform: TransformId) -> RestrictionInlet:
+        message = (
+            f"{transform!r} reads restrictions of a stream in an SDK harness outside of Spark's "
+            "workers. Only batch jobs can do so. Leave --environment_type out, or run the "
+            "pipeline without --streaming."
+        )
+        raise Unsupported(message)
+
+    @override
+    def take_deferred(self) -> list[Remainder]:
+        return []
+
+    @override
+    def resume(self, rest: Remainder) -> None:
+        raise NotImplementedError
+
+    @override
+    def forget_side_inputs(self) -> None:
+        for token in self._tokens:
+            token.token = uuid.uuid4().bytes
+
+    # --- what bundles leave behind ------------------------------------------------------------
+
+    @property
+    @override
+    def needs_finalization(self) -> bool:
+        return bool(self._to_finalize)
+
+    @override
+    def finalize(self) -> None:
+        for _, callback in self.take_finalizers():
+            callback()
+
+    @override
+    def take_finalizers(self) -> list[tuple[str, Callable[[], object]]]:
+        taken, self._to_finalize = self._to_finalize, []
+        return [("", _Finalizer(self._worker, instruction)) for instruction in taken]
+
+    @override
+    def acknowledgement(self, transform: str, data: str) -> Callable[[], object]:
+        raise NotImplementedError
+
+    @override
+    def take_refused(self) -> list[tuple[str, str, int]]:
+        return []
+
+    # --- looking on ---------------------------------------------------------------------------
+
+    @override
+    def infos(self) -> list[metrics_pb2.MonitoringInfo]:
+        return self._infos
+
+    @override
+    def handled(self) -> int:
+        return max((inlet.handled for inlet in self._inlets.values()), default=0)
+
+    @override
+    def at_work(self) -> tuple[str, bytes | None]:
+        return "", None
+
+    @override
+    def tell_more(self, transform: TransformId, *, more: bool) -> None:
+        pass
+
+
+def _window_coder(
+    components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
+) -> Any:
+    strategy = components.pcollections[pcollection].windowing_strategy_id
+    return windowings.get_by_id(strategy).windowfn.get_window_coder()
+
+
+class _Finalizer:
+    """Has a harness run what a bundle has registered for the time when it counts."""
+
+    def __init__(self, worker: Any, instruction: str) -> None:
+        self._worker = worker
+        self._instruction = instruction
+
+    def __call__(self) -> None:
+        request = beam_fn_api_pb2.InstructionRequest(
+            finalize_bundle=beam_fn_api_pb2.FinalizeBundleRequest(instruction_id=self._instruction)
+        )
+        answer = self._worker.ask(request, _FINALIZE_SECONDS)
+        if answer is not None and answer.error:
+            raise failed(answer.error)

@@ -1,0 +1,202 @@
+"""The SDK harnesses of this process: one for each job and environment, kept between bundles."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.launch import Life, life_of
+from sparkdrain.fnapi.provision import fetched, provision_info
+from sparkdrain.fnapi.services import Admitted, SdkServices
+from sparkdrain.fnapi.worker import SdkWorker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from apache_beam.portability.api import beam_runner_api_pb2
+
+_START_SECONDS: Final = 300.0
+# A job's next level, or a stream's next round, begins sooner.
+_IDLE_SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class HarnessJob:
+    """What harnesses need to know of the job that they work for.
+
+    Attributes:
+        id: of the job.
+        options: of the pipeline, by plain name.
+        staged: finds the staged file of a name; None if there is none.
+        when_over: has a function called when the job is over. Then its harnesses end in order.
+    """
+
+    id: str
+    options: Mapping[str, Any] = field(repr=False)
+    staged: Callable[[str], Path | None] = lambda _: None
+    when_over: Callable[[Callable[[], object]], object] = lambda _: None
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A harness that runs, and how many stages use it."""
+
+    worker: SdkWorker
+    life: Life
+    folder: Path
+    users: int = 0
+    idle: threading.Timer | None = None
+
+
+class Harnesses:
+    """Starts harnesses, lends them to stages, and ends those that no stage has used for a while."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, str], _Kept] = {}
+        # The jobs that have harnesses here, or had some and are not over.
+        self._jobs: set[str] = set()
+        self._services: SdkServices | None = None
+
+    def lend(
+        self, job: HarnessJob, id_: str, environment: beam_runner_api_pb2.Environment
+    ) -> SdkWorker:
+        """A harness that is connected.
+
+        Args:
+            job: whom it works for.
+            id_: of the environment.
+            environment: where it runs.
+
+        Raises:
+            HarnessNotStarted: it could not be started; says what to do.
+        """
+        key = job.id, id_
+        with self._lock:
+            for other in [other for other in self._kept if other[0] != job.id]:
+                if not self._kept[other].users:
+                    self._end(other)
+            kept = self._kept.get(key)
+            if kept is not None and kept.worker.is_lost:
+                self._end(key)
+                kept = None
+            if kept is None:
+                kept = self._kept[key] = self._start(job, environment)
+                if job.id not in self._jobs:
+                    self._jobs.add(job.id)
+                    job.when_over(partial(self._end_job, job.id))
+            if kept.idle is not None:
+                kept.idle.cancel()
+            kept.users += 1
+            return kept.worker
+
+    def endpoint_of(self, worker: SdkWorker) -> str:
+        """Where a harness finds the services of this process."""
+        with self._lock:
+            return next(k.life.endpoint for k in self._kept.values() if k.worker is worker)
+
+    def give_back(self, worker: SdkWorker, *, keep: bool = True) -> None:
+        """A stage no longer uses a harness; one that is lost is ended.
+
+        Args:
+            worker: the harness.
+            keep: whether the job will need it again; else it is ended with its last user.
+        """
+        with self._lock:
+            for key, kept in list(self._kept.items()):
+                if kept.worker is worker:
+                    kept.users -= 1
+                    if worker.is_lost or (not keep and not kept.users):
+                        self._end(key)
+                    elif not kept.users:
+                        kept.idle = threading.Timer(_IDLE_SECONDS, self._end_idle, (key, worker))
+                        kept.idle.daemon = True
+                        kept.idle.start()
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            for key in list(self._kept):
+                self._end(key)
+            if self._services is not None:
+                self._services.stop()
+                self._services = None
+
+    def _start(self, job: HarnessJob, environment: beam_runner_api_pb2.Environment) -> _Kept:
+        if self._services is None:
+            self._services = SdkServices()
+        services = self._services
+        folder = Path(tempfile.mkdtemp(dir=services.home))
+        files = dict(fetched(dependency) for dependency in environment.dependencies)
+        found = {name: path for name in files if (path := job.staged(name)) is not None}
+        life = life_of(environment, services, folder, job.options, found)
+        worker = SdkWorker(secrets.token_hex(16), life.how_it_ended)
+        kept = _Kept(worker, life, folder)
+        try:
+            info = provision_info(
+                worker.id, life.endpoint, job.options, [files[name] for name in found]
+            )
+            by_payload = {files[name].type_payload: path for name, path in found.items()}
+            services.admit(Admitted(worker, info, by_payload))
+            life.start(worker.id)
+            if not worker.await_connection(_START_SECONDS):
+                message = (
+                    f"The SDK harness of the environment {environment.urn} has started, but has "
+                    f"not connected to {life.endpoint} within {_START_SECONDS:.0f} s. Look at what "
+                    "it writes, and whether it can reach this address."
+                )
+                raise HarnessNotStarted(message)
+        except BaseException as error:
+            ended = life.how_it_ended()
+            self._stop(kept)
+            if ended and not isinstance(error, HarnessNotStarted):
+                message = f"{ended}\nCorrect --environment_config, or what it runs."
+                raise HarnessNotStarted(message) from error
+            raise
+        return kept
+
+    def _end_job(self, job: str) -> None:
+        with self._lock:
+            self._jobs.discard(job)
+            for key in [key for key in self._kept if key[0] == job]:
+                self._end(key)
+
+    def _end_idle(self, key: tuple[str, str], worker: SdkWorker) -> None:
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None and kept.worker is worker and not kept.users:
+                self._end(key)
+
+    def _end(self, key: tuple[str, str]) -> None:
+        self._stop(self._kept.pop(key))
+
+    def _stop(self, kept: _Kept) -> None:
+        if kept.idle is not None:
+            kept.idle.cancel()
+        kept.worker.close()
+        kept.life.stop()
+        if self._services is not None:
+            self._services.dismiss(kept.worker)
+        shutil.rmtree(kept.folder, ignore_errors=True)
+
+
+def harnesses() -> Harnesses:
+    """Those of this process; a forked process has its own."""
+    return _of_process(os.getpid())
+
+
+@cache
+def _of_process(pid: int) -> Harnesses:
+    del pid
+    made = Harnesses()
+    atexit.register(made.close)
+    return made

@@ -1,0 +1,100 @@
+"""Where elements leave a slot for an SDK harness."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
+
+from sparkdrain.fnapi.elements import encode_groups, encode_pair, encode_values, prefixed
+from sparkdrain.graph.plan import EdgeKind
+from sparkdrain.harness.harness import Inlet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparkdrain.fnapi.elements import Metadata
+
+_FEW_BYTES: Final = 256 << 10
+
+
+class FnInlet(Inlet):
+    """Collects elements in the encoding of the data channel.
+
+    Args:
+        send: takes encoded elements.
+        metadata: encodes timestamp, windows and pane.
+        kind: of the edge; None for a root.
+    """
+
+    def __init__(
+        self, send: Callable[[bytes], None], metadata: Metadata, kind: EdgeKind | None
+    ) -> None:
+        self.handled = 0
+        self._send = send
+        self._encode_metadata = metadata.encode
+        self._kind = kind
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._context: Any = None
+        self._metadata = b""
+
+    def _metadata_of(self, context: Any) -> bytes:
+        known = self._context
+        if context is not known:
+            # Elements that were decoded one by one may share their metadata all the same.
+            if (
+                known is None
+                or context.timestamp_micros != known.timestamp_micros
+                or context.windows != known.windows
+                or context.pane_info != known.pane_info
+            ):
+                self._metadata = self._encode_metadata(context)
+            self._context = context
+        return self._metadata
+
+    @override
+    def feed(self, values: list[Any], context: Any) -> None:
+        metadata = self._metadata_of(context)
+        self.handled += len(values)
+        if self._kind is EdgeKind.GROUP:
+            self.add(encode_groups(metadata, values))
+        else:
+            self.add(encode_values(metadata, values))
+
+    @override
+    def feed_windowed(self, elements: list[Any]) -> None:
+        self.handled += len(elements)
+        encode = encode_pair if self._kind is EdgeKind.KEYED else prefixed
+        self.add(
+            b"".join([self._metadata_of(element) + encode(element.value) for element in elements])
+        )
+
+    def feed_of_key(self, head: bytes, elements: list[Any]) -> None:
+        """Take windowed values of one key, given the key with its length."""
+        self.handled += len(elements)
+        self.add(
+            b"".join(
+                [
+                    self._metadata_of(element) + head + prefixed(element.value)
+                    for element in elements
+                ]
+            )
+        )
+
+    def add(self, data: bytes) -> None:
+        """Take encoded elements."""
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size >= _FEW_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on what was collected."""
+        if self._parts:
+            parts, self._parts, self._size = self._parts, [], 0
+            self._send(b"".join(parts))
+
+    @override
+    def split(self, keep: float) -> list[Any]:
+        return []

@@ -1,0 +1,79 @@
+"""Java's SDK harness, started from the jars that the pipeline brings, without a container."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf import json_format, text_format
+
+from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.provision import options_struct
+from sparkdrain.fnapi.services import descriptor_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+_MAIN: Final = "org.apache.beam.fn.harness.FnHarness"
+_CLASS: Final = _MAIN.replace(".", "/") + ".class"
+
+
+def java_command(
+    jars: Mapping[str, Path],
+    options: Mapping[str, Any],
+    worker_id: str,
+    endpoint: str,
+    folder: Path,
+) -> tuple[list[str], dict[str, str]]:
+    """What starts a harness: a command, and the variables that it reads.
+
+    Args:
+        jars: the staged files, by name.
+        options: of the pipeline, by plain name.
+        worker_id: of the harness.
+        endpoint: of the slot's services.
+        folder: for the options.
+
+    Raises:
+        HarnessNotStarted: the harness is not among the jars.
+    """
+    if not any(_has_harness(jar) for jar in jars.values()):
+        message = (
+            f"None of the {len(jars)} files that the pipeline has staged has {_MAIN}, which runs "
+            "Java transforms. Add the artifact org.apache.beam:beam-sdks-java-harness, in the "
+            "version of the pipeline's Beam, to the class path of the program."
+        )
+        raise HarnessNotStarted(message)
+    file = folder / "options.json"
+    file.write_text(json.dumps(json_format.MessageToDict(options_struct(options))))
+    here = text_format.MessageToString(descriptor_of(endpoint))
+    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if _java_home() else "java"
+    return [java, "-cp", os.pathsep.join(_with_names(jars, folder)), _MAIN], {
+        "HARNESS_ID": worker_id,
+        "CONTROL_API_SERVICE_DESCRIPTOR": here,
+        "LOGGING_API_SERVICE_DESCRIPTOR": here,
+        "PIPELINE_OPTIONS_FILE": str(file),
+    }
+
+
+def _java_home() -> bool:
+    return bool(os.environ.get("JAVA_HOME"))
+
+
+def _with_names(jars: Mapping[str, Path], folder: Path) -> Sequence[str]:
+    """The jars under the names that they were staged with, in this order."""
+    named = folder / "jars"
+    named.mkdir()
+    for name, path in jars.items():
+        (named / name).symlink_to(path)
+    return [str(named / name) for name in jars]
+
+
+def _has_harness(jar: Path) -> bool:
+    if not zipfile.is_zipfile(jar):
+        return False
+    with zipfile.ZipFile(jar) as archive:
+        return _CLASS in archive.NameToInfo

@@ -1,0 +1,256 @@
+"""Starts SDK harnesses: a process with a command, or one of a pool that runs elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+import grpc
+from apache_beam.portability.api import (
+    beam_fn_api_pb2,
+    beam_fn_api_pb2_grpc,
+    beam_runner_api_pb2,
+)
+from typing_extensions import override
+
+from sparkdrain.fnapi import guard
+from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.java import java_command
+from sparkdrain.fnapi.services import descriptor_of
+from sparkdrain.graph.environments import EXTERNAL, PROCESS, STAGED_JAVA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from sparkdrain.fnapi.services import SdkServices
+
+Command: TypeAlias = tuple[list[str], dict[str, str]]
+"""A command, and the environment variables that it needs beside those of this process."""
+
+_POOL_SECONDS: Final = 30
+_STOP_SECONDS: Final = 10.0
+_LAST_WORDS_BYTES: Final = 4000
+
+
+class Life(Protocol):
+    """An SDK harness from its start to its end."""
+
+    @property
+    def endpoint(self) -> str:
+        """Where the harness finds the slot's services."""
+
+    def start(self, worker_id: str) -> None:
+        """Start the harness.
+
+        Raises:
+            HarnessNotStarted: it cannot be started; says what to do.
+        """
+
+    def how_it_ended(self) -> str:
+        """How the harness has ended; "" while it runs, or if that cannot be known here."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
+def life_of(
+    environment: beam_runner_api_pb2.Environment,
+    services: SdkServices,
+    folder: Path,
+    options: Mapping[str, Any],
+    files: Mapping[str, Path],
+) -> Life:
+    """How harnesses of an environment live.
+
+    Args:
+        environment: one of ``graph.environments.OUTSIDE``.
+        services: what the harness talks to.
+        folder: for what it writes.
+        options: of the pipeline, by plain name.
+        files: those that were staged for it, by name.
+    """
+    if environment.urn == EXTERNAL:
+        pool = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
+        return PooledHarness(pool, services)
+    if environment.urn == STAGED_JAVA:
+        # Java reaches a Unix socket only with a library of its own.
+        here = services.at("127.0.0.1")
+
+        def java(worker_id: str) -> Command:
+            return java_command(files, options, worker_id, here, folder)
+
+        return HarnessProcess("Java's SDK harness", java, here, folder)
+    assert environment.urn == PROCESS, environment.urn
+    process = beam_runner_api_pb2.ProcessPayload.FromString(environment.payload)
+
+    def given(worker_id: str) -> Command:
+        return _given_command(process, worker_id, services.socket)
+
+    return HarnessProcess(process.command, given, services.socket, folder)
+
+
+def _given_command(
+    payload: beam_runner_api_pb2.ProcessPayload, worker_id: str, here: str
+) -> Command:
+    """The user's own command, with the arguments of Beam's containers."""
+    command = [
+        *shlex.split(payload.command),
+        f"--id={worker_id}",
+        f"--provision_endpoint={here}",
+        f"--logging_endpoint={here}",
+        f"--artifact_endpoint={here}",
+        f"--control_endpoint={here}",
+    ]
+    return command, dict(payload.env)
+
+
+class HarnessProcess(Life):
+    """A process that the slot's process starts, and that does not outlive it.
+
+    Args:
+        name: what messages call it.
+        command: the command for a worker id, and variables.
+        endpoint: of the slot's services.
+        folder: for what it writes.
+    """
+
+    def __init__(
+        self, name: str, command: Callable[[str], Command], endpoint: str, folder: Path
+    ) -> None:
+        self._name = name
+        self._command = command
+        self._endpoint = endpoint
+        self._output = folder / "output"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    @override
+    def endpoint(self) -> str:
+        return self._endpoint
+
+    @override
+    def start(self, worker_id: str) -> None:
+        command, variables = self._command(worker_id)
+        guarded = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard), *command]
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - the user's own command
+                guarded,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **variables},
+                start_new_session=True,
+            )
+
+    @override
+    def how_it_ended(self) -> str:
+        status = None if self._process is None else self._process.poll()
+        if status is None:
+            return ""
+        how = f"status {status}" if status >= 0 else f"signal {-status}"
+        words = self._last_words()
+        said = f" The last that it wrote:\n{words}" if words else " It wrote nothing."
+        return f"The process of {self._name!r} ended with {how}.{said}"
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError):
+            return self._output.read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
+        return ""
+
+    @override
+    def stop(self) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        # It was told to end by the end of its requests, and tears its DoFns down now.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+class PooledHarness(Life):
+    """A harness that a pool of workers starts, see ``BeamFnExternalWorkerPool``."""
+
+    def __init__(self, payload: beam_runner_api_pb2.ExternalPayload, services: SdkServices) -> None:
+        self._payload = payload
+        self._services = services
+        self._id = ""
+        self._channel: grpc.Channel | None = None
+        self._endpoint = ""
+
+    @property
+    def _address(self) -> str:
+        return self._payload.endpoint.url
+
+    @property
+    @override
+    def endpoint(self) -> str:
+        if not self._endpoint:
+            self._endpoint = self._services.at(self._seen_from_pool())
+        return self._endpoint
+
+    def _seen_from_pool(self) -> str:
+        """The address of this machine on its way to the pool."""
+        host, _, port = self._address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _POOL_SECONDS) as line:
+                found: str = line.getsockname()[0]
+                return found
+        except (OSError, ValueError) as error:
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: object) -> HarnessNotStarted:
+        message = (
+            f"The worker pool at {self._address!r} does not answer: {error}. Give the address of "
+            "a pool that every executor reaches as --environment_config; with LOOPBACK, which "
+            "runs the pool in the program itself, executors must be on the program's machine."
+        )
+        return HarnessNotStarted(message)
+
+    @override
+    def start(self, worker_id: str) -> None:
+        self._id, here = worker_id, descriptor_of(self.endpoint)
+        self._channel = grpc.insecure_channel(self._address)
+        request = beam_fn_api_pb2.StartWorkerRequest(
+            worker_id=worker_id,
+            control_endpoint=here,
+            logging_endpoint=here,
+            artifact_endpoint=here,
+            provision_endpoint=here,
+            params=self._payload.params,
+        )
+        stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
+        try:
+            answer = stub.StartWorker(request, timeout=_POOL_SECONDS)
+        except grpc.RpcError as error:
+            raise self._unreachable(error) from error
+        if answer.error:
+            message = f"The worker pool at {self._address!r} started no worker: {answer.error}"
+            raise HarnessNotStarted(message)
+
+    @override
+    def how_it_ended(self) -> str:
+        return ""
+
+    @override
+    def stop(self) -> None:
+        if self._channel is None:
+            return
+        stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
+        with contextlib.suppress(grpc.RpcError):
+            request = beam_fn_api_pb2.StopWorkerRequest(worker_id=self._id)
+            stub.StopWorker(request, timeout=_STOP_SECONDS)
+        self._channel.close()

@@ -1,0 +1,74 @@
+"""What an SDK harness is told when it starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam.portability.api import beam_provision_api_pb2, beam_runner_api_pb2
+from google.protobuf import struct_pb2
+
+from sparkdrain.fnapi.services import descriptor_of
+from sparkdrain.graph.beam import common_urns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_FILE: Final[str] = common_urns.artifact_types.FILE.urn
+_STAGING_TO: Final[str] = common_urns.artifact_roles.STAGING_TO.urn
+# Python's harness keeps nothing of what it has asked for unless it is told how much it may.
+_CACHE_OPTION: Final = "max_cache_memory_usage_mb"
+_CACHE_MB: Final = 100
+
+
+def options_struct(options: Mapping[str, Any]) -> struct_pb2.Struct:
+    """The options of a pipeline, given by plain name, as harnesses get them."""
+    struct = struct_pb2.Struct()
+    struct.update(
+        {
+            # As Beam does: numbers of this message would all be fractions.
+            f"beam:option:{name}:v1": str(value) if type(value) is int else value
+            for name, value in options.items()
+            if value is not None
+        }
+    )
+    return struct
+
+
+def provision_info(
+    worker_id: str,
+    endpoint: str,
+    options: Mapping[str, Any],
+    dependencies: Sequence[beam_runner_api_pb2.ArtifactInformation],
+) -> beam_provision_api_pb2.ProvisionInfo:
+    """Everything that a harness needs to know.
+
+    Args:
+        worker_id: its id.
+        endpoint: of all services.
+        options: of the pipeline, by plain name.
+        dependencies: the files that it may fetch.
+    """
+    here = descriptor_of(endpoint)
+    given = {**options, _CACHE_OPTION: options.get(_CACHE_OPTION) or _CACHE_MB}
+    return beam_provision_api_pb2.ProvisionInfo(
+        pipeline_options=options_struct(given),
+        logging_endpoint=here,
+        artifact_endpoint=here,
+        control_endpoint=here,
+        dependencies=dependencies,
+        metadata={"worker_id": worker_id},
+    )
+
+
+def fetched(dependency: beam_runner_api_pb2.ArtifactInformation) -> tuple[str, Any]:
+    """The name of a staged file, and the artifact by which a harness fetches it from the slot."""
+    role = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(dependency.role_payload)
+    here = beam_runner_api_pb2.ArtifactInformation(
+        type_urn=_FILE,
+        type_payload=beam_runner_api_pb2.ArtifactFilePayload(
+            path=role.staged_name
+        ).SerializeToString(),
+        role_urn=_STAGING_TO,
+        role_payload=dependency.role_payload,
+    )
+    return role.staged_name, here

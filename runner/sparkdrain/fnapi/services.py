@@ -1,0 +1,253 @@
+"""The gRPC services that SDK harnesses talk to: one server for all harnesses of a process.
+
+A harness is known by its worker id, which it says with each call. The id is secret: whoever does
+not know it is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from concurrent import futures
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+from apache_beam.portability.api import (
+    beam_artifact_api_pb2,
+    beam_artifact_api_pb2_grpc,
+    beam_fn_api_pb2,
+    beam_fn_api_pb2_grpc,
+    beam_provision_api_pb2,
+    beam_provision_api_pb2_grpc,
+    endpoints_pb2,
+)
+
+from sparkdrain.own_folder import OwnFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sparkdrain.fnapi.worker import SdkWorker
+
+_LOGGER = logging.getLogger(__name__)
+_THREADS: Final = 256
+_CHUNK: Final = 1 << 20
+_WORKER_ID: Final = "worker_id"
+# gRPC refuses messages beyond 4 MB unless told otherwise.
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+_LEVELS: Final = {
+    beam_fn_api_pb2.LogEntry.Severity.TRACE: logging.DEBUG,
+    beam_fn_api_pb2.LogEntry.Severity.DEBUG: logging.DEBUG,
+    beam_fn_api_pb2.LogEntry.Severity.INFO: logging.INFO,
+    beam_fn_api_pb2.LogEntry.Severity.NOTICE: logging.INFO,
+    beam_fn_api_pb2.LogEntry.Severity.WARN: logging.WARNING,
+    beam_fn_api_pb2.LogEntry.Severity.ERROR: logging.ERROR,
+    beam_fn_api_pb2.LogEntry.Severity.CRITICAL: logging.CRITICAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A harness that may call.
+
+    Attributes:
+        worker: the line to it.
+        info: what it is told when it starts.
+        artifacts: the staged files that it may fetch, by the name in the artifact's payload.
+    """
+
+    worker: SdkWorker
+    info: beam_provision_api_pb2.ProvisionInfo
+    artifacts: dict[bytes, Path]
+
+
+class SdkServices(
+    beam_fn_api_pb2_grpc.BeamFnControlServicer,
+    beam_fn_api_pb2_grpc.BeamFnDataServicer,
+    beam_fn_api_pb2_grpc.BeamFnStateServicer,
+    beam_fn_api_pb2_grpc.BeamFnLoggingServicer,
+    beam_provision_api_pb2_grpc.ProvisionServiceServicer,
+    beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceServicer,
+):
+    """Serves harnesses on a socket in a private folder, and on ports where one is asked for."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Admitted] = {}
+        self._folder = OwnFolder.make()
+        self._servers: list[grpc.Server] = []
+        self._ports: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self.home = self._folder.path
+        """A private folder, which is removed even if this process is killed."""
+        self.socket = f"unix:{self.home}/fnapi"
+        """The address for harnesses on this machine and of this user."""
+        self._serve(self.socket)
+
+    def _serve(self, address: str) -> int:
+        """Listen at one more address; its port."""
+        # A server of its own: none takes further addresses when it has started.
+        threads = futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="fnapi")
+        server = grpc.server(threads, options=_OPTIONS)
+        for add in (
+            beam_fn_api_pb2_grpc.add_BeamFnControlServicer_to_server,
+            beam_fn_api_pb2_grpc.add_BeamFnDataServicer_to_server,
+            beam_fn_api_pb2_grpc.add_BeamFnStateServicer_to_server,
+            beam_fn_api_pb2_grpc.add_BeamFnLoggingServicer_to_server,
+            beam_provision_api_pb2_grpc.add_ProvisionServiceServicer_to_server,
+            beam_artifact_api_pb2_grpc.add_ArtifactRetrievalServiceServicer_to_server,
+        ):
+            add(self, server)
+        port: int = server.add_insecure_port(address)
+        server.start()
+        self._servers.append(server)
+        return port
+
+    def at(self, host: str) -> str:
+        """An address that harnesses elsewhere can reach.
+
+        Args:
+            host: the address of this machine, as they see it.
+        """
+        with self._lock:
+            if host not in self._ports:
+                bound = f"[{host}]" if ":" in host else host
+                self._ports[host] = self._serve(f"{bound}:0")
+            return f"{host}:{self._ports[host]}"
+
+    def admit(self, client: Admitted) -> None:
+        """Serve a harness from now on."""
+        self._clients[client.worker.id] = client
+
+    def dismiss(self, worker: SdkWorker) -> None:
+        """Serve a harness no longer."""
+        self._clients.pop(worker.id, None)
+
+    def stop(self) -> None:
+        """End; all connections are closed."""
+        for server in self._servers:
+            server.stop(0)
+        self._folder.remove()
+
+    def _client(self, context: Any) -> Admitted:
+        given = dict(context.invocation_metadata()).get(_WORKER_ID, "")
+        client = self._clients.get(given)
+        if client is None:
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "no harness has this worker id")
+            raise AssertionError
+        return client
+
+    # --- services, named as Beam names them ---------------------------------------------------
+
+    def Control(  # noqa: N802
+        self, request_iterator: Iterator[beam_fn_api_pb2.InstructionResponse], context: Any
+    ) -> Iterator[beam_fn_api_pb2.InstructionRequest]:
+        """Instructions out, answers in."""
+        worker = self._client(context).worker
+        _in_thread("fnapi-control", worker.responses, request_iterator)
+        return worker.requests()
+
+    def GetProcessBundleDescriptor(  # noqa: N802
+        self, request: beam_fn_api_pb2.GetProcessBundleDescriptorRequest, context: Any
+    ) -> beam_fn_api_pb2.ProcessBundleDescriptor:
+        """A stage, by its id, which nobody can guess.
+
+        The TypeScript SDK does not say which harness asks.
+        """
+        wanted = request.process_bundle_descriptor_id
+        each = (client.worker.descriptor(wanted) for client in list(self._clients.values()))
+        found = next((found for found in each if found is not None), None)
+        if found is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "there is no descriptor of this id")
+        return found
+
+    def Data(  # noqa: N802
+        self, request_iterator: Iterator[beam_fn_api_pb2.Elements], context: Any
+    ) -> Iterator[beam_fn_api_pb2.Elements]:
+        """Elements, both ways."""
+        worker = self._client(context).worker
+        _in_thread("fnapi-data", worker.processed, request_iterator)
+        return worker.to_process()
+
+    def State(  # noqa: N802
+        self, request_iterator: Iterator[beam_fn_api_pb2.StateRequest], context: Any
+    ) -> Iterator[beam_fn_api_pb2.StateResponse]:
+        """Answers to requests for state, in their order."""
+        worker = self._client(context).worker
+        answers: queue.SimpleQueue[beam_fn_api_pb2.StateResponse | None] = queue.SimpleQueue()
+
+        def read() -> None:
+            try:
+                worker.state_requests(request_iterator, answers.put)
+            finally:
+                answers.put(None)
+
+        _in_thread("fnapi-state", read)
+        while (answer := answers.get()) is not None:
+            yield answer
+
+    def Logging(  # noqa: N802
+        self, request_iterator: Iterator[beam_fn_api_pb2.LogEntry.List], context: Any
+    ) -> Iterator[beam_fn_api_pb2.LogControl]:
+        """Log what harnesses log."""
+        self._client(context)
+        for entries in request_iterator:
+            for entry in entries.log_entries:
+                _log(entry)
+        return iter(())
+
+    def GetProvisionInfo(  # noqa: N802
+        self, request: beam_provision_api_pb2.GetProvisionInfoRequest, context: Any
+    ) -> beam_provision_api_pb2.GetProvisionInfoResponse:
+        """What the caller is to know when it starts."""
+        del request
+        return beam_provision_api_pb2.GetProvisionInfoResponse(info=self._client(context).info)
+
+    def ResolveArtifacts(  # noqa: N802
+        self, request: beam_artifact_api_pb2.ResolveArtifactsRequest, context: Any
+    ) -> beam_artifact_api_pb2.ResolveArtifactsResponse:
+        """Artifacts as they can be fetched here."""
+        self._client(context)
+        return beam_artifact_api_pb2.ResolveArtifactsResponse(replacements=request.artifacts)
+
+    def GetArtifact(  # noqa: N802
+        self, request: beam_artifact_api_pb2.GetArtifactRequest, context: Any
+    ) -> Iterator[beam_artifact_api_pb2.GetArtifactResponse]:
+        """A staged file, piece by piece."""
+        path = self._client(context).artifacts.get(request.artifact.type_payload)
+        if path is None:
+            context.abort(grpc.StatusCode.NOT_FOUND, "there is no staged file of this name")
+            raise AssertionError
+        with path.open("rb") as file:
+            while data := file.read(_CHUNK):
+                yield beam_artifact_api_pb2.GetArtifactResponse(data=data)
+
+
+def _in_thread(name: str, work: Callable[..., object], *arguments: Any) -> None:
+    def run() -> None:
+        # The end of a connection, in whatever way, is the end of the work.
+        with suppress(grpc.RpcError, Exception):
+            work(*arguments)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+
+
+def _log(entry: beam_fn_api_pb2.LogEntry) -> None:
+    level = _LEVELS.get(entry.severity, logging.INFO)
+    where = f" [{entry.transform_id}]" if entry.transform_id else ""
+    trace = f"\n{entry.trace}" if entry.trace else ""
+    _LOGGER.log(level, "%s: %s%s%s", entry.log_location, entry.message, where, trace)
+
+
+def descriptor_of(url: str) -> endpoints_pb2.ApiServiceDescriptor:
+    """An address as Beam writes it."""
+    return endpoints_pb2.ApiServiceDescriptor(url=url)

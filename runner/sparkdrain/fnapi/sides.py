@@ -1,0 +1,76 @@
+"""Answers what an SDK harness asks of side inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sparkdrain.side_inputs.state import SideContent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from apache_beam.portability.api import beam_fn_api_pb2
+
+    from sparkdrain.graph.plan import EdgeId
+
+_COUNT_BYTES: Final = 4
+
+
+class KeyedContent(SideContent, Protocol):
+    """A side input whose keys can be listed."""
+
+    def keys(self, section: bytes) -> Iterator[tuple[bytes, Iterator[bytes]]]:
+        """Each key of an encoded window, with its chunks."""
+
+
+class SideRequests:
+    """The side inputs of a stage.
+
+    Elements are as the harness encodes them, so chunks go to it as they are.
+
+    Args:
+        edges: by transform and tag.
+        open_content: the content of an edge; None if it is empty.
+    """
+
+    def __init__(
+        self,
+        edges: Mapping[tuple[str, str], EdgeId],
+        open_content: Callable[[int], Any],
+    ) -> None:
+        self._edges = edges
+        self._open = open_content
+
+    def read(self, key: beam_fn_api_pb2.StateKey) -> Iterator[bytes]:
+        """What a state key asks for, in pieces."""
+        kind = key.WhichOneof("type")
+        asked = getattr(key, str(kind))
+        content = self._open(self._edges[asked.transform_id, asked.side_input_id])
+        if content is None:
+            return iter(())
+        window = asked.window
+        if kind == "multimap_keys_side_input":
+            return (key for key, _ in content.keys(window))
+        if kind == "multimap_keys_values_side_input":
+            return _entries(content, window)
+        wanted = asked.key if kind == "multimap_side_input" else b""
+        values: Iterator[bytes] = content.values(window, wanted, _elements)
+        return values
+
+
+def is_of_side_input(key: beam_fn_api_pb2.StateKey) -> bool:
+    """Whether a state key is one of a side input."""
+    return str(key.WhichOneof("type")).endswith("_side_input")
+
+
+def _elements(chunk: bytes) -> list[bytes]:
+    """What a chunk has, without the count of it."""
+    return [chunk[_COUNT_BYTES:]]
+
+
+def _entries(content: KeyedContent, window: bytes) -> Iterator[bytes]:
+    for key, chunks in content.keys(window):
+        joined = list(chunks)
+        count = sum(int.from_bytes(chunk[:_COUNT_BYTES], "big") for chunk in joined)
+        head = count.to_bytes(_COUNT_BYTES, "big")
+        yield key + head + b"".join(chunk[_COUNT_BYTES:] for chunk in joined)

@@ -1,0 +1,260 @@
+"""The line to one SDK harness: requests go out, answers and elements come in.
+
+gRPC's threads only move messages. All that a message means is worked out by the thread of the
+slot, in ``wait``: state and writers belong to that thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from apache_beam.portability.api import beam_fn_api_pb2
+
+from sparkdrain.fnapi.errors import HarnessLost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Messages with elements that may wait to be sent. The harness has a queue of its own.
+_AHEAD: Final = 3
+# Bytes of output that may wait for the slot's thread.
+_OUTPUT_BYTES: Final = 64 << 20
+_LOOK_SECONDS: Final = 0.5
+
+
+class Listener(Protocol):
+    """A bundle that a harness processes."""
+
+    def responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
+        """The harness has answered the instruction."""
+
+    def output(self, data: beam_fn_api_pb2.Elements.Data) -> None:
+        """Elements have come out of the bundle."""
+
+    def timers(self, timers: beam_fn_api_pb2.Elements.Timers) -> None:
+        """The bundle has set timers."""
+
+    def state(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
+        """Answer what the bundle asks of state or of side inputs."""
+
+
+class SdkWorker:
+    """One SDK harness.
+
+    Args:
+        id: names the harness; no other process can guess it.
+        how_it_ended: tells why the process behind it is gone; "" while it runs.
+    """
+
+    def __init__(self, id: str, how_it_ended: Callable[[], str]) -> None:  # noqa: A002 - Beam's
+        self.id = id
+        self.is_lost = False
+        self._how_it_ended = how_it_ended
+        self._descriptors: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
+        self._requests: queue.SimpleQueue[beam_fn_api_pb2.InstructionRequest | None] = (
+            queue.SimpleQueue()
+        )
+        self._elements: queue.SimpleQueue[beam_fn_api_pb2.Elements | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._numbers = itertools.count(1)
+        self._listeners: dict[str, Listener] = {}
+        self._others: dict[str, queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse]] = {}
+        self._unsent = 0
+        self._room = threading.Condition()
+        self._waiting_bytes = 0
+        self._connected = threading.Event()
+
+    # --- the slot's side ----------------------------------------------------------------------
+
+    def register(self, descriptor: beam_fn_api_pb2.ProcessBundleDescriptor) -> None:
+        """Know a descriptor, for which the harness asks by its id."""
+        self._descriptors[descriptor.id] = descriptor
+
+    def descriptor(self, id_: str) -> beam_fn_api_pb2.ProcessBundleDescriptor | None:
+        """The descriptor of that id, if there is one."""
+        return self._descriptors.get(id_)
+
+    def await_connection(self, seconds: float) -> bool:
+        """Wait until the harness asks for instructions; whether it did.
+
+        Raises:
+            HarnessLost: its process has ended.
+        """
+        until = time.monotonic() + seconds
+        while not self._connected.wait(_LOOK_SECONDS):
+            self._look()
+            if time.monotonic() > until:
+                return False
+        return True
+
+    def process(self, request: beam_fn_api_pb2.ProcessBundleRequest, listener: Listener) -> str:
+        """Start a bundle; the id of its instruction."""
+        id_ = f"bundle-{next(self._numbers)}"
+        self._listeners[id_] = listener
+        self._requests.put(
+            beam_fn_api_pb2.InstructionRequest(instruction_id=id_, process_bundle=request)
+        )
+        return id_
+
+    def forget(self, instruction: str) -> None:
+        """Nothing more is expected of a bundle."""
+        self._listeners.pop(instruction, None)
+
+    def ask(
+        self, request: beam_fn_api_pb2.InstructionRequest, seconds: float
+    ) -> beam_fn_api_pb2.InstructionResponse | None:
+        """Have an instruction carried out beside the bundle; from any thread.
+
+        Returns:
+            The answer; None if none has come in time.
+        """
+        request.instruction_id = f"ask-{next(self._numbers)}"
+        answer: queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse] = queue.SimpleQueue()
+        self._others[request.instruction_id] = answer
+        try:
+            self._requests.put(request)
+            return answer.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        finally:
+            del self._others[request.instruction_id]
+
+    def send(self, elements: beam_fn_api_pb2.Elements) -> None:
+        """Send elements. Waits while much is on the way, and takes in what comes meanwhile."""
+        self.take()
+        while self._unsent >= _AHEAD:
+            self.wait()
+        self._unsent += 1
+        self._elements.put(elements)
+
+    def take(self) -> None:
+        """Take in what has come."""
+        while not self._inbox.empty():
+            self._inbox.get()()
+
+    def wait(self) -> None:
+        """Wait for a message, and take it in.
+
+        Raises:
+            HarnessLost: the harness is gone.
+        """
+        while True:
+            try:
+                message = self._inbox.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                self._look()
+            else:
+                message()
+                return
+
+    def _look(self) -> None:
+        ended = self._how_it_ended()
+        if ended or self.is_lost:
+            self.is_lost = True
+            raise HarnessLost(ended or "its connection was lost")
+
+    def close(self) -> None:
+        """Have the harness end, by the end of what it listens to."""
+        self.is_lost = True
+        self._requests.put(None)
+        self._elements.put(None)
+        with self._room:
+            self._room.notify_all()
+
+    # --- gRPC's side --------------------------------------------------------------------------
+
+    def requests(self) -> Iterator[beam_fn_api_pb2.InstructionRequest]:
+        """What the harness is to do; to its end."""
+        self._connected.set()
+        while (request := self._requests.get()) is not None:
+            yield request
+
+    def responses(self, responses: Iterator[beam_fn_api_pb2.InstructionResponse]) -> None:
+        """Take answers in until the connection ends."""
+        try:
+            for response in responses:
+                other = self._others.get(response.instruction_id)
+                if other is not None:
+                    other.put(response)
+                else:
+                    self._inbox.put(_Call(self._responded, response))
+        finally:
+            # Nothing can be asked for any more.
+            self.is_lost = True
+            self._inbox.put(self._look)
+
+    def _responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
+        listener = self._listeners.get(response.instruction_id)
+        if listener is not None:
+            listener.responded(response)
+
+    def to_process(self) -> Iterator[beam_fn_api_pb2.Elements]:
+        """The elements for the harness; to its end."""
+        while (elements := self._elements.get()) is not None:
+            yield elements
+            self._inbox.put(self._sent)
+
+    def _sent(self) -> None:
+        self._unsent -= 1
+
+    def processed(self, stream: Iterator[beam_fn_api_pb2.Elements]) -> None:
+        """Take output in until the connection ends; waits while the slot has much of it."""
+        for elements in stream:
+            size = elements.ByteSize()
+            with self._room:
+                self._room.wait_for(lambda: self._waiting_bytes < _OUTPUT_BYTES or self.is_lost)
+                self._waiting_bytes += size
+            self._inbox.put(_Call(self._came, elements, size))
+
+    def _came(self, elements: beam_fn_api_pb2.Elements, size: int) -> None:
+        with self._room:
+            self._waiting_bytes -= size
+            self._room.notify_all()
+        for data in elements.data:
+            listener = self._listeners.get(data.instruction_id)
+            if listener is not None:
+                listener.output(data)
+        for timers in elements.timers:
+            listener = self._listeners.get(timers.instruction_id)
+            if listener is not None:
+                listener.timers(timers)
+
+    def state_requests(
+        self,
+        requests: Iterator[beam_fn_api_pb2.StateRequest],
+        answer: Callable[[beam_fn_api_pb2.StateResponse], None],
+    ) -> None:
+        """Take requests for state in; each has its answer from the slot's thread."""
+        for request in requests:
+            self._inbox.put(_Call(self._asked, request, answer))
+
+    def _asked(
+        self,
+        request: beam_fn_api_pb2.StateRequest,
+        answer: Callable[[beam_fn_api_pb2.StateResponse], None],
+    ) -> None:
+        listener = self._listeners.get(request.instruction_id)
+        if listener is None:
+            error = f"No bundle {request.instruction_id!r} is processed."
+            answer(beam_fn_api_pb2.StateResponse(id=request.id, error=error))
+            return
+        response = listener.state(request)
+        response.id = request.id
+        answer(response)
+
+
+class _Call:
+    """A call to be made by the slot's thread."""
+
+    __slots__ = ("_arguments", "_function")
+
+    def __init__(self, function: Callable[..., object], *arguments: Any) -> None:
+        self._function = function
+        self._arguments = arguments
+
+    def __call__(self) -> None:
+        self._function(*self._arguments)

@@ -1,0 +1,34 @@
+"""A pool of workers in the program itself: what ``--environment_type=LOOPBACK`` asks for."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Final
+
+import grpc
+from apache_beam.portability.api import beam_fn_api_pb2_grpc
+from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
+from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
+
+_CACHE_BYTES: Final = 100 << 20
+
+
+def loopback_pool() -> str:
+    """The address of this process's pool, which starts with the first call.
+
+    Only this machine reaches it, so slots must be on this machine.
+    """
+    return _pool(os.getpid())[0]
+
+
+@cache
+def _pool(pid: int) -> tuple[str, grpc.Server]:
+    # By process: gRPC's servers do not survive a fork.
+    del pid
+    server = grpc.server(shared_unbounded_instance(), options=(("grpc.so_reuseport", 0),))
+    pool = BeamFnExternalWorkerPoolServicer(use_process=False, state_cache_size=_CACHE_BYTES)
+    beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    return address, server

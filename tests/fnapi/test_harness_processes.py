@@ -1,0 +1,181 @@
+"""Harnesses that are processes: how they start, die, and never outlive the slot's process."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import apache_beam as beam
+import grpc
+import pytest
+from apache_beam.portability.api import (
+    beam_fn_api_pb2,
+    beam_fn_api_pb2_grpc,
+    beam_provision_api_pb2,
+)
+from apache_beam.runners import pipeline_context
+from apache_beam.transforms import environments
+
+from sparkdrain.fnapi import guard
+from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
+from sparkdrain.fnapi.harness import Outside
+from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
+from sparkdrain.fnapi.services import Admitted, SdkServices
+from sparkdrain.fnapi.worker import SdkWorker
+from tests.support.in_memory import run_in_memory
+
+WORKER = f"{sys.executable} -m sparkdrain.cli.main worker"
+
+
+@pytest.fixture
+def run():
+    harnesses = Harnesses()
+
+    def run(build, command=WORKER, options=None):
+        pipeline = beam.Pipeline()
+        build(pipeline)
+        environment = environments.ProcessEnvironment(
+            command,
+            env={"MARK": "set", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capabilities=environments.python_sdk_capabilities(),
+        )
+        outside = Outside(HarnessJob("job", options or {}), harnesses)
+        return run_in_memory(pipeline, 1, environment=environment, outside=outside)
+
+    yield run
+    harnesses.close()
+
+
+def _is_gone(pid, seconds=10.0):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class _Notes(beam.DoFn):
+    def __init__(self, file):
+        self._file = file
+
+    def _note(self, what):
+        with self._file.open("a") as file:
+            print(what, os.getpid(), os.environ["MARK"], file=file)
+
+    def process(self, element):
+        self._note(element)
+        yield element % 2, element
+
+    def teardown(self):
+        self._note("teardown")
+
+
+def test_a_process_runs_all_levels_and_tears_its_dofns_down(run, tmp_path):
+    notes = tmp_path / "notes"
+
+    def build(pipeline):
+        sums = pipeline | beam.Create([1, 2, 3]) | beam.ParDo(_Notes(notes))
+        _ = (
+            sums
+            | beam.CombinePerKey(sum)
+            | beam.MapTuple(lambda _, n: n)
+            | "2" >> beam.ParDo(_Notes(notes))
+        )
+
+    run(build)
+    lines = [line.split() for line in notes.read_text().splitlines()]
+    assert sorted(what for what, _, _ in lines) == ["1", "2", "2", "3", "4", "teardown", "teardown"]
+    assert {mark for _, _, mark in lines} == {"set"}
+    (pid,) = {int(pid) for _, pid, _ in lines}
+    assert pid != os.getpid()
+    assert _is_gone(pid)
+
+
+def test_a_command_that_ends_is_told_with_its_last_words(run):
+    command = f"""{sys.executable} -c 'import sys; sys.exit("no such library")'"""
+    with pytest.raises(HarnessNotStarted, match=r"(?s)status 1.*no such library"):
+        run(lambda p: p | beam.Create([1]) | beam.Map(print), command)
+
+
+def test_a_command_that_is_not_there_is_told(run):
+    with pytest.raises(HarnessNotStarted, match="there-is-none"):
+        run(lambda p: p | beam.Create([1]) | beam.Map(print), "there-is-none --flag")
+
+
+def test_a_process_that_dies_amid_a_bundle_is_told_and_the_next_job_has_another(run, tmp_path):
+    def die(_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(HarnessLost):
+        run(lambda p: p | beam.Create([1]) | beam.Map(die))
+    notes = tmp_path / "notes"
+    run(lambda p: p | beam.Create([1]) | beam.ParDo(_Notes(notes)))
+    assert notes.read_text().startswith("1 ")
+
+
+def test_a_guard_whose_caller_is_gone_ends_the_command_and_its_children(tmp_path):
+    pids = tmp_path / "pids"
+    command = ["bash", "-c", f"trap '' TERM; sleep 100 & echo $$ $! > {pids}; wait"]
+    guarded = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", inspect.getsource(guard), *command],
+        stdin=subprocess.PIPE,
+    )
+    while not (pids.exists() and pids.read_text().strip()):
+        time.sleep(0.05)
+    guarded.stdin.close()
+    guarded.wait(20)
+    assert all(_is_gone(int(pid)) for pid in pids.read_text().split())
+
+
+def test_harnesses_end_when_their_job_is_over():
+    harnesses, ends = Harnesses(), []
+    environment = environments.ProcessEnvironment(
+        WORKER, env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ).to_runner_api(pipeline_context.PipelineContext())
+    try:
+        worker = harnesses.lend(HarnessJob("job", {}, when_over=ends.append), "env", environment)
+        harnesses.give_back(worker)
+        assert not worker.is_lost
+        (end,) = ends
+        end()
+        assert worker.is_lost
+    finally:
+        harnesses.close()
+
+
+def test_a_descriptor_is_found_by_its_id_alone():
+    """The TypeScript SDK does not say which harness asks."""
+    services, worker = SdkServices(), SdkWorker("1", lambda: "")
+    worker.register(beam_fn_api_pb2.ProcessBundleDescriptor(id="a stage"))
+    services.admit(Admitted(worker, beam_provision_api_pb2.ProvisionInfo(), {}))
+    request = beam_fn_api_pb2.GetProcessBundleDescriptorRequest
+    try:
+        with grpc.insecure_channel(services.socket) as channel:
+            stub = beam_fn_api_pb2_grpc.BeamFnControlStub(channel)
+            wanted = request(process_bundle_descriptor_id="a stage")
+            assert stub.GetProcessBundleDescriptor(wanted).id == "a stage"
+            with pytest.raises(grpc.RpcError) as caught:
+                stub.GetProcessBundleDescriptor(request(process_bundle_descriptor_id="a guess"))
+            assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    finally:
+        services.stop()
+
+
+def test_who_does_not_know_a_worker_id_is_refused():
+    services = SdkServices()
+    try:
+        with grpc.insecure_channel(services.socket) as channel:
+            stub = beam_fn_api_pb2_grpc.BeamFnControlStub(channel)
+            for metadata in ((), (("worker_id", "1"),)):
+                with pytest.raises(grpc.RpcError) as caught:
+                    next(stub.Control(iter(()), metadata=metadata))
+                assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    finally:
+        services.stop()

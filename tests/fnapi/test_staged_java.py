@@ -1,0 +1,71 @@
+"""Java's SDK harness is started from the jars that a pipeline stages."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import apache_beam as beam
+import pytest
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms import environments
+
+from sparkdrain.errors import Unsupported
+from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.java import java_command
+from sparkdrain.graph.check import check
+from sparkdrain.graph.environments import STAGED_JAVA, chosen
+
+
+def _jar(path, *classes):
+    with zipfile.ZipFile(path, "w") as jar:
+        for name in classes:
+            jar.writestr(name, b"")
+    return path
+
+
+def test_the_command_has_the_jars_by_their_names_in_their_order(tmp_path):
+    sent = {
+        "user.jar": _jar(tmp_path / "sent-1", "Main.class"),
+        "harness.jar": _jar(tmp_path / "sent-2", "org/apache/beam/fn/harness/FnHarness.class"),
+    }
+    command, variables = java_command(sent, {"app": "a"}, "id", "127.0.0.1:1", tmp_path)
+    path = command[command.index("-cp") + 1].split(":")
+    assert [name.rpartition("/")[2] for name in path] == ["user.jar", "harness.jar"]
+    assert all(zipfile.is_zipfile(name) for name in path)
+    assert command[-1] == "org.apache.beam.fn.harness.FnHarness"
+    assert variables["HARNESS_ID"] == "id"
+    with open(variables["PIPELINE_OPTIONS_FILE"]) as file:
+        assert json.load(file) == {"beam:option:app:v1": "a"}
+
+
+def test_a_harness_that_was_not_staged_is_named(tmp_path):
+    sent = {"user.jar": _jar(tmp_path / "sent", "Main.class")}
+    with pytest.raises(HarnessNotStarted, match="beam-sdks-java-harness"):
+        java_command(sent, {}, "id", "127.0.0.1:1", tmp_path)
+
+
+def _java(*dependencies):
+    return beam_runner_api_pb2.Environment(
+        urn="beam:env:docker:v1",
+        capabilities=["beam:version:sdk_base:apache/beam_java17_sdk:2.73.0"],
+        dependencies=dependencies,
+    )
+
+
+def test_a_container_for_java_is_none_if_its_jars_are_staged():
+    jar = beam_runner_api_pb2.ArtifactInformation(type_urn="beam:artifact:type:file:v1")
+    choice = chosen(_java(jar))
+    assert choice is not None
+    assert choice.urn == STAGED_JAVA
+    assert chosen(_java()) is None
+
+
+def test_a_container_for_python_is_still_refused():
+    environment = environments.DockerEnvironment(
+        container_image="image", capabilities=environments.python_sdk_capabilities()
+    )
+    pipeline = beam.Pipeline()
+    _ = pipeline | beam.Create([1])
+    with pytest.raises(Unsupported, match="beam:env:docker:v1"):
+        check(pipeline.to_runner_api(default_environment=environment))
