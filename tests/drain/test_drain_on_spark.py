@@ -101,7 +101,7 @@ def is_gone(pid: int) -> bool:
 
 def path_of(server: JobServer) -> list[str]:
     (job,) = server.jobs()
-    return [name(event.state) for event in job.state_feed.follow()]
+    return [name(event.state) for event in job.story.states.follow()]
 
 
 def texts_of(server: JobServer) -> str:

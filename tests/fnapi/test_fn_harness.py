@@ -14,42 +14,13 @@ from apache_beam.portability.api import metrics_pb2
 from apache_beam.transforms import environments, window
 
 from sparkdrain.fnapi.harness import Outside
-from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
+from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.graph.translate import translate
 from sparkdrain.loopback import loopback_pool
-from tests.support.in_memory import DEFAULTS, InMemoryRun, run_in_memory
+from tests.support.in_memory import DEFAULTS, InMemoryRun
+from tests.support.seen import SEEN, see
 
-SEEN: list = []
 TORN_DOWN: list = []
-
-
-@pytest.fixture(scope="module")
-def harnesses():
-    made = Harnesses()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def run(harnesses):
-    def run(build, slots=2):
-        SEEN.clear()
-        pipeline = beam.Pipeline()
-        build(pipeline)
-        environment = environments.ExternalEnvironment(
-            loopback_pool(), capabilities=environments.python_sdk_capabilities()
-        )
-        outside = Outside(HarnessJob("job", {}), harnesses)
-        reports = run_in_memory(pipeline, slots, environment=environment, outside=outside)
-        return reports, sorted(SEEN, key=repr)
-
-    return run
-
-
-def _see(element):
-    # Slots work in this thread, harnesses in others.
-    assert threading.current_thread() is not threading.main_thread()
-    SEEN.append(element)
 
 
 def _pairs(pipeline, count=30):
@@ -62,7 +33,7 @@ def test_values_are_grouped_by_key(run):
             _pairs(pipeline)
             | beam.GroupByKey()
             | beam.MapTuple(lambda key, values: (key, sorted(values)))
-            | beam.Map(_see)
+            | beam.Map(see)
         )
 
     _, seen = run(build)
@@ -73,7 +44,7 @@ def test_values_are_grouped_by_key(run):
 
 
 def test_a_lifted_combine_has_the_right_sums(run):
-    _, seen = run(lambda p: _pairs(p) | beam.CombinePerKey(sum) | beam.Map(_see))
+    _, seen = run(lambda p: _pairs(p) | beam.CombinePerKey(sum) | beam.Map(see))
     assert seen == [("a", 300), ("b", 135)]
 
 
@@ -90,7 +61,7 @@ def test_side_inputs_come_from_the_slot(run):
                 beam.pvalue.AsDict(names),
                 beam.pvalue.AsSingleton(one),
             )
-            | beam.Map(_see)
+            | beam.Map(see)
         )
 
     _, seen = run(build)
@@ -104,7 +75,7 @@ def test_a_side_input_larger_than_one_answer_comes_whole(run):
             pipeline
             | beam.Create([1])
             | "Use" >> beam.Map(lambda _, all_: sum(map(len, all_)), beam.pvalue.AsIter(large))
-            | beam.Map(_see)
+            | beam.Map(see)
         )
 
     _, seen = run(build)
@@ -132,7 +103,7 @@ def test_windows_and_times_are_kept_through_flattens_and_reshuffles(run):
                     float(of.start),
                 )
             )
-            | beam.Map(_see)
+            | beam.Map(see)
         )
 
     _, seen = run(build)
@@ -171,7 +142,7 @@ def test_a_slot_decodes_nothing_of_what_it_moves(run):
             | beam.Map(own)
             | beam.GroupByKey()
             | beam.MapTuple(lambda key, values: (key, sum(values)))
-            | beam.Map(_see)
+            | beam.Map(see)
         )
 
     _, seen = run(build)
@@ -186,7 +157,7 @@ def test_groups_and_elements_larger_than_a_message_come_whole(run):
             | beam.Map(lambda n: (n % 2, bytes(1 << 20)))
             | beam.GroupByKey()
             | beam.MapTuple(lambda key, values: (key, sum(map(len, values))))
-            | beam.Map(_see)
+            | beam.Map(see)
         )
 
     _, seen = run(build)
@@ -196,7 +167,7 @@ def test_groups_and_elements_larger_than_a_message_come_whole(run):
 def test_a_splittable_read_gives_each_record_once(run, tmp_path):
     file = tmp_path / "lines"
     file.write_text("".join(f"{n}\n" for n in range(500)))
-    _, seen = run(lambda p: p | beam.io.ReadFromText(str(file)) | beam.Map(_see))
+    _, seen = run(lambda p: p | beam.io.ReadFromText(str(file)) | beam.Map(see))
     assert Counter(seen) == Counter(str(n) for n in range(500))
 
 
@@ -241,14 +212,14 @@ class _Teardown(beam.DoFn):
 
 def test_bundles_are_finalized_when_their_output_has_left(run):
     def build(pipeline):
-        return pipeline | beam.Create([1]) | beam.ParDo(_Finalizes()) | beam.Map(_see)
+        return pipeline | beam.Create([1]) | beam.ParDo(_Finalizes()) | beam.Map(see)
 
     assert run(build)[1] == ["finalized", 1] or run(build)[1] == [1, "finalized"]
 
 
 def test_dofns_are_torn_down_with_the_last_level_that_has_them(run):
     TORN_DOWN.clear()
-    run(lambda p: p | beam.Create([1]) | beam.ParDo(_Teardown()) | beam.Map(_see))
+    run(lambda p: p | beam.Create([1]) | beam.ParDo(_Teardown()) | beam.Map(see))
     until = time.monotonic() + 20
     while not TORN_DOWN and time.monotonic() < until:
         time.sleep(0.05)
@@ -269,7 +240,7 @@ def test_places_may_be_mixed(run, harnesses):
 
     pipeline = beam.Pipeline()
     SEEN.clear()
-    _ = _pairs(pipeline) | "In slot" >> InSlot() | beam.CombinePerKey(sum) | beam.Map(_see)
+    _ = _pairs(pipeline) | "In slot" >> InSlot() | beam.CombinePerKey(sum) | beam.Map(see)
     external = environments.ExternalEnvironment(
         loopback_pool(), capabilities=environments.python_sdk_capabilities()
     )

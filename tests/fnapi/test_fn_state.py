@@ -2,50 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-
 import apache_beam as beam
-import pytest
 from apache_beam import coders
-from apache_beam.transforms import environments, userstate, window
+from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.fnapi.harness import Outside
-from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
-from sparkdrain.loopback import loopback_pool
 from sparkdrain.stages.batch import keyed_rounds
-from tests.support.in_memory import run_in_memory
+from tests.support.seen import see
 
 TIME, REAL = userstate.TimeDomain.WATERMARK, userstate.TimeDomain.REAL_TIME
-SEEN: list = []
-
-
-@pytest.fixture(scope="module")
-def harnesses():
-    made = Harnesses()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def run(harnesses):
-    def run(build, slots=2):
-        SEEN.clear()
-        pipeline = beam.Pipeline()
-        build(pipeline)
-        environment = environments.ExternalEnvironment(
-            loopback_pool(), capabilities=environments.python_sdk_capabilities()
-        )
-        outside = Outside(HarnessJob("job", {}), harnesses)
-        run_in_memory(pipeline, slots, environment=environment, outside=outside)
-        return sorted(SEEN)
-
-    return run
-
-
-def _see(element):
-    assert threading.current_thread() is not threading.main_thread()
-    SEEN.append(element)
 
 
 class _Numbered(beam.DoFn):
@@ -72,10 +37,10 @@ class _Numbered(beam.DoFn):
 def test_state_is_that_of_the_key(run):
     def build(pipeline):
         pairs = [(key, n) for n in range(5) for key in "abc"]
-        return pipeline | beam.Create(pairs) | beam.ParDo(_Numbered()) | beam.Map(_see)
+        return pipeline | beam.Create(pairs) | beam.ParDo(_Numbered()) | beam.Map(see)
 
     expected = [(key, [0, 1, 2, 3, 4], 10) for key in "abc"] + [(key, [], 5) for key in "abc"]
-    assert run(build) == sorted(expected)
+    assert run(build)[1] == sorted(expected, key=repr)
 
 
 class _Windowed(beam.DoFn):
@@ -94,10 +59,10 @@ def test_state_is_that_of_the_window(run):
             | beam.Map(lambda n: window.TimestampedValue(("a", n), n))
             | beam.WindowInto(window.FixedWindows(5))
             | beam.ParDo(_Windowed())
-            | beam.Map(_see)
+            | beam.Map(see)
         )
 
-    assert run(build) == [
+    assert run(build)[1] == [
         ("a", 0.0, 1),
         ("a", 0.0, 2),
         ("a", 5.0, 1),
@@ -157,11 +122,11 @@ class _Timed(beam.DoFn):
 def test_timers_fire_in_the_order_of_time_whatever_callbacks_set_and_clear(run):
     def build(pipeline):
         pairs = [(key, 1) for key in "abc"]
-        return pipeline | beam.Create(pairs) | beam.ParDo(_Timed()) | beam.Map(_see)
+        return pipeline | beam.Create(pairs) | beam.ParDo(_Timed()) | beam.Map(see)
 
     order = "10@10 between@15 30@30 later@35"
     expected = ["processed"] * 3 + [f"{key}: {order}" for key in "abc"]
-    assert run(build) == sorted(expected)
+    assert run(build)[1] == sorted(expected, key=repr)
 
 
 class _Loop(beam.DoFn):
@@ -189,9 +154,9 @@ class _Loop(beam.DoFn):
 
 def test_timers_that_timers_set_fire_to_the_end(run):
     def build(pipeline):
-        return pipeline | beam.Create([("a", 3), ("b", 7)]) | beam.ParDo(_Loop()) | beam.Map(_see)
+        return pipeline | beam.Create([("a", 3), ("b", 7)]) | beam.ParDo(_Loop()) | beam.Map(see)
 
-    assert run(build) == [("a", 4.0), ("b", 8.0)]
+    assert run(build)[1] == [("a", 4.0), ("b", 8.0)]
 
 
 def test_keys_of_many_rounds_keep_apart(run, monkeypatch):
@@ -206,7 +171,7 @@ def test_keys_of_many_rounds_keep_apart(run, monkeypatch):
             | beam.combiners.Count.PerElement()
             | beam.Map(lambda found: (found[0][2], found[1]))
             | beam.CombinePerKey(sum)
-            | beam.Map(_see)
+            | beam.Map(see)
         )
 
-    assert run(build) == [(1, 40), (2, 40)]
+    assert run(build)[1] == [(1, 40), (2, 40)]

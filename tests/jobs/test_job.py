@@ -34,11 +34,11 @@ def run(made: Job, collect=lambda: (), clean_up=lambda: None) -> list[str]:
 
 def path(made: Job) -> list[str]:
     """Waits for the end of the job."""
-    return [name(event.state) for event in made.state_feed.follow()]
+    return [name(event.state) for event in made.story.states.follow()]
 
 
 def failure(made: Job) -> tuple[str, str]:
-    sent = [response.message_response for response in made.messages.follow()]
+    sent = [response.message_response for response in made.story.messages.follow()]
     (failed,) = [message for message in sent if failure_kind(message)]
     return failure_kind(failed), failed.message_text
 
@@ -51,7 +51,7 @@ def test_a_job_hands_the_engine_what_was_submitted_and_ends_as_done():
     assert (call.pipeline, call.settings.slots, call.artifacts) == ("a pipeline", 2, ("a file",))
     assert (call.job_id, call.job_name, call.pipeline_options) == ("wc-1", "wc", {"slots": 2})
     assert made.outcome is not None
-    assert made.wait(30)
+    assert made.story.wait(30)
 
 
 def test_a_failing_job_says_why_and_ends_as_failed():
@@ -92,7 +92,7 @@ def test_a_job_whose_files_are_not_there_fails_before_the_engine_is_asked():
 def test_files_are_removed_at_every_end_and_before_it_is_told(behave):
     seen = []
     made = job(FakeEngine(behave))
-    run(made, clean_up=lambda: seen.append(made.is_over))
+    run(made, clean_up=lambda: seen.append(made.story.is_over))
     assert seen == [False]
 
 
@@ -134,7 +134,7 @@ def test_whatever_breaks_while_a_job_is_cancelled_is_only_a_detail():
     assert running.wait(30)
     made.cancel()
     assert path(made)[-1] == "CANCELLED"
-    sent = [response.message_response for response in made.messages.follow()]
+    sent = [response.message_response for response in made.story.messages.follow()]
     (told,) = [message for message in sent if message.message_text]
     assert told.importance == M.JOB_MESSAGE_DETAILED
     assert "socket closed" in told.message_text
@@ -161,7 +161,7 @@ def test_a_job_can_be_cancelled_before_it_runs_and_then_never_runs():
     made = job(FakeEngine())
     made.cancel()
     assert path(made) == ["STOPPED", "CANCELLED"]
-    assert made.is_over
+    assert made.story.is_over
     with pytest.raises(IllegalTransition, match=r"become STARTING after STOPPED -> CANCELLED"):
         made.run(lambda: (), lambda: None)
 
@@ -197,7 +197,7 @@ def test_what_the_engine_says_and_logs_is_in_the_message_stream():
 
     made = job(FakeEngine(behave))
     run(made)
-    sent = [response.message_response for response in made.messages.follow()]
+    sent = [response.message_response for response in made.story.messages.follow()]
     told = [(message.importance, message.message_text) for message in sent if message.message_text]
     assert told == [(M.JOB_MESSAGE_BASIC, "level 1 of 2"), (M.JOB_MESSAGE_WARNING, "disk is slow")]
 

@@ -123,7 +123,7 @@ def test_a_job_that_waits_can_be_drained_and_reads_nothing_when_its_turn_comes(a
     second = client.run("second")
     client.until_message(second, "The job waits")
     assert client.drain(second) == "DRAINING"
-    assert client.drain(first) == "DRAINING"
+    assert client.drain(first) in {"DRAINING", "DRAINED"}
     assert client.path(second) == ["STOPPED", "STARTING", "DRAINING", "DRAINED"]
 
 
@@ -131,7 +131,7 @@ def test_a_raw_client_drains_a_running_job(at_server):
     client = at_server(FakeEngine(until_drained))
     job_id = client.run("stream")
     client.until_state(job_id, "RUNNING")
-    assert client.drain(job_id) == "DRAINING"
+    assert client.drain(job_id) in {"DRAINING", "DRAINED"}
     assert client.path(job_id) == ["STOPPED", "STARTING", "RUNNING", "DRAINING", "DRAINED"]
     assert client.drain(job_id) == "DRAINED"
 

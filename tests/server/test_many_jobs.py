@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -136,6 +138,8 @@ def settled_rss() -> int:
     for _ in range(10):
         time.sleep(0.5)
         gc.collect()
+        if sys.platform == "linux":
+            ctypes.CDLL("libc.so.6").malloc_trim(0)  # what was freed is not in use
         found.append(psutil.Process().memory_info().rss)
     return min(found)
 
@@ -162,8 +166,8 @@ def test_a_second_hundred_of_jobs_at_once_takes_no_more_memory(at_server):
         assert set(hundred()) == {"DONE"}
         grown.append((settled_rss() - first) / MB)
     assert is_healthy(client)
-    # The system gives memory back when it likes. Kept pipelines alone would be 50 MB a hundred.
-    assert min(grown) < 40, grown
+    # Pipelines alone, if they were kept, would be 50 MB a hundred.
+    assert min(grown) < 25, grown
     # Idle threads hold on to what they did last.
     assert sum(isinstance(each, DrivenJob) for each in gc.get_objects()) < 64
     assert len(client.stub.GetJobs(api.GetJobsRequest()).job_info) == 300

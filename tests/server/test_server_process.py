@@ -44,11 +44,9 @@ def test_a_killed_driver_fails_its_job_and_the_server_runs_others_until_sigterm(
     ):
         client = JobClient(channel)
         doomed = pipeline(endpoint, sleeps)
-        good = pipeline(endpoint, writes, "SparkDrainRunner")
         text = client.until_message(doomed._job_id, "The job runs in the driver process")
-        pid = int(re.search(r"\d+", text)[0])
-        client.until_state(doomed._job_id, "RUNNING")
-        os.kill(pid, signal.SIGKILL)
+        os.kill(int(re.search(r"\d+", text)[0]), signal.SIGKILL)
+        good = pipeline(endpoint, writes, "SparkDrainRunner")
         with pytest.raises(RuntimeError, match="FAILED"):
             doomed.wait_until_finish()
         assert "was ended by the signal SIGKILL" in client.messages(doomed._job_id)[-1]

@@ -6,10 +6,35 @@ import argparse
 import importlib
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+# Commands with arguments of their own: the line in the list of commands, and the page's first line.
+_OWN: Final = {
+    "checkpoints": (
+        "list, verify or inspect the checkpoints of streaming jobs",
+        "Look at the checkpoints of streaming jobs; changes nothing.",
+    ),
+    "drain": (
+        "end a streaming job with nothing lost and nothing left inside",
+        "Ask a job to stop reading, to let out all that it has read, and to end.",
+    ),
+    "jobs": (
+        "list jobs and runs with their states",
+        "List the jobs of a job service, or the runs that a metadata store knows.",
+    ),
+    "server": (
+        "run a Job service at an address, for any SDK",
+        "Take pipelines by Beam's Job API, and run each in a process of its own.",
+    ),
+    "worker": (
+        "run Beam's Python SDK harness; the command of a PROCESS environment",
+        "Run Beam's Python SDK harness. Slots start it, and add the arguments.",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,31 +92,8 @@ def _commands() -> _Commands:
         description="Write Spark's classes to a file in this Python environment that Java maps.",
     )
     own = {
-        "checkpoints": commands.add_parser(
-            "checkpoints",
-            help="list, verify or inspect the checkpoints of streaming jobs",
-            description="Look at the checkpoints of streaming jobs; changes nothing.",
-        ),
-        "drain": commands.add_parser(
-            "drain",
-            help="end a streaming job with nothing lost and nothing left inside",
-            description="Ask a job to stop reading, to let out all that it has read, and to end.",
-        ),
-        "jobs": commands.add_parser(
-            "jobs",
-            help="list jobs and runs with their states",
-            description="List the jobs of a job service, or the runs that a metadata store knows.",
-        ),
-        "server": commands.add_parser(
-            "server",
-            help="run a Job service at an address, for any SDK",
-            description="Take pipelines by Beam's Job API, and run each in a process of its own.",
-        ),
-        "worker": commands.add_parser(
-            "worker",
-            help="run Beam's Python SDK harness; the command of a PROCESS environment",
-            description="Run Beam's Python SDK harness. Slots start it, and add the arguments.",
-        ),
+        name: commands.add_parser(name, help=help_, description=description)
+        for name, (help_, description) in _OWN.items()
     }
     return _Commands(parser, program, own)
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from sparkdrain.drain.runs import RunState
     from sparkdrain.invocation import Outcome
     from sparkdrain.jobs.engine import Engine
-    from sparkdrain.jobs.feed import MessageFeed
-    from sparkdrain.jobs.messages import Messages
     from sparkdrain.jobs.served import Submission
     from sparkdrain.types import Artifact
 
@@ -80,28 +78,8 @@ class Job(ServedJob, Observer, Drained):
 
     @property
     @override
-    def messages(self) -> Messages:
-        return self._story.messages
-
-    @property
-    @override
-    def state_feed(self) -> MessageFeed[beam_job_api_pb2.JobStateEvent]:
-        return self._story.states
-
-    @property
-    @override
-    def state(self) -> beam_job_api_pb2.JobStateEvent:
-        return self._story.state
-
-    @property
-    @override
-    def is_running(self) -> bool:
-        return self._story.is_running
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing will change any more."""
-        return self._story.is_over
+    def story(self) -> JobStory:
+        return self._story
 
     @property
     @override
@@ -112,10 +90,6 @@ class Job(ServedJob, Observer, Drained):
     @override
     def pipeline(self) -> beam_runner_api_pb2.Pipeline:
         return self.submission.pipeline
-
-    @override
-    def wait(self, seconds: float | None = None) -> bool:
-        return self._story.wait(seconds)
 
     @override
     def run(
@@ -159,7 +133,7 @@ class Job(ServedJob, Observer, Drained):
             if self._drain.signal.requested() is not None:
                 self.drain_began()
             else:
-                self.wait(_END_SECONDS)  # it was over when the request came
+                self.story.wait(_END_SECONDS)  # it was over when the request came
 
     @override
     def dry_run(self, seconds: float) -> DryRun:
@@ -172,7 +146,7 @@ class Job(ServedJob, Observer, Drained):
     ) -> None:
         end: int = _S.FAILED
         try:
-            with JobLogs(self.messages, thread):
+            with JobLogs(self.story.messages, thread):
                 end = self._attempt(collect)
             clean_up()
         finally:
@@ -200,7 +174,7 @@ class Job(ServedJob, Observer, Drained):
 
     def _fail(self, error: BaseException) -> int:
         failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
-        self.messages.failed(failure.kind, failure.text)
+        self.story.messages.failed(failure.kind, failure.text)
         return _S.FAILED
 
     def _execute(self, artifacts: Sequence[Artifact]) -> Outcome:
@@ -231,7 +205,7 @@ class Job(ServedJob, Observer, Drained):
 
     @override
     def message(self, importance: int, text: str) -> None:
-        self.messages.message(importance, text)
+        self.story.messages.message(importance, text)
 
     @override
     def counted(self, outcome: Outcome) -> None:
@@ -244,7 +218,7 @@ class Job(ServedJob, Observer, Drained):
         if progress.phase is not known:
             self._drain.tell_phase(progress.phase)
         if (text := drain_progress.told(before, progress)) is not None:
-            self.messages.message(_M.JOB_MESSAGE_BASIC, text)
+            self.story.messages.message(_M.JOB_MESSAGE_BASIC, text)
             if self.submission.settings.progress != "off":
                 # Beside the lines that tell of rounds.
                 sys.stderr.write(f"{text}\n")
@@ -269,7 +243,7 @@ class Job(ServedJob, Observer, Drained):
     @override
     def give_up(self, verdict: Verdict, text: str) -> None:
         if verdict is Verdict.CANCEL:
-            self.messages.message(_M.JOB_MESSAGE_WARNING, text)
+            self.story.messages.message(_M.JOB_MESSAGE_WARNING, text)
             self.cancel()
             return
         with self._lock:
@@ -281,7 +255,7 @@ class Job(ServedJob, Observer, Drained):
         # Tasks that are torn down fail in many ways; after a cancel they are of little interest.
         if not isinstance(error, Cancelled):
             text = f"While it was being cancelled: {error!r}"
-            self.messages.message(_M.JOB_MESSAGE_DETAILED, text)
+            self.story.messages.message(_M.JOB_MESSAGE_DETAILED, text)
 
     def _move(self, to: int) -> None:
         self._story.move(to)

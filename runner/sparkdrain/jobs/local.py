@@ -67,8 +67,8 @@ def _see_jobs_through(server: JobServer) -> None:
             continue
         if crashed:
             job.cancel()
-            job.wait(_CANCEL_SECONDS)
+            job.story.wait(_CANCEL_SECONDS)
         else:
             text = "The program has ended; waiting for job %s. Ctrl-C cancels it."
             _LOGGER.warning(text, job.submission.job_id)
-            job.wait()
+            job.story.wait()

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Struct
     from typing_extensions import Self
 
-    from sparkdrain.jobs.feed import MessageFeed
-    from sparkdrain.jobs.messages import Messages
+    from sparkdrain.jobs.story import JobStory
     from sparkdrain.options import JobSettings
     from sparkdrain.types import Artifact
 
@@ -99,12 +98,8 @@ class ServedJob(Protocol):
     """One job of a service. Thread-safe."""
 
     @property
-    def messages(self) -> Messages:
-        """Messages and states, in the order in which they came."""
-
-    @property
-    def state_feed(self) -> MessageFeed[beam_job_api_pb2.JobStateEvent]:
-        """The states alone."""
+    def story(self) -> JobStory:
+        """What has happened to the job, for clients to follow."""
 
     @property
     def info(self) -> beam_job_api_pb2.JobInfo:
@@ -113,17 +108,16 @@ class ServedJob(Protocol):
     @property
     def state(self) -> beam_job_api_pb2.JobStateEvent:
         """The state now."""
+        return self.story.state
 
     @property
     def is_running(self) -> bool:
         """Whether ``run`` was called and the job has not ended yet."""
+        return self.story.is_running
 
     @property
     def pipeline(self) -> beam_runner_api_pb2.Pipeline:
         """The pipeline as it was submitted."""
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Block until the job is over, or for that long; answers whether it is over."""
 
     def run(
         self, collect: Callable[[], Sequence[Artifact]], clean_up: Callable[[], object]

@@ -77,8 +77,8 @@ class JobServer:
         artifacts = Artifacts(self._homes[0] / "staged")
         self._service = make_service(self._jobs, artifacts)
         # Beam's pool, because its threads do not keep a program alive that wants to end.
-        pool = thread_pool_executor.UnboundedThreadPoolExecutor()
-        self._server = grpc.server(pool, options=(*UNLIMITED, ALONE))
+        self._pool = thread_pool_executor.UnboundedThreadPoolExecutor()
+        self._server = grpc.server(self._pool, options=(*UNLIMITED, ALONE))
         beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self._service, self._server)
         artifacts.serve(self._server)
 
@@ -119,8 +119,9 @@ class JobServer:
         for job in running:
             job.cancel()
         for job in running:
-            job.wait(_CANCEL_SECONDS)
+            job.story.wait(_CANCEL_SECONDS)
         self._server.stop(_GRACE_SECONDS).wait()
+        self._pool.shutdown(wait=False)  # gRPC leaves the threads to whoever made the pool
         for home in self._homes:
             shutil.rmtree(home, ignore_errors=True)
 

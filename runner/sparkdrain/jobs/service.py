@@ -157,18 +157,18 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
     ) -> Iterator[api.JobStateEvent]:
         """The history of a job's states, then new ones until it is over."""
         with _telling(context):
-            job = self._jobs.get(request.job_id)
-        context.add_callback(job.state_feed.wake)
-        yield from job.state_feed.follow(context.is_active)
+            states = self._jobs.get(request.job_id).story.states
+        context.add_callback(states.wake)
+        yield from states.follow(context.is_active)
 
     def GetMessageStream(  # noqa: N802
         self, request: api.JobMessagesRequest, context: grpc.ServicerContext
     ) -> Iterator[api.JobMessagesResponse]:
         """The newest messages and states of a job, then new ones until it is over."""
         with _telling(context):
-            job = self._jobs.get(request.job_id)
-        context.add_callback(job.messages.wake)
-        yield from job.messages.follow(context.is_active)
+            messages = self._jobs.get(request.job_id).story.messages
+        context.add_callback(messages.wake)
+        yield from messages.follow(context.is_active)
 
     def GetJobMetrics(  # noqa: N802
         self, request: api.GetJobMetricsRequest, context: grpc.ServicerContext

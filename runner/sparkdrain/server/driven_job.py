@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
     from apache_beam.portability.api.beam_job_api_pb2_grpc import JobServiceStub
 
-    from sparkdrain.jobs.feed import MessageFeed
-    from sparkdrain.jobs.messages import Messages
     from sparkdrain.jobs.served import Submission
     from sparkdrain.jobs.story import JobStory
     from sparkdrain.server.driver import Driver
@@ -68,7 +66,7 @@ class Facilities:
 
 
 class DrivenJob(ServedJob):
-    """See ``ServedJob``. Whatever happens to its driver process, the job ends, and says how.
+    """A job that a driver process runs. Whatever happens to the process, the job ends and says how.
 
     Args:
         submission: what to run.
@@ -93,13 +91,8 @@ class DrivenJob(ServedJob):
 
     @property
     @override
-    def messages(self) -> Messages:
-        return self._story.messages
-
-    @property
-    @override
-    def state_feed(self) -> MessageFeed[api.JobStateEvent]:
-        return self._story.states
+    def story(self) -> JobStory:
+        return self._story
 
     @property
     @override
@@ -108,22 +101,8 @@ class DrivenJob(ServedJob):
 
     @property
     @override
-    def state(self) -> api.JobStateEvent:
-        return self._story.state
-
-    @property
-    @override
-    def is_running(self) -> bool:
-        return self._story.is_running
-
-    @property
-    @override
     def pipeline(self) -> beam_runner_api_pb2.Pipeline:
         return self.submission.pipeline
-
-    @override
-    def wait(self, seconds: float | None = None) -> bool:
-        return self._story.wait(seconds)
 
     @override
     def run(
@@ -266,7 +245,7 @@ class DrivenJob(ServedJob):
     def _drive(self, driver: Driver) -> int:
         job_id = self.submission.job_id
         service = driver.service()
-        self.messages.message(
+        self.story.messages.message(
             _M.JOB_MESSAGE_DETAILED, f"The job runs in the driver process {driver.pid}."
         )
         service.Prepare(
@@ -292,7 +271,7 @@ class DrivenJob(ServedJob):
         ):
             if response.HasField("message_response"):
                 if not self._is_left:
-                    self.messages.relay(response)
+                    self.story.messages.relay(response)
             elif (state := response.state_response.state) in TERMINAL:
                 self._ask_metrics(service)
                 return int(state)
@@ -352,7 +331,7 @@ class DrivenJob(ServedJob):
         if self._is_left or self._cancel.is_cancelled():
             return _S.CANCELLED
         failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
-        self.messages.failed(failure.kind, failure.text)
+        self.story.messages.failed(failure.kind, failure.text)
         return _S.FAILED
 
     def _tell_wait(self, before: int) -> None:
@@ -361,4 +340,4 @@ class DrivenJob(ServedJob):
             f"The job waits: {limit} run, as many as --max-jobs allows, and {before} "
             "wait before it."
         )
-        self.messages.message(_M.JOB_MESSAGE_BASIC, text)
+        self.story.messages.message(_M.JOB_MESSAGE_BASIC, text)

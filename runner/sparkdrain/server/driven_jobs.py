@@ -47,7 +47,7 @@ _LOST: Final = (
 
 
 class DrivenJobs(ServedJobs):
-    """See ``ServedJobs``."""
+    """The jobs of a server: those that wait or run, and the newest of those that have ended."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class DrivenJobs(ServedJobs):
                     job.leave()
                 else:
                     text = "The job service was told to stop, so the job is cancelled."
-                    job.messages.message(_M.JOB_MESSAGE_WARNING, text)
+                    job.story.messages.message(_M.JOB_MESSAGE_WARNING, text)
                     job.cancel()
 
     @property
@@ -175,7 +175,7 @@ class DrivenJobs(ServedJobs):
         job = DrivenJob(submission, self._known, journal, story)
         if resumes:
             text = "The job service was restarted. The job goes on from its newest checkpoint."
-            job.messages.message(_M.JOB_MESSAGE_WARNING, text)
+            job.story.messages.message(_M.JOB_MESSAGE_WARNING, text)
         self._add(head.job_id, job)
         job.take_up(partial(self._artifacts.forget, head.job_id))
 

@@ -74,7 +74,7 @@ class Launch(Protocol):
 
 
 class DriverProcess(Driver):
-    """See ``Driver``.
+    """A driver that is a child process, and ends when this process lets its standard input go.
 
     Args:
         session: of Spark, for the process.

@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
-    from sparkdrain.jobs.feed import MessageFeed
-    from sparkdrain.jobs.messages import Messages
     from sparkdrain.server.job_store import JobStore
     from sparkdrain.types import Artifact
     from sparkdrain.v1.server_pb2 import StoredJob
 
 
 class EndedJob(ServedJob):
-    """See ``ServedJob``.
+    """A job that has ended. It can still be asked for all that was stored of it.
 
     Args:
         store: of all jobs of the server.
@@ -38,13 +36,8 @@ class EndedJob(ServedJob):
 
     @property
     @override
-    def messages(self) -> Messages:
-        return self._story().messages
-
-    @property
-    @override
-    def state_feed(self) -> MessageFeed[api.JobStateEvent]:
-        return self._story().states
+    def story(self) -> JobStory:
+        return JobStory(now, so_far=so_far(self._store, self.head))
 
     @property
     @override
@@ -65,10 +58,6 @@ class EndedJob(ServedJob):
     @override
     def pipeline(self) -> beam_runner_api_pb2.Pipeline:
         return self._store.request(self.head).pipeline
-
-    @override
-    def wait(self, seconds: float | None = None) -> bool:
-        return True
 
     @override
     def run(
@@ -92,9 +81,6 @@ class EndedJob(ServedJob):
     @override
     def metrics(self) -> api.MetricResults:
         return self._store.metrics(self.head)
-
-    def _story(self) -> JobStory:
-        return JobStory(now, so_far=so_far(self._store, self.head))
 
 
 def so_far(store: JobStore, head: StoredJob) -> SoFar:

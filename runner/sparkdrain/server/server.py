@@ -84,6 +84,8 @@ class StandingServer:
         self._service = JobService(self._jobs, self._artifacts)
         self._stopped = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="sparkdrain-server", daemon=True)
+        # Beam's pool, because its threads do not keep a program alive that wants to end.
+        self._pool = thread_pool_executor.UnboundedThreadPoolExecutor()
         # One that serves artifacts alone comes last.
         self._servers = [self._grpc()]
         beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self._service, self._servers[0])
@@ -125,9 +127,10 @@ class StandingServer:
         self._jobs.leave()
         for job in running:
             if job.state.state == api.JobState.CANCELLING:
-                job.wait(_CANCEL_SECONDS)
+                job.story.wait(_CANCEL_SECONDS)
         for stopping in [server.stop(_GRACE_SECONDS) for server in self._servers]:
             stopping.wait()
+        self._pool.shutdown(wait=False)  # gRPC leaves the threads to whoever made the pool
         self._drivers.close()
         self._store.close()
         self._lock.close()
@@ -154,10 +157,8 @@ class StandingServer:
         return DriverProcess(session, self.endpoint, warm=warm)
 
     def _grpc(self) -> grpc.Server:
-        # Beam's pool, because its threads do not keep a program alive that wants to end.
-        pool = thread_pool_executor.UnboundedThreadPoolExecutor()
         server = grpc.server(
-            pool,
+            self._pool,
             interceptors=self._settings.security.interceptors(),
             options=(*UNLIMITED, ALONE),
         )
