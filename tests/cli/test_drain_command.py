@@ -98,7 +98,7 @@ def test_how_it_goes_on_is_told_through_the_store_too_if_the_service_is_within_r
     assert code == 0
     assert "Drain: 1 of 2 stages are drained; 5 windows, 1,200 timers left" in said
     assert said.endswith(f"The run {job} is DRAINED.\n")
-    assert server.jobs()[0].wait(30)
+    assert server.jobs()[0].story.wait(30)
 
 
 def test_a_run_whose_service_is_out_of_reach_is_waited_for_all_the_same(store, address):
@@ -146,7 +146,7 @@ def test_a_dry_run_tells_what_is_inside_and_drains_nothing(start, store, address
 
 def test_a_job_that_is_over_is_told_so(start, address):
     job, server = start(lambda call: None)
-    assert server.jobs()[0].wait(30)
+    assert server.jobs()[0].story.wait(30)
     assert cli(job, "--job_endpoint", server.endpoint) == (0, f"Job {job} is DONE.\n")
     assert cli(job, "--metadata_store", address) == (0, f"The run {job} is DONE.\n")
     code, said = cli(job, "--metadata_store", address, "--dry-run")
@@ -204,7 +204,7 @@ def test_a_run_can_be_told_to_drain_before_it_starts_and_that_can_be_withdrawn(
     assert code == 1
     assert "There is no run 'other' in this store" in said
     job, server = start(until_drained, run_id="mine")
-    assert server.jobs()[0].wait(30)
+    assert server.jobs()[0].story.wait(30)
     assert runs.find(store, job).state == "DRAINED"
 
 
@@ -262,4 +262,4 @@ def test_a_job_that_was_given_no_store_is_found_beside_its_checkpoints(start, tm
     )
     code, said = cli("wc", "--checkpoint_dir", kept)
     assert (code, said.splitlines()[-1]) == (0, f"The run {job} is DRAINED.")
-    assert server.jobs()[0].wait(30)
+    assert server.jobs()[0].story.wait(30)

@@ -106,7 +106,7 @@ def path_of(server: JobServer) -> list[str]:
 
 def texts_of(server: JobServer) -> str:
     (job,) = server.jobs()
-    return "\n".join(r.message_response.message_text for r in job.messages.follow())
+    return "\n".join(r.message_response.message_text for r in job.story.messages.follow())
 
 
 WHOLE = ["STOPPED", "STARTING", "RUNNING", "DRAINING", "DRAINED"]
@@ -120,7 +120,7 @@ def test_by_the_program_itself(folder):
     assert result.wait_until_finish() == PipelineState.DRAINED
     check(folder)
     job = submission.__globals__["local_server"]().jobs()[-1]
-    told = [r.message_response.message_text for r in job.messages.follow()]
+    told = [r.message_response.message_text for r in job.story.messages.follow()]
     assert "stages are drained; nothing left inside; after " in told[-2]
     hosts = {int(path.name.rpartition("-")[2]) for path in folder.glob("admitted-*")}
     assert hosts
