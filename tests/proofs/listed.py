@@ -78,8 +78,13 @@ PROOFS: Final = (
     Proof(
         "sdks",
         "Programs of other SDKs submit to a Job service at an address, and run on Spark without "
-        "containers: Java, from the jars that it stages; TypeScript, in the program itself",
-        ("integration/test_java.py", "integration/test_typescript.py"),
+        "containers: Java, from the jars that it stages; Go, from its worker binary; TypeScript, "
+        "in the program itself",
+        (
+            "integration/test_java.py",
+            "integration/test_go.py",
+            "integration/test_typescript.py",
+        ),
     ),
     Proof(
         "yarn",

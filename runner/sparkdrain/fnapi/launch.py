@@ -21,9 +21,11 @@ from typing_extensions import override
 
 from sparkdrain.fnapi import guard
 from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.go import go_command
 from sparkdrain.fnapi.java import java_command
 from sparkdrain.fnapi.services import descriptor_of
-from sparkdrain.graph.environments import EXTERNAL, PROCESS, STAGED_JAVA
+from sparkdrain.graph.environments import EXTERNAL, PROCESS, STAGED_GO, STAGED_JAVA
+from sparkdrain.graph.staged import GO_WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,6 +89,13 @@ def life_of(
             return java_command(files, options, worker_id, here, folder)
 
         return HarnessProcess("Java's SDK harness", java, here, folder)
+    if environment.urn == STAGED_GO:
+
+        def go(worker_id: str) -> Command:
+            return go_command(files[GO_WORKER], options, worker_id, services.socket, folder)
+
+        name = "Go's worker binary"
+        return HarnessProcess(name, go, services.socket, folder, ends_itself=False)
     assert environment.urn == PROCESS, environment.urn
     process = beam_runner_api_pb2.ProcessPayload.FromString(environment.payload)
 
@@ -119,15 +128,23 @@ class HarnessProcess(Life):
         command: the command for a worker id, and variables.
         endpoint: of the slot's services.
         folder: for what it writes.
+        ends_itself: whether it ends when it has nothing more to do; else it is ended then.
     """
 
     def __init__(
-        self, name: str, command: Callable[[str], Command], endpoint: str, folder: Path
+        self,
+        name: str,
+        command: Callable[[str], Command],
+        endpoint: str,
+        folder: Path,
+        *,
+        ends_itself: bool = True,
     ) -> None:
         self._name = name
         self._command = command
         self._endpoint = endpoint
         self._output = folder / "output"
+        self._patience = _STOP_SECONDS if ends_itself else 0.0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -171,7 +188,7 @@ class HarnessProcess(Life):
             return
         # It was told to end by the end of its requests, and tears its DoFns down now.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_SECONDS)
+            process.wait(self._patience)
         with contextlib.suppress(OSError):
             process.stdin.close()
         try:

@@ -9,12 +9,12 @@ from google.protobuf import struct_pb2
 
 from sparkdrain.fnapi.services import descriptor_of
 from sparkdrain.graph.beam import common_urns
+from sparkdrain.graph.staged import staged_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _FILE: Final[str] = common_urns.artifact_types.FILE.urn
-_STAGING_TO: Final[str] = common_urns.artifact_roles.STAGING_TO.urn
 # Python's harness keeps nothing of what it has asked for unless it is told how much it may.
 _CACHE_OPTION: Final = "max_cache_memory_usage_mb"
 _CACHE_MB: Final = 100
@@ -62,13 +62,11 @@ def provision_info(
 
 def fetched(dependency: beam_runner_api_pb2.ArtifactInformation) -> tuple[str, Any]:
     """The name of a staged file, and the artifact by which a harness fetches it from the slot."""
-    role = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(dependency.role_payload)
+    name = staged_name(dependency)
     here = beam_runner_api_pb2.ArtifactInformation(
         type_urn=_FILE,
-        type_payload=beam_runner_api_pb2.ArtifactFilePayload(
-            path=role.staged_name
-        ).SerializeToString(),
-        role_urn=_STAGING_TO,
+        type_payload=beam_runner_api_pb2.ArtifactFilePayload(path=name).SerializeToString(),
+        role_urn=dependency.role_urn,
         role_payload=dependency.role_payload,
     )
-    return role.staged_name, here
+    return name, here

@@ -8,6 +8,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, expand_anyof_environments, python_urns
+from sparkdrain.graph.staged import GO_WORKER, staged_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +33,9 @@ _SDK_BASE: Final = "beam:version:sdk_base:"
 EXTERNAL: Final[str] = common_urns.environments.EXTERNAL.urn
 STAGED_JAVA: Final = "sparkdrain:env:staged_java:v1"
 """Our own: Java, started from the jars that were staged for a container."""
-OUTSIDE: Final = (PROCESS, STAGED_JAVA, EXTERNAL)
+STAGED_GO: Final = "sparkdrain:env:staged_go:v1"
+"""Our own: Go's worker binary, which was staged for a container."""
+OUTSIDE: Final = (PROCESS, STAGED_JAVA, STAGED_GO, EXTERNAL)
 """URNs of environments whose transforms run in another process; the best first."""
 
 
@@ -40,7 +43,8 @@ def chosen(asked: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Enviro
     """The best of the environments that a transform may have; None if none of them works here.
 
     In process is better than a process that the slot starts, which is better than a pool. A
-    container for Java needs no container here if the jars of the pipeline are staged.
+    container for Java needs no container here if the jars of the pipeline are staged; nor does one
+    for Go, whose worker binary always is.
     """
     choices = [_without_container(choice) for choice in expand_anyof_environments(asked)]
     for wanted in (IN_PROCESS, *({urn} for urn in OUTSIDE)):
@@ -53,16 +57,18 @@ def chosen(asked: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Enviro
 def _without_container(
     environment: beam_runner_api_pb2.Environment,
 ) -> beam_runner_api_pb2.Environment:
-    """The same, as ``STAGED_JAVA`` if it is a container whose jars are staged."""
-    is_java = any(
-        capability.startswith(_SDK_BASE) and "java" in capability
-        for capability in environment.capabilities
-    )
-    if environment.urn != _DOCKER or not (is_java and environment.dependencies):
+    """The same, as ``STAGED_JAVA`` or ``STAGED_GO`` if it is a container that is not needed."""
+    if environment.urn != _DOCKER:
         return environment
     staged = beam_runner_api_pb2.Environment()
     staged.CopyFrom(environment)
-    staged.urn = STAGED_JAVA
+    if any(staged_name(file) == GO_WORKER for file in environment.dependencies):
+        staged.urn = STAGED_GO
+    elif environment.dependencies and any(
+        capability.startswith(_SDK_BASE) and "java" in capability
+        for capability in environment.capabilities
+    ):
+        staged.urn = STAGED_JAVA
     return staged
 
 
@@ -124,10 +130,7 @@ def staged_outside(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
     for asked in pipeline.components.environments.values():
         environment = chosen(asked) or asked
         for dependency in environment.dependencies:
-            role = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(
-                dependency.role_payload
-            )
-            names[environment.urn in OUTSIDE].add(role.staged_name)
+            names[environment.urn in OUTSIDE].add(staged_name(dependency))
     return frozenset(names[True] - names[False])
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Edge
 
+_DELIMITED: Final = frozenset({common_urns.coders.BYTES.urn, common_urns.coders.STRING_UTF8.urn})
+"""Coders that write the length of a value before it wherever something may follow."""
 _KV: Final[str] = common_urns.coders.KV.urn
 _ITERABLE: Final[str] = common_urns.coders.ITERABLE.urn
 _PREFIX: Final[str] = common_urns.coders.LENGTH_PREFIX.urn
@@ -52,7 +54,12 @@ class WireCoders:
         return self._made(_WINDOWED, coder, strategy.window_coder_id)
 
     def whole(self, coder: str) -> str:
-        """Of elements that are bytes to a slot."""
+        """Of elements that are bytes to a slot, with their length before them.
+
+        Java and Python leave a length out that would come twice; Go would write both.
+        """
+        if self._components.coders[coder].spec.urn in _DELIMITED:
+            return coder
         return self._made(_PREFIX, coder)
 
     def pair(self, coder: str) -> str:

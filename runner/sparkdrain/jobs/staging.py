@@ -19,6 +19,7 @@ from apache_beam.portability.api import beam_artifact_api_pb2 as api
 from apache_beam.portability.api import beam_artifact_api_pb2_grpc, beam_runner_api_pb2
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.graph.staged import staged_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,6 @@ ArtifactInformation: TypeAlias = beam_runner_api_pb2.ArtifactInformation
 
 FILE: Final = common_urns.artifact_types.FILE.urn
 _URL: Final = common_urns.artifact_types.URL.urn
-_STAGING_TO: Final = common_urns.artifact_roles.STAGING_TO.urn
 
 _CHUNK: Final = 1 << 20
 """Bytes that are read or sent at a time."""
@@ -228,15 +228,6 @@ class Retrieval(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceServicer):
             )
             raise AssertionError
         return staged
-
-
-def staged_name(offered: ArtifactInformation) -> str:
-    """The name that a file is to have for user code; empty if it needs none."""
-    if offered.role_urn != _STAGING_TO:
-        return ""
-    payload = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(offered.role_payload)
-    # Names come from the client: never let one lead out of the job's directory.
-    return Path(payload.staged_name).name
 
 
 def file_path(offered: ArtifactInformation) -> str:

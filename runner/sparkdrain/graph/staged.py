@@ -1,0 +1,26 @@
+"""Names of the files that a pipeline brings along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkdrain.graph.beam import common_urns
+
+_STAGING_TO: Final[str] = common_urns.artifact_roles.STAGING_TO.urn
+_GO_WORKER: Final[str] = common_urns.artifact_roles.GO_WORKER_BINARY.urn
+GO_WORKER: Final = "go-worker"
+"""The name here of Go's worker binary; Go gives it none."""
+
+
+def staged_name(file: beam_runner_api_pb2.ArtifactInformation) -> str:
+    """The name that a file is to have for user code; empty if it needs none."""
+    if file.role_urn == _GO_WORKER:
+        return GO_WORKER
+    if file.role_urn != _STAGING_TO:
+        return ""
+    payload = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(file.role_payload)
+    # Names come from the client: never let one lead out of the job's directory.
+    return Path(payload.staged_name).name
