@@ -150,6 +150,14 @@ class SparkCluster:
         busy = [one for one in self.workers() if one["coresused"] > 0]
         return {one["host"] for one in busy}
 
+    def local_folders(self) -> list[Path]:
+        """Where executors write, by host; a folder may not be there yet."""
+        return [self._directory / f"local-{host}" for host in self.hosts]
+
+    def work_folders(self) -> list[Path]:
+        """Where executors run, by host."""
+        return [self._directory / f"work{number}" for number in range(len(self.hosts))]
+
     def logs(self) -> str:
         """The end of the log of every service and executor."""
         return "\n".join(self._ends())

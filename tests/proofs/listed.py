@@ -59,12 +59,14 @@ PROOFS: Final = (
         "cluster",
         "Two hosts: a package that the job brings, progress of slots on other hosts, every wrong "
         "Python; executors killed between levels; a slot whose executor is killed gets a new home; "
-        "Nexmark in both modes. The two hosts are two addresses of one machine",
+        "Nexmark in both modes; nothing is left after a kill of anything. The two hosts are two "
+        "addresses of one machine",
         (
             "integration/test_cluster.py",
             "integration/test_spark_cluster.py",
             "integration/test_killed_executor.py",
             "integration/test_homes.py",
+            "integration/test_leftovers_on_cluster.py",
             "integration/test_nexmark_on_cluster.py",
             "tests/hosts",
         ),
