@@ -24,6 +24,8 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import UnreadableState, UserCodeError
+from sparkdrain.fnapi.harness import Outside
+from sparkdrain.fnapi.harnesses import HarnessJob, Harnesses
 from sparkdrain.hosts.service import Stopped
 from sparkdrain.rounds.messages import RoundHeader
 from sparkdrain.rounds.slots.service import SlotService
@@ -315,7 +317,8 @@ def test_whatever_user_code_raises_is_told_of_with_its_slot_and_level(monkeypatc
     def run(*_):
         raise ends
 
-    service = SlotService(b"", ShuffleLayout(1, 3, 1), DEFAULTS, tmp_path)
+    outside = Outside(HarnessJob("job", {}), Harnesses())
+    service = SlotService(b"", ShuffleLayout(1, 3, 1), DEFAULTS, tmp_path, outside)
     service._slots[2] = SimpleNamespace(run=run)
     header = RoundHeader(1, 2, 0, 0, None, frozenset(), {}, (), False, 1.0, 10)
     with pytest.raises(TaskFailed) as failed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sparkdrain.fnapi.harness import Outside
+from sparkdrain.fnapi.harnesses import HarnessJob, Harnesses
 from sparkdrain.rounds.slots.service import SlotService
 
 
@@ -13,7 +15,8 @@ class Slot:
 
 
 def test_closing_the_service_closes_the_slots_of_all_levels(tmp_path):
-    service = SlotService(b"", None, None, tmp_path)
+    outside = Outside(HarnessJob("job", {}), Harnesses())
+    service = SlotService(b"", None, None, tmp_path, outside)
     slots = [Slot(), Slot()]
     service._slots = {0: slots[0], 2: slots[1]}
     service.close()

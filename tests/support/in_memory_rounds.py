@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from sparkdrain.checkpoints.manifest import Manifest
+    from sparkdrain.fnapi.harness import Outside
     from sparkdrain.graph.plan import Plan
 
 DEFAULTS = TaskOptions(block_bytes=1 << 20, memory_bytes=256 << 20, compiled=True)
@@ -51,9 +52,12 @@ def run_in_rounds(pipeline: beam.Pipeline, **settings: Any) -> InMemoryRounds:
     return rounds
 
 
-def plan_of(pipeline: beam.Pipeline) -> Plan:
+def plan_of(
+    pipeline: beam.Pipeline, environment: environments.Environment | None = None
+) -> Plan:
     """The plan for rounds of a pipeline."""
-    proto = pipeline.to_runner_api(default_environment=environments.EmbeddedPythonEnvironment())
+    environment = environment or environments.EmbeddedPythonEnvironment()
+    proto = pipeline.to_runner_api(default_environment=environment)
     return translate(proto, streaming=True)
 
 
@@ -71,6 +75,7 @@ class InMemoryRounds:
         pace: in place of the budget.
         stopwatch: seconds that pass.
         deliver: called with every header and the records for its slot; gives those that arrive.
+        outside: where stages of other environments run.
     """
 
     def __init__(
@@ -90,7 +95,9 @@ class InMemoryRounds:
         pace: Pace | None = None,
         stopwatch: Callable[[], float] = time.monotonic,
         deliver: Callable[[RoundHeader, list[bytes]], list[bytes]] = lambda _, records: records,
+        outside: Outside | None = None,
     ) -> None:
+        self._outside = outside
         self.deliver = deliver
         self.plan = plan
         self.options = options
@@ -118,7 +125,14 @@ class InMemoryRounds:
         else:
             self._slots = {
                 (level, slot): RoundSlot(
-                    plan, level, slot, self.layout, options, self._home(slot), stopwatch
+                    plan,
+                    level,
+                    slot,
+                    self.layout,
+                    options,
+                    self._home(slot),
+                    stopwatch,
+                    outside=outside,
                 )
                 for level in range(len(plan.levels))
                 for slot in range(slots)
@@ -206,7 +220,7 @@ class InMemoryRounds:
         if ident not in self._slots:
             home = self._home(header.slot)
             self._slots[ident] = open_slot(
-                self.plan, header, self.layout, self.options, home, self._place
+                self.plan, header, self.layout, self.options, home, self._place, self._outside
             )
         return self._slots[ident]
 

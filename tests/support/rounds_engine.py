@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.fnapi.harness import Outside
+from sparkdrain.fnapi.harnesses import HarnessJob, harnesses
 from sparkdrain.graph.as_written import as_written
 from sparkdrain.graph.check import check
 from sparkdrain.graph.translate import translate
@@ -31,7 +33,8 @@ class RoundsEngine:
 
     def execute(self, invocation: Invocation) -> Outcome:
         written = as_written(invocation.pipeline, invocation.pipeline_options)
-        rounds = InMemoryRounds(translate(written, streaming=True), **self._how)
+        outside = Outside(HarnessJob(invocation.job_id, invocation.pipeline_options), harnesses())
+        rounds = InMemoryRounds(translate(written, streaming=True), outside=outside, **self._how)
         rounds.loop.cancel = invocation.cancel
         rounds.loop.drain.signal = invocation.drain
         invocation.observer.began(0)

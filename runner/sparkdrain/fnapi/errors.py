@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sparkdrain.errors import BadSetup
+from sparkdrain.errors import BadSetup, TruncatedInput
 from sparkdrain.notes import add_note
 
 _PYTHONS = "Traceback (most recent call last)"
 
 
-class HarnessLost(RuntimeError):
-    """A harness has ended in the middle of its work."""
+class HarnessLost(TruncatedInput):
+    """A harness has ended in the middle of its work. The round, or the job, is run again."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"The SDK harness of a stage was lost: {why}")

@@ -111,7 +111,7 @@ def _check_transform(
         raise Unsupported(msg)
     if transform.environment_id:
         asked = components.environments[transform.environment_id]
-        _check_environment(transform, asked, streaming=streaming)
+        _check_environment(transform, asked)
     if urn == urns.PAR_DO:
         _check_par_do(name, transform, streaming=streaming, durable=durable)
 
@@ -128,8 +128,6 @@ def _check_test_stream(name: str, *, streaming: bool) -> None:
 def _check_environment(
     transform: beam_runner_api_pb2.PTransform,
     asked: beam_runner_api_pb2.Environment,
-    *,
-    streaming: bool,
 ) -> None:
     name, choice = transform.unique_name, chosen(asked)
     if choice is None:
@@ -141,21 +139,17 @@ def _check_environment(
         )
         raise Unsupported(msg)
     if choice.urn in OUTSIDE:
-        _check_outside(transform, choice.urn, streaming=streaming)
+        _check_outside(transform, choice.urn)
 
 
-def _check_outside(
-    transform: beam_runner_api_pb2.PTransform, kind: str, *, streaming: bool
-) -> None:
-    what = "a streaming job" if streaming else ""
-    if transform.spec.urn == urns.PAR_DO and not streaming:
-        payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
-        if any(spec.HasField("ordered_list_spec") for spec in payload.state_specs.values()):
-            what = "a DoFn with an ordered list as state"
-    if what:
+def _check_outside(transform: beam_runner_api_pb2.PTransform, kind: str) -> None:
+    if transform.spec.urn != urns.PAR_DO:
+        return
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    if any(spec.HasField("ordered_list_spec") for spec in payload.state_specs.values()):
         msg = (
-            f"{transform.unique_name!r} ({transform.spec.urn}) is {'in ' if streaming else ''}"
-            f"{what}, which this version does not run in an environment of its own ({kind}). "
+            f"{transform.unique_name!r} ({transform.spec.urn}) is a DoFn with an ordered list as "
+            f"state, which this version does not run in an environment of its own ({kind}). "
             "Leave out --environment_type"
         )
         raise Unsupported(msg)

@@ -22,6 +22,7 @@ from sparkdrain.errors import (
     WorkerLost,
 )
 from sparkdrain.graph.as_written import as_written
+from sparkdrain.graph.environments import staged_outside
 from sparkdrain.graph.hints import unkept_hints
 from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
@@ -101,6 +102,7 @@ def execute(invocation: Invocation) -> Outcome:
         invocation.artifacts,
         invocation.directory,
         streaming=True,
+        outside=staged_outside(invocation.pipeline),
     )
     for hazard in [*hazards(context), *lost_paths(context, invocation.pipeline)]:
         warn(hazard)

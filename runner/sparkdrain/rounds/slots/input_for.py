@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from apache_beam.coders import BytesCoder
 from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
+from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
@@ -102,7 +104,10 @@ class InputMaker:
         mine = context.is_first_for(stage)
         for played in context.plan.played:
             if played.transform == transform:
-                return FeedInput(context.codings.coder_of(played.coder), source, mine=mine)
+                codings = context.codings
+                is_outside = place_of(codings.components, stage.environment)
+                coder = BytesCoder() if is_outside else codings.coder_of(played.coder)
+                return FeedInput(coder, source, mine=mine)
         return ImpulseInput(source, mine=mine)
 
     def _of_edge(self, edge: Edge, stage: Stage, source: Source) -> Input:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.checkpoints.manifest import FileEntry
     from sparkdrain.checkpoints.paths import Paths
+    from sparkdrain.fnapi.harness import Outside
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import RoundHeader
     from sparkdrain.shuffle.outbox import ShuffleLayout
@@ -43,6 +44,7 @@ def open_slot(
     options: TaskOptions,
     directory: Path,
     place: CheckpointPlace | None,
+    outside: Outside | None = None,
 ) -> RoundSlot:
     """The slot that is to run the round of ``header``, in a process that did not have it.
 
@@ -53,7 +55,7 @@ def open_slot(
     """
     level, slot, inheritance = header.level, header.slot, header.restore
     if place is None:
-        return RoundSlot(plan, level, slot, layout, options, directory)
+        return RoundSlot(plan, level, slot, layout, options, directory, outside=outside)
     storage = storage_at(place.paths.root)
     files: tuple[FileEntry, ...] = ()
     if inheritance is not None:
@@ -70,4 +72,5 @@ def open_slot(
         directory,
         uploads=SlotUploads(uploader, directory / f"versions-{level}"),
         restored=None if inheritance is None else inheritance.report,
+        outside=outside,
     )

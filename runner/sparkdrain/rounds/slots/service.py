@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from sparkdrain.fnapi.harness import Outside
     from sparkdrain.rounds.slots.open_slot import CheckpointPlace
     from sparkdrain.rounds.slots.slot import RoundSlot
     from sparkdrain.shuffle.outbox import ShuffleLayout
@@ -36,6 +37,7 @@ class SlotService:
         layout: of the shuffle.
         options: the settings that a slot needs.
         directory: where state goes; deleted by the host.
+        outside: where stages of other environments run. Their harnesses end with the service.
         place: where checkpoints go, if the job has any.
     """
 
@@ -43,6 +45,7 @@ class SlotService:
     layout: ShuffleLayout
     options: TaskOptions
     directory: Path
+    outside: Outside
     place: CheckpointPlace | None = None
     _plan: Plan | None = None
     _slots: dict[int, RoundSlot] = field(default_factory=dict)
@@ -70,7 +73,9 @@ class SlotService:
     def _open(self, header: RoundHeader) -> RoundSlot:
         if self._plan is None:
             self._plan = Plan.decode(self.plan)
-        return open_slot(self._plan, header, self.layout, self.options, self.directory, self.place)
+        return open_slot(
+            self._plan, header, self.layout, self.options, self.directory, self.place, self.outside
+        )
 
     def look(self) -> bytes:
         """What the round is at, as an ``AtWork``; see ``Service.look``."""
@@ -84,6 +89,8 @@ class SlotService:
         return AtWork(step, hashed, frames).encode()
 
     def close(self) -> None:
-        """Tear all DoFns down."""
-        for slot in self._slots.values():
-            slot.close()
+        """Tear all DoFns down, and end all harnesses."""
+        with contextlib.ExitStack() as closing:
+            closing.callback(self.outside.harnesses.close)
+            for slot in self._slots.values():
+                closing.callback(slot.close)

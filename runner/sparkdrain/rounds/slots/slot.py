@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.fnapi.harness import FnHarness
+from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.harness.drain_hook import has_drain_hook
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import metrics_pb2
 
+    from sparkdrain.fnapi.harness import Outside
     from sparkdrain.graph.plan import EdgeId
     from sparkdrain.harness.harness import Harness
     from sparkdrain.rounds.messages import RoundHeader, RoundReport
@@ -68,6 +71,7 @@ class RoundSlot:
         clock: Callable[[], float] = time.monotonic,
         uploads: SlotUploads | None = None,
         restored: RoundReport | None = None,
+        outside: Outside | None = None,
     ) -> None:
         self._book = StepBook(directory / NOTES)
         self._clock = clock
@@ -75,10 +79,11 @@ class RoundSlot:
         store = RoundStore(where) if restored is None else RoundStore.take_up(where)
         self.overlay = Overlay(store, state_budget(plan, options))
         codings = Codings.of(plan)
-        self._has_drain_hook = cache(partial(has_drain_hook, context=codings.context))
+        self._outside = outside
         self._context = Context(
             plan, level, slot, layout.slots, options, directory, codings, self.overlay
         )
+        self._has_drain_hook = cache(self._find_drain_hook)
         attempt = None if restored is None else restored.attempt
         self._version = StateVersion(self._context, uploads, attempt)
         self._account = SlotAccount(self._context, restored)
@@ -106,15 +111,34 @@ class RoundSlot:
         )
         self._slot.inputs |= self.sides.streams
 
+    def _find_drain_hook(self, stage: Stage) -> bool:
+        codings = self._context.codings
+        is_outside = place_of(codings.components, stage.environment)
+        return not is_outside and has_drain_hook(stage, codings.context)
+
     def _make_harness(self, writers: dict[EdgeId, Any], stage: Stage) -> Harness:
         context = self._context
+        terms = state_terms(context.plan, stage, context.codings, self.overlay).__getitem__
+        if place_of(context.codings.components, stage.environment):
+            assert self._outside is not None, stage.environment
+            return FnHarness(
+                stage,
+                {edge.id: edge for edge in context.plan.edges},
+                context.codings.components,
+                context.codings.context.windowing_strategies,
+                writers,
+                self.sides.content,
+                terms,
+                self._outside,
+                keep=True,
+            )
         edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
         return StageBundle(
             stage,
             context.codings.components,
             writers,
             SideInputState(edges, self.sides.content),
-            state_terms(context.plan, stage, context.codings, self.overlay).__getitem__,
+            terms,
             compiled=context.options.compiled,
             changing_side_inputs=self.sides.change(stage),
             book=self._book,

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.fnapi.harness import Outside
+from sparkdrain.fnapi.harnesses import harnesses
 from sparkdrain.hosts.call import call
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.stages.spark.broadcast import broadcast_file
 from sparkdrain.stages.spark.files import local_directories, scratch_directory
 from sparkdrain.stages.telling.failure import TaskFailed, guarded, task_failure
+from sparkdrain.stages.workers.preparation import job_of
 from sparkdrain.stages.workers.worker import worker
 
 if TYPE_CHECKING:
@@ -72,7 +75,7 @@ class RoundTask:
             worker().prepare(self.preparation)
             for partition, record in call(
                 HostId(self.job, index),
-                partial(_service, broadcast_file(self.plan), self.layout, self.options, self.place),
+                partial(self._service, broadcast_file(self.plan)),
                 self.headers[index],
                 records if self.has_input else iter(()),
                 leash=self.leash,
@@ -87,16 +90,11 @@ class RoundTask:
                 else:
                     yield partition, record
 
-
-def _service(
-    plan: Path | bytes,
-    layout: ShuffleLayout,
-    options: TaskOptions,
-    place: CheckpointPlace | None,
-    directory: Path,
-) -> SlotService:
-    content = plan if isinstance(plan, bytes) else plan.read_bytes()
-    return SlotService(content, layout, options, directory, place)
+    def _service(self, plan: Path | bytes, directory: Path) -> SlotService:
+        """Called in the host's process."""
+        content = plan if isinstance(plan, bytes) else plan.read_bytes()
+        outside = Outside(job_of(self.job, self.preparation), harnesses())
+        return SlotService(content, self.layout, self.options, directory, outside, self.place)
 
 
 def _told(slot: int, error: BaseException) -> bytes:

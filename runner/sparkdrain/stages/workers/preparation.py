@@ -116,20 +116,23 @@ def go_to(directory: str) -> None:
         raise BadSetup(message) from error
 
 
-def job_of(job: str, preparation: Preparation, over: Endpoint) -> HarnessJob:
+def job_of(job: str, preparation: Preparation, over: Endpoint | None = None) -> HarnessJob:
     """What SDK harnesses in other processes need to know of a job.
 
     Args:
         job: its id.
         preparation: of the process.
-        over: where the driver tells that the job is over.
+        over: where the driver tells that the job is over; None if this process ends with the job.
     """
     sent = dict(preparation.staged)
 
     def staged(name: str) -> Path | None:
         return sent_file(sent[name]) if name in sent else None
 
-    return HarnessJob(job, json.loads(preparation.options), staged, partial(when_over, over))
+    options = json.loads(preparation.options)
+    if over is None:
+        return HarnessJob(job, options, staged)
+    return HarnessJob(job, options, staged, partial(when_over, over))
 
 
 def prepare(preparation: Preparation) -> None:
