@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PortableOptions, StandardOptions
+from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing import test_pipeline
 from pipelines import flags
 
 from sparkdrain import SparkDrainRunner
-from sparkdrain.environment import default_environment
 
 if TYPE_CHECKING:
     import pytest
-    from apache_beam.options.pipeline_options import PipelineOptions
-    from apache_beam.transforms.environments import Environment
 
     from sparkdrain.jobs.server import JobServer
 
@@ -37,13 +34,6 @@ def stream_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beam.pipeline, "create_runner", lambda _: SparkDrainRunner())
     for beams_own in (SwitchingDirectRunner, FnApiRunner):
         monkeypatch.setattr(beams_own, "run_pipeline", _refuse)
-    # A suite asks for LOOPBACK, which is a thing of the runner that it was written for.
-    monkeypatch.setattr("sparkdrain.runner.default_environment", _of_the_process)
-
-
-def _of_the_process(options: PipelineOptions, directory: str | None = None) -> Environment:
-    options.view_as(PortableOptions).environment_type = None
-    return default_environment(options, directory)
 
 
 def _refuse(*_: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing import test_stream
-from apache_beam.transforms import environments
+from apache_beam.transforms import environments, userstate
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
 from sparkdrain.errors import Unsupported
@@ -126,7 +126,18 @@ def test_a_name_to_overrule_that_no_sink_has_is_refused():
 POOL = environments.ExternalEnvironment("localhost:1")
 
 
-def test_an_environment_outside_of_slots_is_for_batch_jobs():
-    check(_proto(_numbers, POOL))
-    with pytest.raises(Unsupported, match=r"streaming.*beam:env:external:v1.*--environment_type"):
-        check(_proto(_numbers, POOL), streaming=True)
+class _Sorted(beam.DoFn):
+    LIST = userstate.OrderedListStateSpec("list", beam.coders.VarIntCoder())
+
+    def process(self, pair, found=beam.DoFn.StateParam(LIST)):
+        yield pair
+
+
+def test_ordered_lists_outside_of_slots_are_for_sdks_that_say_that_they_have_them():
+    def sorted_pairs(pipeline):
+        return pipeline | beam.Create([("a", 1)]) | "Sort" >> beam.ParDo(_Sorted())
+
+    with pytest.raises(Unsupported, match=r"'Sort.* ordered list .*beam:env:external:v1"):
+        check(_proto(sorted_pairs, POOL))
+    able = environments.python_sdk_capabilities()
+    check(_proto(sorted_pairs, environments.ExternalEnvironment("localhost:1", capabilities=able)))

@@ -25,7 +25,7 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkdrain import SparkDrainRunner
 from sparkdrain.errors import UnreadableState, UserCodeError
 from sparkdrain.fnapi.harness import Outside
-from sparkdrain.fnapi.harnesses import HarnessJob, Harnesses
+from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.hosts.service import Stopped
 from sparkdrain.rounds.messages import RoundHeader
 from sparkdrain.rounds.slots.service import SlotService

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparkdrain.fnapi.harness import Outside
-from sparkdrain.fnapi.harnesses import HarnessJob, Harnesses
+from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.rounds.slots.service import SlotService
 
 

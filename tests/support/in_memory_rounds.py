@@ -52,9 +52,7 @@ def run_in_rounds(pipeline: beam.Pipeline, **settings: Any) -> InMemoryRounds:
     return rounds
 
 
-def plan_of(
-    pipeline: beam.Pipeline, environment: environments.Environment | None = None
-) -> Plan:
+def plan_of(pipeline: beam.Pipeline, environment: environments.Environment | None = None) -> Plan:
     """The plan for rounds of a pipeline."""
     environment = environment or environments.EmbeddedPythonEnvironment()
     proto = pipeline.to_runner_api(default_environment=environment)

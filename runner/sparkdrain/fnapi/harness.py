@@ -17,6 +17,7 @@ from sparkdrain.fnapi.elements import Metadata, Output
 from sparkdrain.fnapi.errors import failed
 from sparkdrain.fnapi.inlet import FnInlet
 from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
+from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
 from sparkdrain.fnapi.timers import TimerFamilies
 from sparkdrain.fnapi.user_state import UserState, is_of_user
@@ -105,7 +106,8 @@ class FnHarness(Harness, Listener, TimerBundles):
             )
             for transform, edge in stage.sinks
         }
-        self._state = UserState(state_terms)
+        self._lives: dict[str, WindowLives] = {}
+        self._state = UserState(self._lives.__getitem__)
         self._answers = Answers()
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
@@ -123,13 +125,6 @@ class FnHarness(Harness, Listener, TimerBundles):
             )
             for side in stage.side_inputs
         ]
-        # State of a key changes only by this harness, as long as there is no other one.
-        self._tokens.append(
-            beam_fn_api_pb2.ProcessBundleRequest.CacheToken(
-                user_state=beam_fn_api_pb2.ProcessBundleRequest.CacheToken.UserState(),
-                token=uuid.uuid4().bytes,
-            )
-        )
         self._worker = outside.harnesses.lend(outside.job, stage.environment, environment)
         try:
             self._descriptor = descriptor_for(
@@ -140,7 +135,20 @@ class FnHarness(Harness, Listener, TimerBundles):
                 f"{stage.name}-{uuid.uuid4().hex}",
             )
             self._worker.register(self._descriptor)
-            self._timers, self._families = self._timers_of(components, windowings, state_terms)
+            self._timers: dict[str, TimerFamilies] = {}
+            self._families: list[tuple[str, str]] = []
+            self._caches_state = True
+            for transform, proto in self._descriptor.transforms.items():
+                if proto.spec.urn == urns.PAR_DO:
+                    self._add_keyed(transform, proto, components, windowings, state_terms)
+            if self._caches_state:
+                # State of a key changes only by this harness, as long as there is no other one.
+                self._tokens.append(
+                    beam_fn_api_pb2.ProcessBundleRequest.CacheToken(
+                        user_state=beam_fn_api_pb2.ProcessBundleRequest.CacheToken.UserState(),
+                        token=uuid.uuid4().bytes,
+                    )
+                )
             self._inlets = {
                 transform: FnInlet(
                     self._add_to(transform),
@@ -153,28 +161,37 @@ class FnHarness(Harness, Listener, TimerBundles):
             outside.harnesses.give_back(self._worker)
             raise
 
-    def _timers_of(
+    def _add_keyed(
         self,
+        transform: str,
+        proto: beam_runner_api_pb2.PTransform,
         components: beam_runner_api_pb2.Components,
         windowings: Any,
         state_terms: Callable[[str], StateTerms],
-    ) -> tuple[dict[str, TimerFamilies], list[tuple[str, str]]]:
-        """The timers of each DoFn that has some, and all families."""
-        timers, families = {}, []
-        for transform, proto in self._descriptor.transforms.items():
-            if proto.spec.urn != urns.PAR_DO:
-                continue
-            payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
-            specs = payload.timer_family_specs
-            if specs:
-                main = next(
-                    name for tag, name in proto.inputs.items() if tag not in payload.side_inputs
-                )
-                window = _window_coder(components, windowings, main)
-                domains = {family: spec.time_domain for family, spec in specs.items()}
-                timers[transform] = TimerFamilies(state_terms(transform), domains, window)
-                families += [(transform, family) for family in specs]
-        return timers, families
+    ) -> None:
+        """Know the state and the timers of a DoFn, if it has some."""
+        payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
+        specs = payload.timer_family_specs
+        if not (payload.state_specs or specs):
+            return
+        if any(spec.HasField("ordered_list_spec") for spec in payload.state_specs.values()):
+            # Python's cache takes each range for a state of its own, which nothing else changes.
+            self._caches_state = False
+        main = next(name for tag, name in proto.inputs.items() if tag not in payload.side_inputs)
+        windowing = _windowing(components, windowings, main)
+        window = windowing.windowfn.get_window_coder()
+        terms = state_terms(transform)
+        lives = self._lives[transform] = WindowLives(terms, window.get_impl())
+        if specs:
+            self._timers[transform] = TimerFamilies(
+                terms,
+                lives,
+                {family: spec.time_domain for family, spec in specs.items()},
+                window,
+                payload.on_window_expiration_timer_family_spec,
+                windowing.allowed_lateness.micros,
+            )
+            self._families += [(transform, family) for family in specs]
 
     def _made_by(self, source: TransformId) -> str:
         (pcollection,) = self._descriptor.transforms[source].outputs.values()
@@ -336,12 +353,19 @@ class FnHarness(Harness, Listener, TimerBundles):
 
     @override
     def keyed(self, edge: KeyedEdge) -> KeyedInlet:
-        return FnKeyedInlet(self._inlets[edge.source], self)
+        return FnKeyedInlet(self._inlets[edge.source], self, edge.stateful)
+
+    @override
+    def has_come(self, transform: str, key: bytes, elements: list[Any]) -> None:
+        if transform in self._timers:
+            self._timers[transform].has_come(key, elements)
+
+    @override
+    def expire(self, transform: str, up_to: UpTo) -> bool:
+        return self._lives[transform].expire(up_to)
 
     @override
     def fire_due(self, transform: str, up_to: UpTo) -> bool:
-        # Timers that elements have set are known when their bundle has ended.
-        self.finish()
         if transform not in self._timers:
             return False
         due = self._timers[transform].due(up_to)
@@ -356,6 +380,7 @@ class FnHarness(Harness, Listener, TimerBundles):
                 timers=b"".join(data for name, data in due if name == family),
             )
         self.finish()
+        self._timers[transform].fired()
         return True
 
     @override
@@ -403,7 +428,11 @@ class FnHarness(Harness, Listener, TimerBundles):
 
     @override
     def take_refused(self) -> list[tuple[str, str, int]]:
-        return []
+        return [
+            (transform, family, count)
+            for transform, timers in self._timers.items()
+            for family, count in timers.take_refused()
+        ]
 
     # --- looking on ---------------------------------------------------------------------------
 
@@ -424,11 +453,16 @@ class FnHarness(Harness, Listener, TimerBundles):
         pass
 
 
+def _windowing(
+    components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
+) -> Any:
+    return windowings.get_by_id(components.pcollections[pcollection].windowing_strategy_id)
+
+
 def _window_coder(
     components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
 ) -> Any:
-    strategy = components.pcollections[pcollection].windowing_strategy_id
-    return windowings.get_by_id(strategy).windowfn.get_window_coder()
+    return _windowing(components, windowings, pcollection).windowfn.get_window_coder()
 
 
 class _Finalizer:

@@ -10,7 +10,7 @@ from sparkdrain.fnapi.elements import prefixed
 from sparkdrain.harness.harness import KeyedInlet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from sparkdrain.fnapi.inlet import FnInlet
     from sparkdrain.graph.plan import TransformId
@@ -21,8 +21,17 @@ if TYPE_CHECKING:
 class TimerBundles(Protocol):
     """Processes timers in bundles."""
 
+    def finish(self) -> None:
+        """Process all that was fed."""
+
     def fire_due(self, transform: str, up_to: UpTo) -> bool:
         """Fire timers that are due in a bundle of their own; whether there were any."""
+
+    def has_come(self, transform: str, key: bytes, elements: list[Any]) -> None:
+        """A DoFn gets elements of a key."""
+
+    def expire(self, transform: str, up_to: UpTo) -> bool:
+        """Forget windows that are over; whether the budget was enough."""
 
 
 class FnKeyedInlet(KeyedInlet):
@@ -31,13 +40,17 @@ class FnKeyedInlet(KeyedInlet):
     Args:
         inlet: of the edge.
         bundles: fires timers.
+        stateful: the DoFns with state or timers that the edge feeds.
     """
 
     takes_pieces = False
 
-    def __init__(self, inlet: FnInlet, bundles: TimerBundles) -> None:
+    def __init__(
+        self, inlet: FnInlet, bundles: TimerBundles, stateful: Sequence[TransformId]
+    ) -> None:
         self._inlet = inlet
         self._bundles = bundles
+        self._stateful = stateful
 
     @override
     def feed(
@@ -52,10 +65,14 @@ class FnKeyedInlet(KeyedInlet):
             head = prefixed(key)
             for some in elements(chunks):
                 inlet.feed_of_key(head, some)
+                for transform in self._stateful:
+                    self._bundles.has_come(transform, key, some)
+        # From now on the overlay has the timers, which hold time back.
+        self._bundles.finish()
 
     @override
     def fire(self, transform: TransformId, up_to: UpTo) -> bool:
         while self._bundles.fire_due(transform, up_to):
             if up_to.budget.is_spent():
                 return False
-        return True
+        return self._bundles.expire(transform, up_to)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam import coders
 
 from sparkdrain.fnapi.elements import unprefixed
 
@@ -12,19 +14,22 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import beam_fn_api_pb2
 
-    from sparkdrain.harness.harness import StateTerms
+    from sparkdrain.fnapi.lives import WindowLives
     from timers_state import KeyScope
+
+# Of an ordered list: sort key, and the item with its length. Python's SDK writes them so.
+_ENTRY: Final = coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder())).get_impl()
 
 
 class UserState:
     """The state of the DoFns of a stage. All values stay as the harness has encoded them.
 
     Args:
-        terms: of the state of a transform.
+        lives: of the windows of a transform.
     """
 
-    def __init__(self, terms: Callable[[str], StateTerms]) -> None:
-        self._terms = terms
+    def __init__(self, lives: Callable[[str], WindowLives]) -> None:
+        self._lives = lives
 
     def read(self, key: beam_fn_api_pb2.StateKey) -> Iterator[bytes]:
         """The content of a state, in pieces."""
@@ -35,6 +40,9 @@ class UserState:
                 return chain.from_iterable(scope.bag(tag, asked.window).segments())
             case "multimap_user_state":
                 return scope.multimap(tag, asked.window).get(asked.map_key)
+            case "ordered_list_user_state":
+                found = scope.ordered_list(tag, asked.window).read(*_bounds(asked))
+                return map(_ENTRY.encode_nested, found)
             case _:
                 return scope.multimap(tag, asked.window).keys()
 
@@ -42,10 +50,16 @@ class UserState:
         """Add to a state."""
         kind, asked, scope = self._of(key)
         tag = asked.user_state_id.encode()
-        if kind == "bag_user_state":
-            scope.bag(tag, asked.window).append(data)
-        else:
-            scope.multimap(tag, asked.window).put(asked.map_key, data)
+        self._lives(asked.transform_id).keep(scope.key, asked.window)
+        match kind:
+            case "bag_user_state":
+                scope.bag(tag, asked.window).append(data)
+            case "ordered_list_user_state":
+                entries = scope.ordered_list(tag, asked.window)
+                for sort_key, item in _ENTRY.decode_all(data):
+                    entries.append(sort_key, item)
+            case _:
+                scope.multimap(tag, asked.window).put(asked.map_key, data)
 
     def clear(self, key: beam_fn_api_pb2.StateKey) -> None:
         """Remove all that a state has."""
@@ -56,16 +70,22 @@ class UserState:
                 scope.bag(tag, asked.window).clear()
             case "multimap_user_state":
                 scope.multimap(tag, asked.window).remove(asked.map_key)
+            case "ordered_list_user_state":
+                scope.ordered_list(tag, asked.window).clear_range(*_bounds(asked))
             case _:
                 scope.multimap(tag, asked.window).clear()
 
     def _of(self, key: beam_fn_api_pb2.StateKey) -> tuple[str, Any, KeyScope]:
         kind = str(key.WhichOneof("type"))
         asked = getattr(key, kind)
-        terms = self._terms(asked.transform_id)
         # The harness tells the key with its length.
         encoded, _ = unprefixed(asked.key)
-        return kind, asked, terms.overlay.scope(terms.state_id, encoded)
+        return kind, asked, self._lives(asked.transform_id).scope(encoded)
+
+
+def _bounds(asked: Any) -> tuple[int, int]:
+    """From which sort key, and up to which, an ordered list is asked for."""
+    return asked.range.start, asked.range.end
 
 
 def is_of_user(key: beam_fn_api_pb2.StateKey) -> bool:
@@ -74,4 +94,5 @@ def is_of_user(key: beam_fn_api_pb2.StateKey) -> bool:
         "bag_user_state",
         "multimap_user_state",
         "multimap_keys_user_state",
+        "ordered_list_user_state",
     }

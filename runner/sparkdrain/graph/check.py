@@ -26,6 +26,7 @@ _REQUIREMENTS = frozenset(
         common_urns.requirements.REQUIRES_SPLITTABLE_DOFN.urn,
     }
 )
+_ORDERED_LISTS = "beam:protocol:ordered_list_state:v1"
 _COMPOSITES = frozenset({common_urns.composites.COMBINE_PER_KEY.urn})
 _UNBOUNDED = beam_runner_api_pb2.IsBounded.UNBOUNDED
 
@@ -139,18 +140,20 @@ def _check_environment(
         )
         raise Unsupported(msg)
     if choice.urn in OUTSIDE:
-        _check_outside(transform, choice.urn)
+        _check_outside(transform, choice)
 
 
-def _check_outside(transform: beam_runner_api_pb2.PTransform, kind: str) -> None:
-    if transform.spec.urn != urns.PAR_DO:
+def _check_outside(
+    transform: beam_runner_api_pb2.PTransform, environment: beam_runner_api_pb2.Environment
+) -> None:
+    if transform.spec.urn != urns.PAR_DO or _ORDERED_LISTS in environment.capabilities:
         return
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
     if any(spec.HasField("ordered_list_spec") for spec in payload.state_specs.values()):
         msg = (
-            f"{transform.unique_name!r} ({transform.spec.urn}) is a DoFn with an ordered list as "
-            f"state, which this version does not run in an environment of its own ({kind}). "
-            "Leave out --environment_type"
+            f"{transform.unique_name!r} ({transform.spec.urn}) has an ordered list as state. Its "
+            f"SDK ({environment.urn}) does not say that it can have one ({_ORDERED_LISTS}) as this "
+            "runner keeps it. Use another kind of state"
         )
         raise Unsupported(msg)
 

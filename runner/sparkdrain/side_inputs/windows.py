@@ -7,6 +7,7 @@ list coder writes it): in a bag, or in a multimap if the side input is looked up
 from __future__ import annotations
 
 import struct
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from timers_state import Domain
@@ -87,6 +88,13 @@ class WindowedContent:
         for chunks in segments:
             for chunk in chunks:
                 yield from decode(chunk)
+
+    def keys(self, section: bytes) -> Iterator[tuple[bytes, Iterator[bytes]]]:
+        """Each key of a window, with its chunks; see ``SideFile``."""
+        cell = self._scope(section).multimap(_VALUES)
+        keys = cell.keys()
+        for key in keys:
+            yield key, chain.from_iterable(cell.segments(key))
 
     def date(self, window: bytes, time: int) -> None:
         """Have ``forget`` drop a window once it is told ``time`` or later."""

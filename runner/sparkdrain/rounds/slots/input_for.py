@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.coders import BytesCoder
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
@@ -25,7 +25,7 @@ from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInp
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sparkdrain.graph.plan import Edge, Plan, Stage
+    from sparkdrain.graph.plan import Edge, Plan, PlayedSource, Stage
     from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.sides.sides import Sides
     from sparkdrain.rounds.stable import Coverage
@@ -34,10 +34,25 @@ if TYPE_CHECKING:
 
 
 class FeedInput(Input):
-    """What the driver plays, see ``driver.test_stream``; one slot takes it."""
+    """What the driver plays, see ``driver.test_stream``; one slot takes it.
 
-    def __init__(self, coder: Any, source: Source, *, mine: bool) -> None:
-        self._decode = coder.decode
+    Args:
+        decode: decodes an element as it is in the script.
+        encode: makes of it what the stage takes.
+        source: where elements enter the stage.
+        mine: whether this is the slot.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[bytes], Any],
+        encode: Callable[[Any], Any],
+        source: Source,
+        *,
+        mine: bool,
+    ) -> None:
+        self._decode = decode
+        self._encode = encode
         self._source = source
         self._mine = mine
 
@@ -60,8 +75,9 @@ class FeedInput(Input):
         value = self._decode(encoded)
         # Beam's TestStream takes an element with windows of its own as a row of this form.
         if isinstance(value, WindowedValueHolder):
-            return value.windowed_value
-        return GlobalWindows.windowed_value(value, Timestamp(micros=time))
+            windowed = value.windowed_value
+            return windowed.with_value(self._encode(windowed.value))
+        return GlobalWindows.windowed_value(self._encode(value), Timestamp(micros=time))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +120,24 @@ class InputMaker:
         mine = context.is_first_for(stage)
         for played in context.plan.played:
             if played.transform == transform:
-                codings = context.codings
-                is_outside = place_of(codings.components, stage.environment)
-                coder = BytesCoder() if is_outside else codings.coder_of(played.coder)
-                return FeedInput(coder, source, mine=mine)
+                return FeedInput(*self._codecs(stage, played), source, mine=mine)
         return ImpulseInput(source, mine=mine)
+
+    def _codecs(
+        self, stage: Stage, played: PlayedSource
+    ) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
+        """How elements of a script are decoded, and encoded for the stage that takes them."""
+        codings = self.context.codings
+        decode = codings.coder_of(played.coder).decode
+        if not place_of(codings.components, stage.environment):
+            return decode, _as_it_is
+        proto = beam_runner_api_pb2.PTransform.FromString(dict(stage.transforms)[played.transform])
+        (pcollection,) = proto.outputs.values()
+        coder = codings.components.pcollections[pcollection].coder_id
+        if coder == played.coder:
+            return _as_it_is, _as_it_is
+        # Python's knows what its consumers need, and then has pairs.
+        return decode, codings.coder_of(coder).encode
 
     def _of_edge(self, edge: Edge, stage: Stage, source: Source) -> Input:
         context = self.context
@@ -148,6 +177,10 @@ class InputMaker:
                 return keyed_input_for(context, edge, stage, source)
             case _:
                 raise NotImplementedError(edge.kind)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def has_untruncated(inputs: Iterable[Input]) -> bool:
