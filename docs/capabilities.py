@@ -649,9 +649,5 @@ _REFUSED: dict[str, Callable[[], Any]] = {
     ),
 }
 _REFUSED_IN_STREAMING: dict[str, Callable[[], Any]] = {
-    "Environments of their own, in streaming": lambda: _proto(
-        "Numbers" >> beam.Create([1]),
-        ("--environment_type=EXTERNAL", "--environment_config=localhost:50000"),
-    ),
     "Stable input in streaming, without checkpoints": _with_stable_input,
 }

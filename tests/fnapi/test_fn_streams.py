@@ -32,7 +32,7 @@ def harnesses():
 
 @pytest.fixture
 def run(harnesses):
-    def run(build, **settings):
+    def run(build, begin=lambda rounds: None, **settings):
         SEEN.clear()
         pipeline = beam.Pipeline()
         build(pipeline)
@@ -42,6 +42,7 @@ def run(harnesses):
         outside = Outside(HarnessJob("job", {}), harnesses)
         rounds = InMemoryRounds(plan_of(pipeline, environment), outside=outside, **settings)
         try:
+            begin(rounds)
             rounds.run_to_end()
         finally:
             rounds.close()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from apache_beam.coders import VarIntCoder
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from typing_extensions import override
 
-from sparkdrain.errors import Unsupported
 from sparkdrain.fnapi.answers import Answers
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
@@ -18,8 +19,10 @@ from sparkdrain.fnapi.errors import failed
 from sparkdrain.fnapi.inlet import FnInlet
 from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
 from sparkdrain.fnapi.lives import WindowLives
+from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
 from sparkdrain.fnapi.timers import TimerFamilies
+from sparkdrain.fnapi.truncation import Truncated, truncating
 from sparkdrain.fnapi.user_state import UserState, is_of_user
 from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph import urns
@@ -29,7 +32,7 @@ from sparkdrain.harness.harness import Harness
 from sparkdrain.metrics.merge import merge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from apache_beam.portability.api import metrics_pb2
 
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 _MESSAGE_BYTES: Final = 2 << 20
 _FINALIZE_SECONDS: Final = 60.0
 _ELEMENT_COUNT: Final = "beam:metric:element_count:v1"
+_COUNT: Final = VarIntCoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class Outside:
     harnesses: Harnesses
 
 
-class FnHarness(Harness, Listener, TimerBundles):
+class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
     """Runs a stage in an SDK harness, one bundle after the other.
 
     Args:
@@ -93,6 +97,26 @@ class FnHarness(Harness, Listener, TimerBundles):
         keep: bool,
     ) -> None:
         environment = components.environments[stage.environment]
+        self._can_truncate = urns.TRUNCATE_RESTRICTIONS in environment.capabilities
+        self._truncating: dict[TransformId, tuple[FnHarness, Truncated]] = {}
+
+        def truncation(source: TransformId, transform: TransformId) -> tuple[FnHarness, Truncated]:
+            left = Truncated()
+            other, own = truncating(stage, source, transform, components)
+            writers = {edge: left for _, edge in other.sinks}
+            return FnHarness(
+                other,
+                edges,
+                own,
+                windowings,
+                writers,
+                open_side_input,
+                state_terms,
+                outside,
+                keep=keep,
+            ), left
+
+        self._truncation = truncation
         self._harnesses = outside.harnesses
         self._keep = keep
         self._sides = SideRequests(
@@ -258,6 +282,13 @@ class FnHarness(Harness, Listener, TimerBundles):
             inlet.flush()
         if not self._instruction:
             return []
+        self._end_input()
+        while not self._has_ended():
+            self._worker.wait()
+        return self._take_end()
+
+    def _end_input(self) -> None:
+        """Tell the harness that nothing more comes in the bundle."""
         for source in self._inlets:
             self._unsent.data.add(
                 instruction_id=self._instruction, transform_id=source, is_last=True
@@ -270,9 +301,15 @@ class FnHarness(Harness, Listener, TimerBundles):
                 is_last=True,
             )
         self._send()
-        while self._response is None or (self._open_outputs and not self._response.error):
-            self._worker.wait()
+
+    def _has_ended(self) -> bool:
+        response = self._response
+        return response is not None and not (self._open_outputs and not response.error)
+
+    def _take_end(self) -> list[beam_fn_api_pb2.DelayedBundleApplication]:
+        """The bundle has ended: what it leaves over."""
         self._check()
+        assert self._response is not None
         response = self._response.process_bundle
         instruction = self._ended()
         self._infos = merge([*self._infos, *response.monitoring_infos])
@@ -302,6 +339,8 @@ class FnHarness(Harness, Listener, TimerBundles):
             # What the bundle still does is for nobody.
             self._worker.is_lost = True
             self._ended()
+        for harness, _ in self._truncating.values():
+            harness.teardown()
         self._harnesses.give_back(self._worker, keep=self._keep)
 
     # --- what comes from the harness ----------------------------------------------------------
@@ -383,22 +422,90 @@ class FnHarness(Harness, Listener, TimerBundles):
         self._timers[transform].fired()
         return True
 
+    # --- restrictions -------------------------------------------------------------------------
+
     @override
     def restrictions(self, source: TransformId, transform: TransformId) -> RestrictionInlet:
-        message = (
-            f"{transform!r} reads restrictions of a stream in an SDK harness outside of Spark's "
-            "workers. Only batch jobs can do so. Leave --environment_type out, or run the "
-            "pipeline without --streaming."
+        proto = self._descriptor.transforms[transform]
+        return FnRestrictions(
+            source,
+            transform,
+            proto.unique_name,
+            self,
+            self._inlets[source].metadata,
+            partial(self._truncate, source, transform),
         )
-        raise Unsupported(message)
 
     @override
     def take_deferred(self) -> list[Remainder]:
+        """Nothing: ``finish`` goes on with all that was put off."""
         return []
 
     @override
     def resume(self, rest: Remainder) -> None:
-        raise NotImplementedError
+        raise AssertionError(rest)
+
+    @override
+    def begin_alone(self, source: TransformId, data: bytes) -> None:
+        self.finish()
+        self._inlets[source].handled += 1
+        self._inlets[source].add(data)
+        self._inlets[source].flush()
+        self._end_input()
+
+    @override
+    def wait(self, seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while not self._has_ended() and (left := until - time.monotonic()) > 0:
+            self._worker.wait(left)
+        return self._has_ended()
+
+    @override
+    def made(self, transform: TransformId) -> int:
+        if self._response is not None:
+            infos = self._response.process_bundle.monitoring_infos
+        else:
+            request = beam_fn_api_pb2.InstructionRequest(
+                process_bundle_progress=beam_fn_api_pb2.ProcessBundleProgressRequest(
+                    instruction_id=self._instruction
+                )
+            )
+            answer = self._worker.ask_amid_bundle(request)
+            infos = answer.process_bundle_progress.monitoring_infos
+        return made_by(self._descriptor.transforms[transform], infos)
+
+    @override
+    def split(self, source: TransformId) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
+        wanted = beam_fn_api_pb2.ProcessBundleSplitRequest.DesiredSplit(
+            fraction_of_remainder=0, estimated_input_elements=1
+        )
+        request = beam_fn_api_pb2.InstructionRequest(
+            process_bundle_split=beam_fn_api_pb2.ProcessBundleSplitRequest(
+                instruction_id=self._instruction, desired_splits={source: wanted}
+            )
+        )
+        return self._worker.ask_amid_bundle(request).process_bundle_split
+
+    @override
+    def end_alone(self) -> list[beam_fn_api_pb2.DelayedBundleApplication]:
+        while not self._has_ended():
+            self._worker.wait()
+        return self._take_end()
+
+    def _truncate(self, source: TransformId, transform: TransformId, element: Any) -> Any | None:
+        """What is left of a restriction, by the DoFn; Beam's default if its SDK cannot be asked."""
+        if not self._can_truncate:
+            outputs = self._descriptor.transforms[transform].outputs.values()
+            bounded = beam_runner_api_pb2.IsBounded.BOUNDED
+            kept = all(self._descriptor.pcollections[o].is_bounded == bounded for o in outputs)
+            return element if kept else None
+        if transform not in self._truncating:
+            self._truncating[transform] = self._truncation(source, transform)
+        harness, left = self._truncating[transform]
+        harness.inlet(source).feed_windowed([element])
+        harness.finish()
+        found = left.take()
+        return found[0] if found else None
 
     @override
     def forget_side_inputs(self) -> None:
@@ -463,6 +570,18 @@ def _window_coder(
     components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
 ) -> Any:
     return _windowing(components, windowings, pcollection).windowfn.get_window_coder()
+
+
+def made_by(
+    transform: beam_runner_api_pb2.PTransform, infos: Iterable[metrics_pb2.MonitoringInfo]
+) -> int:
+    """How many elements are counted at the outputs of a transform."""
+    outputs = set(transform.outputs.values())
+    return sum(
+        _COUNT.decode(info.payload)
+        for info in infos
+        if info.urn == _ELEMENT_COUNT and info.labels.get("PCOLLECTION") in outputs
+    )
 
 
 class _Finalizer:

@@ -31,6 +31,8 @@ class FnInlet(Inlet):
         self, send: Callable[[bytes], None], metadata: Metadata, kind: EdgeKind | None
     ) -> None:
         self.handled = 0
+        self.metadata = metadata
+        """Encodes and decodes timestamp, windows and pane."""
         self._send = send
         self._encode_metadata = metadata.encode
         self._kind = kind

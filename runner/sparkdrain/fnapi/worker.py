@@ -63,6 +63,8 @@ class SdkWorker:
         self._numbers = itertools.count(1)
         self._listeners: dict[str, Listener] = {}
         self._others: dict[str, queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse]] = {}
+        # What takes the answers to instructions that are no bundles.
+        self._awaited: dict[str, Callable[[beam_fn_api_pb2.InstructionResponse], None]] = {}
         self._unsent = 0
         self._room = threading.Condition()
         self._waiting_bytes = 0
@@ -136,20 +138,44 @@ class SdkWorker:
         while not self._inbox.empty():
             self._inbox.get()()
 
-    def wait(self) -> None:
+    def wait(self, seconds: float | None = None) -> None:
         """Wait for a message, and take it in.
+
+        Args:
+            seconds: how long to wait at most; None: until one comes.
 
         Raises:
             HarnessLost: the harness is gone.
         """
         while True:
             try:
-                message = self._inbox.get(timeout=_LOOK_SECONDS)
+                message = self._inbox.get(timeout=_LOOK_SECONDS if seconds is None else seconds)
             except queue.Empty:
                 self._look()
+                if seconds is not None:
+                    return
             else:
                 message()
                 return
+
+    def ask_amid_bundle(
+        self, request: beam_fn_api_pb2.InstructionRequest
+    ) -> beam_fn_api_pb2.InstructionResponse:
+        """Have an instruction carried out, and take in what comes meanwhile; its answer.
+
+        Raises:
+            HarnessLost: the harness is gone.
+        """
+        request.instruction_id = f"ask-{next(self._numbers)}"
+        answer: queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse] = queue.SimpleQueue()
+        self._awaited[request.instruction_id] = answer.put
+        try:
+            self._requests.put(request)
+            while answer.empty():
+                self.wait()
+            return answer.get()
+        finally:
+            del self._awaited[request.instruction_id]
 
     def _look(self) -> None:
         ended = self._how_it_ended()
@@ -189,8 +215,11 @@ class SdkWorker:
 
     def _responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:
         listener = self._listeners.get(response.instruction_id)
+        awaited = self._awaited.get(response.instruction_id)
         if listener is not None:
             listener.responded(response)
+        elif awaited is not None:
+            awaited(response)
 
     def to_process(self) -> Iterator[beam_fn_api_pb2.Elements]:
         """The elements for the harness; to its end."""

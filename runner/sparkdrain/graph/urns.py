@@ -18,6 +18,7 @@ PRECOMBINE: str = common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn
 MERGE_ACCUMULATORS: str = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 EXTRACT_OUTPUTS: str = common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn
 PROCESS_RESTRICTIONS: str = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
+TRUNCATE_RESTRICTIONS: str = common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn
 
 # An exchange moves elements between slots and leaves them as they are.
 EXCHANGES = frozenset(
@@ -37,7 +38,7 @@ PAR_DO_LIKE = frozenset(
         PAR_DO,
         common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn,
         common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn,
-        common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn,
+        TRUNCATE_RESTRICTIONS,
         PROCESS_RESTRICTIONS,
     }
 )
