@@ -81,11 +81,13 @@ PROOFS: Final = (
         "sdks",
         "Programs of other SDKs submit to a Job service at an address, and run on Spark without "
         "containers: Java, from the jars that it stages; Go, from its worker binary; TypeScript, "
-        "in the program itself",
+        "in the program itself. A stream of Python's in processes of its own is exact, though a "
+        "process and the driver are killed, when it was resumed and drained",
         (
             "integration/test_java.py",
             "integration/test_go.py",
             "integration/test_typescript.py",
+            "integration/test_process_streams.py",
         ),
     ),
     Proof(
