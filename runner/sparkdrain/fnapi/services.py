@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _THREADS: Final = 256
+_STOP_SECONDS: Final = 1.0
 _CHUNK: Final = 1 << 20
 _WORKER_ID: Final = "worker_id"
 # gRPC refuses messages beyond 4 MB unless told otherwise.
@@ -133,9 +134,9 @@ class SdkServices(
         self._clients.pop(worker.id, None)
 
     def stop(self) -> None:
-        """End; all connections are closed."""
-        for server in self._servers:
-            server.stop(0)
+        """End. Harnesses in threads have a moment to close their connections, then that is done."""
+        for stopped in [server.stop(_STOP_SECONDS) for server in self._servers]:
+            stopped.wait()
         self._folder.remove()
 
     def _client(self, context: Any) -> Admitted:
