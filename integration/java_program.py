@@ -3,50 +3,43 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from pathlib import Path
 
-from maven_jars import Artifact, jars
+from maven_jars import Artifact, jars, newest
 
-_BEAM = "org.apache.beam"
-_SDK = "2.73.0"
+BEAM = "org.apache.beam"
+SDK = "2.73.0"
 # The client that submits comes with older parts of the SDK, which give way to newer ones.
 _CLIENT = "2.65.0"
-_SOURCE = Path(__file__).with_name("java") / "Exact.java"
-_NAME = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.]*(?:-jre)?)\.jar")
+_SOURCES = Path(__file__).with_name("java")
 
 
 def class_path() -> list[Path]:
     """The jars that the program needs, each in its newest version."""
     there = jars(
-        f"beam-java-{_SDK}",
-        Artifact(_BEAM, "beam-sdks-java-core", _SDK),
-        Artifact(_BEAM, "beam-sdks-java-harness", _SDK),
-        Artifact(_BEAM, "beam-runners-portability-java", _CLIENT),
+        f"beam-java-{SDK}",
+        Artifact(BEAM, "beam-sdks-java-core", SDK),
+        Artifact(BEAM, "beam-sdks-java-harness", SDK),
+        Artifact(BEAM, "beam-runners-portability-java", _CLIENT),
         # What the harness needs and does not name.
         Artifact("com.github.jbellis", "jamm", "0.4.0"),
     )
-    newest: dict[str, tuple[list[int], Path]] = {}
-    for jar in there.glob("*.jar"):
-        if found := _NAME.fullmatch(jar.name):
-            version = [int(number) for number in re.findall(r"\d+", found["version"])]
-            if found["name"] not in newest or newest[found["name"]][0] < version:
-                newest[found["name"]] = version, jar
-    return [jar for _, jar in newest.values()]
+    return newest(there)
 
 
-def compiled(into: Path) -> Path:
-    """The jar of the program, which stages it with the jars that it needs."""
-    jar, classes = into / "exact.jar", into / "classes"
+def compiled(into: Path, program: str = "Exact") -> Path:
+    """The jar of a program, which stages it with the jars that it needs."""
+    jar, classes = into / "program.jar", into / "classes"
     path = os.pathsep.join(map(str, class_path()))
-    subprocess.run(["javac", "-cp", path, "-d", classes, _SOURCE], check=True)
+    source = _SOURCES / f"{program}.java"
+    subprocess.run(["javac", "-cp", path, "-d", classes, source], check=True)
     subprocess.run(["jar", "--create", "--file", jar, "-C", classes, "."], check=True)
     return jar
 
 
-def command(jar: Path, endpoint: str, *options: str) -> list[str]:
-    """What submits the program to the Job service at ``endpoint``, and waits for its end."""
+def command(jar: Path, endpoint: str, *options: str, program: str = "Exact") -> list[str]:
+    """What submits a program to the Job service at ``endpoint``, and waits for its end."""
     path = os.pathsep.join(map(str, [jar, *class_path()]))
     runner = ["--runner=PortableRunner", f"--jobEndpoint={endpoint}"]
-    return ["java", "-cp", path, "Exact", *runner, *options]
+    return ["java", "-cp", path, program, *runner, *options]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
 CACHE = Path(__file__).parents[1] / ".cache"
 JARS_OF_SPARK = Path(pyspark.__file__).parent / "jars"
 ATTEMPTS = 3
+_NAME = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.]*(?:-jre)?)\.jar")
 ATTEMPT_SECONDS = 180.0
 
 
 class Artifact(NamedTuple):
-    """What Maven calls a thing."""
+    """What Maven calls a thing; alone, or with what it needs."""
 
     organisation: str
     name: str
     version: str
+    alone: bool = False
 
 
 def java() -> str:
@@ -56,6 +59,17 @@ def jars(title: str, *artifacts: Artifact, cache: Path = CACHE) -> Path:
     return there
 
 
+def newest(there: Path) -> list[Path]:
+    """The jars of a directory, each in its newest version."""
+    found: dict[str, tuple[list[int], Path]] = {}
+    for jar in there.glob("*.jar"):
+        if name := _NAME.fullmatch(jar.name):
+            version = [int(number) for number in re.findall(r"\d+", name["version"])]
+            if name["name"] not in found or found[name["name"]][0] < version:
+                found[name["name"]] = version, jar
+    return [jar for _, jar in found.values()]
+
+
 def _fetch(artifacts: Sequence[Artifact], there: Path, ivy: Path) -> None:
     """Fetch into ``there``: all, or nothing.
 
@@ -78,7 +92,8 @@ def _retrieve(artifact: Artifact, into: Path, ivy: Path) -> None:
     (program,) = JARS_OF_SPARK.glob("ivy-*.jar")
     command = [java(), "-cp", str(program), "org.apache.ivy.Main"]
     command += ["-cache", str(ivy), "-confs", "default"]
-    command += ["-dependency", *artifact]
+    command += ["-dependency", *artifact[:3]]
+    command += ["-notransitive"] if artifact.alone else []
     # Some dependencies are packed as bundles.
     command += ["-types", "jar", "bundle"]
     command += ["-retrieve", f"{into}/[artifact]-[revision](-[classifier]).[ext]"]
@@ -101,7 +116,7 @@ def _retrieve(artifact: Artifact, into: Path, ivy: Path) -> None:
             return
         said = done.stdout[-2000:]
     msg = (
-        f"{':'.join(artifact)} could not be fetched in {ATTEMPTS} attempts: {said}\n"
+        f"{':'.join(artifact[:3])} could not be fetched in {ATTEMPTS} attempts: {said}\n"
         "Ivy asks Maven Central. Try again when the registry answers: what was fetched is kept."
     )
     raise RuntimeError(msg)

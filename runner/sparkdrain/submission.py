@@ -20,6 +20,7 @@ from apache_beam.portability.api import (
 )
 from apache_beam.runners.portability import artifact_service
 from apache_beam.runners.portability.portable_runner import JobServiceHandle
+from apache_beam.transforms.environments import expand_anyof_environments
 
 from sparkdrain.errors import BadOption, BadSetup
 from sparkdrain.jobs.access import Access
@@ -127,8 +128,8 @@ class ServiceHandle(JobServiceHandle):
         staging_session_token: str,
     ) -> None:
         """Send the files that the pipeline depends on, if there are any."""
-        environments = proto_pipeline.components.environments.values()
-        if any(environment.dependencies for environment in environments):
+        asked = proto_pipeline.components.environments.values()
+        if any(each.dependencies for one in asked for each in expand_anyof_environments(one)):
             channel = _channel(artifact_staging_endpoint, os.getpid(), self._access)
             artifact_service.offer_artifacts(
                 beam_artifact_api_pb2_grpc.ArtifactStagingServiceStub(channel),

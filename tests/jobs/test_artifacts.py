@@ -5,6 +5,7 @@ import threading
 
 import grpc
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import (
     beam_artifact_api_pb2,
@@ -12,12 +13,15 @@ from apache_beam.portability.api import (
     beam_runner_api_pb2,
 )
 from apache_beam.runners.portability import artifact_service
+from apache_beam.transforms.environments import AnyOfEnvironment
 from apache_beam.utils.thread_pool_executor import UnboundedThreadPoolExecutor
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.artifacts import Artifacts
+from sparkdrain.submission import ServiceHandle
 from tests.support.waiting import wait_until
 
+DOCKER = common_urns.environments.DOCKER.urn
 FILE = common_urns.artifact_types.FILE.urn
 STAGING_TO = common_urns.artifact_roles.STAGING_TO.urn
 
@@ -28,14 +32,19 @@ def artifacts(tmp_path):
 
 
 @pytest.fixture
-def channel(artifacts):
+def endpoint(artifacts):
     server = grpc.server(UnboundedThreadPoolExecutor())
     port = server.add_insecure_port("localhost:0")
     artifacts.serve(server)
     server.start()
-    with grpc.insecure_channel(f"localhost:{port}") as channel:
-        yield channel
+    yield f"localhost:{port}"
     server.stop(None).wait()
+
+
+@pytest.fixture
+def channel(endpoint):
+    with grpc.insecure_channel(endpoint) as channel:
+        yield channel
 
 
 @pytest.fixture
@@ -101,6 +110,20 @@ def test_a_file_that_environments_share_comes_once(artifacts, offer, tmp_path):
     offer("job-1")
     (collected,) = artifacts.collect("job-1", job)
     assert collected.path.read_text() == "numpy"
+
+
+def test_our_client_stages_what_only_one_of_several_environments_needs(
+    artifacts, endpoint, tmp_path
+):
+    jar = dependency(file(tmp_path, "jar", "classes"), "java.jar")
+    container = beam_runner_api_pb2.Environment(urn=DOCKER, dependencies=[jar])
+    job = pipeline()
+    either = AnyOfEnvironment.create_proto([container, beam_runner_api_pb2.Environment()])
+    job.components.environments["java"].CopyFrom(either)
+    artifacts.expect("job-1", job)
+    ServiceHandle(endpoint, PipelineOptions([])).stage(job, endpoint, "job-1")
+    (collected,) = artifacts.collect("job-1", job)
+    assert collected.path.read_text() == "classes"
 
 
 def test_two_different_files_of_one_name_are_refused(artifacts, offer, tmp_path):
