@@ -11,6 +11,7 @@ from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, expand_anyof_environments, proto_utils
 from sparkdrain.graph.environments import OUTSIDE, chosen
+from sparkdrain.graph.window_fns import SERIALIZED_JAVA, why_not_kept
 from sparkdrain.io.stable import OVERRULED, SINK
 
 if TYPE_CHECKING:
@@ -115,6 +116,23 @@ def _check_transform(
         _check_environment(transform, asked)
     if urn == urns.PAR_DO:
         _check_par_do(name, transform, streaming=streaming, durable=durable)
+    _check_windows(transform, components)
+
+
+def _check_windows(
+    transform: beam_runner_api_pb2.PTransform, components: beam_runner_api_pb2.Components
+) -> None:
+    # What only passes windows on is not to blame.
+    inherited = any(why_not_kept(components, each) for each in transform.inputs.values())
+    whys = (why_not_kept(components, each) for each in transform.outputs.values())
+    why = "" if inherited else next(filter(None, whys), "")
+    if why:
+        msg = (
+            f"{transform.unique_name!r} has {why} ({SERIALIZED_JAVA}), which this version does not "
+            "have for other SDKs than Python. Use Beam's own window functions, or one whose "
+            "windows are IntervalWindows and do not merge"
+        )
+        raise Unsupported(msg)
 
 
 def _check_test_stream(name: str, *, streaming: bool) -> None:

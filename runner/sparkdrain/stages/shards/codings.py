@@ -13,6 +13,7 @@ from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.values import EncodedCoder
+from sparkdrain.stages.shards.foreign_windows import with_foreign_windows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -52,7 +53,7 @@ class Codings:
     def of(plan: Plan) -> Codings:
         """Those of a plan, at the end that reads edges."""
         components = beam_runner_api_pb2.Components.FromString(plan.components)
-        context = pipeline_context.PipelineContext(components)
+        context = pipeline_context.PipelineContext(with_foreign_windows(components))
         return Codings(context, components, _wired(plan, components))
 
     @property

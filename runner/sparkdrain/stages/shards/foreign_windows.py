@@ -1,0 +1,58 @@
+"""What a slot knows of window functions of other SDKs: how their windows are encoded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms.window import NonMergingWindowFn, WindowFn
+from typing_extensions import override
+
+from sparkdrain.graph.window_fns import SERIALIZED_JAVA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from apache_beam.coders import Coder
+    from apache_beam.transforms.window import BoundedWindow
+
+_URN: Final = "sparkdrain:window_fn:foreign:v1"
+
+
+class ForeignWindows(NonMergingWindowFn):
+    """Windows that an SDK harness has assigned; nobody else can.
+
+    Args:
+        coder: of the windows.
+    """
+
+    def __init__(self, coder: Coder) -> None:
+        self._coder = coder
+
+    @override
+    def assign(self, assign_context: WindowFn.AssignContext) -> Iterable[BoundedWindow]:
+        raise NotImplementedError
+
+    @override
+    def get_window_coder(self) -> Coder:
+        return self._coder
+
+
+def with_foreign_windows(
+    components: beam_runner_api_pb2.Components,
+) -> beam_runner_api_pb2.Components:
+    """The same, with ``ForeignWindows`` where Beam's Python SDK would not know the function."""
+    known = beam_runner_api_pb2.Components()
+    known.CopyFrom(components)
+    for strategy in known.windowing_strategies.values():
+        if strategy.window_fn.urn == SERIALIZED_JAVA:
+            strategy.window_fn.urn = _URN
+            strategy.window_fn.payload = strategy.window_coder_id.encode()
+    return known
+
+
+def _foreign_windows(coder_id: bytes, context: Any) -> ForeignWindows:
+    return ForeignWindows(context.coders.get_by_id(coder_id.decode()))
+
+
+WindowFn.register_urn(_URN, bytes, _foreign_windows)
