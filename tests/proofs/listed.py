@@ -83,10 +83,12 @@ PROOFS: Final = (
         "containers: Java, from the jars that it stages; Go, from its worker binary; TypeScript, "
         "in the program itself. A stream of Python's in processes of its own is exact, though a "
         "process and the driver are killed, when it was resumed and drained. Python programs "
-        "use Java's transforms, Kafka's and others, on this machine and on two hosts",
+        "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "
+        "Java reads Kafka by the server's own transform",
         (
             "integration/test_java.py",
             "integration/test_java_transforms.py",
+            "integration/test_kafka_from_java.py",
             "integration/test_go.py",
             "integration/test_typescript.py",
             "integration/test_process_streams.py",

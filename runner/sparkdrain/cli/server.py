@@ -48,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a port of its own for staged files (default: they go to --job-port)",
     )
     parser.add_argument(
+        "--expansion-port",
+        type=_port,
+        metavar="PORT",
+        help="where programs in other SDKs get this package's Kafka transforms (default: nowhere)",
+    )
+    parser.add_argument(
         "--max-jobs",
         type=_at_least_one,
         default=jobs_that_fit(*this_machine()),
@@ -103,6 +109,9 @@ def server(arguments: argparse.Namespace, console: Console | None = None) -> int
         for warning in settings.security.warnings(settings.host):
             console.print(f"[yellow]{escape(warning)}")
         console.print(escape(f"The Job service listens at {endpoint}. Ctrl-C ends it."))
+        if service.expansion_endpoint:
+            where = service.expansion_endpoint
+            console.print(escape(f"The expansion service listens at {where}."))
         stop.wait()
         console.print(
             "The Job service ends; streaming jobs with checkpoints and jobs that wait go on "
@@ -117,6 +126,7 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
         job_port=arguments.job_port,
         host=arguments.host,
         artifact_port=arguments.artifact_port,
+        expansion_port=arguments.expansion_port,
         max_jobs=arguments.max_jobs,
         is_warm=arguments.warm == "on",
         directory=arguments.server_dir or usual_directory(arguments.job_port, os.environ),

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import grpc
+from apache_beam.portability.api import beam_expansion_api_pb2_grpc, beam_job_api_pb2_grpc
 from apache_beam.portability.api import beam_job_api_pb2 as api
-from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.utils import thread_pool_executor
 
 from sparkdrain import access
@@ -70,6 +70,8 @@ class StandingServer:
         launch: Launch | None = None,
     ) -> None:
         self._settings = settings
+        self.expansion_endpoint = ""
+        """Where other SDKs ask for transforms, once it is started; empty: nowhere."""
         self._home = Path(settings.directory or tempfile.mkdtemp(prefix=_PREFIX, dir=room()))
         access.prepare(self._home, group=False)
         self._lock = _locked(self._home)
@@ -92,6 +94,7 @@ class StandingServer:
         if settings.artifact_port is not None:
             self._servers.append(self._grpc())
         self._artifacts.serve(self._servers[-1])
+        self._expansion = None if settings.expansion_port is None else self._serve_expansion()
 
     @property
     def endpoint(self) -> str:
@@ -112,6 +115,11 @@ class StandingServer:
             self._service.staging_endpoint = self._listen(
                 self._servers[-1], port, "--artifact-port"
             )
+        if self._expansion is not None and settings.expansion_port is not None:
+            self.expansion_endpoint = self._listen(
+                self._expansion, settings.expansion_port, "--expansion-port"
+            )
+            self._servers.append(self._expansion)
         self._jobs.restore(self.endpoint)
         self._remove_files_of_no_job()
         for server in self._servers:
@@ -155,6 +163,14 @@ class StandingServer:
 
     def _launch(self, session: Session, *, warm: bool) -> Driver:
         return DriverProcess(session, self.endpoint, warm=warm)
+
+    def _serve_expansion(self) -> grpc.Server:
+        # Most servers have none.
+        from sparkdrain.server.expansion import Expansion  # noqa: PLC0415
+
+        server = self._grpc()
+        beam_expansion_api_pb2_grpc.add_ExpansionServiceServicer_to_server(Expansion(), server)
+        return server
 
     def _grpc(self) -> grpc.Server:
         server = grpc.server(

@@ -23,6 +23,7 @@ class ServerSettings:
         job_port: for the Job service; 0 for a free one.
         host: the address to listen at.
         artifact_port: for the artifact services alone; None: they are at ``job_port``.
+        expansion_port: for the expansion service; None: there is none.
         max_jobs: how many jobs run at a time, at least 1.
         is_warm: whether a driver process waits with its session ready.
         directory: for staged files, and for the store; empty: one that goes with the server.
@@ -37,6 +38,7 @@ class ServerSettings:
     job_port: int = 8099
     host: str = "localhost"
     artifact_port: int | None = None
+    expansion_port: int | None = None
     max_jobs: int = 1
     is_warm: bool = True
     directory: str = ""
