@@ -67,6 +67,8 @@ def descriptor_for(
         pcollection = transforms[side.transform].inputs[side.tag]
         coded[pcollection] = _element(edges[side.edge], components, wire)
     for proto in transforms.values():
+        # To Java's harness, what has parts is a composite, and no composite does anything.
+        proto.ClearField("subtransforms")
         _code_timers(proto, wire)
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
         id=id_,
