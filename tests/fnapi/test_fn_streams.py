@@ -15,6 +15,7 @@ from sparkdrain.errors import TruncatedInput
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.loopback import loopback_pool
+from sparkdrain.stages.shards.codings import Codings
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 
 TIME, REAL = userstate.TimeDomain.WATERMARK, userstate.TimeDomain.REAL_TIME
@@ -70,6 +71,15 @@ def _stream(pipeline, *parts):
         else:
             stream = stream.advance_watermark_to(part)
     return pipeline | stream.advance_watermark_to_infinity()
+
+
+def test_a_script_may_have_a_coder_that_only_the_harness_knows(run, monkeypatch):
+    def unknown(_self, id_):
+        raise KeyError(id_)
+
+    monkeypatch.setattr(Codings, "coder_of", unknown)
+    seen = run(lambda pipeline: _stream(pipeline, _at("a", 1, 2)) | beam.Map(_see))
+    assert seen == [("a", 1), ("a", 2)]
 
 
 def _windows(size=5, **how):

@@ -128,16 +128,16 @@ class InputMaker:
     ) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
         """How elements of a script are decoded, and encoded for the stage that takes them."""
         codings = self.context.codings
-        decode = codings.coder_of(played.coder).decode
         if not place_of(codings.components, stage.environment):
-            return decode, _as_it_is
+            return codings.coder_of(played.coder).decode, _as_it_is
         proto = beam_runner_api_pb2.PTransform.FromString(dict(stage.transforms)[played.transform])
         (pcollection,) = proto.outputs.values()
         coder = codings.components.pcollections[pcollection].coder_id
         if coder == played.coder:
+            # It may be one that only the harness knows.
             return _as_it_is, _as_it_is
         # Python's knows what its consumers need, and then has pairs.
-        return decode, codings.coder_of(coder).encode
+        return codings.coder_of(played.coder).decode, codings.coder_of(coder).encode
 
     def _of_edge(self, edge: Edge, stage: Stage, source: Source) -> Input:
         context = self.context
