@@ -110,7 +110,9 @@ class TimerFamilies:
         scope.timers(Domain.HOLD).clear(*name)
 
     def _set(self, timer: Any, domain: Domain, name: tuple[bytes, bytes], window: Any) -> None:
-        key, time, hold = timer.user_key, timer.fire_timestamp.micros, timer.hold_timestamp.micros
+        key, time = timer.user_key, timer.fire_timestamp.micros
+        # Java has a time behind the end of time for timers that hold nothing.
+        hold = min(timer.hold_timestamp.micros, END)
         section = self._window.encode(window)
         generation: int | None = 0
         if (bound := self._bounds.get(key)) is not None and bound.is_on:
