@@ -12,6 +12,14 @@ from sparkdrain.graph.translate import translate
 GROUPED_VALUES = "beam:transform:combine_grouped_values:v1"
 
 
+def _descriptors(proto):
+    plan = translate(proto)
+    components = beam_runner_api_pb2.Components.FromString(plan.components)
+    edges = {edge.id: edge for edge in plan.edges}
+    stages = (stage for level in plan.levels for stage in level)
+    return [descriptor_for(stage, edges, components, "here", "1") for stage in stages]
+
+
 def test_no_transform_of_a_stage_has_parts():
     """Java's harness takes a transform with parts for a composite, which it cannot process."""
     pipeline = beam.Pipeline()
@@ -24,14 +32,26 @@ def test_no_transform_of_a_stage_has_parts():
     proto = pipeline.to_runner_api(
         default_environment=environments.ExternalEnvironment("localhost:1")
     )
-    plan = translate(proto)
-    components = beam_runner_api_pb2.Components.FromString(plan.components)
-    edges = {edge.id: edge for edge in plan.edges}
-    told = [
-        transform
-        for level in plan.levels
-        for stage in level
-        for transform in descriptor_for(stage, edges, components, "here", "1").transforms.values()
-    ]
+    told = [each for made in _descriptors(proto) for each in made.transforms.values()]
     assert GROUPED_VALUES in {transform.spec.urn for transform in told}
     assert not any(transform.subtransforms for transform in told)
+
+
+def test_what_takes_gos_cogbk_apart_sees_pairs_in_the_programs_coder():
+    """Go writes values in the coder that it is told, and reads them in the program's."""
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create([("a", 1)]).with_output_types(tuple[str, int])
+    _ = numbers | beam.Reshuffle() | "inject" >> beam.Map(print)
+    proto = pipeline.to_runner_api(
+        default_environment=environments.ExternalEnvironment("localhost:1")
+    )
+    (inject,) = (t for t in proto.components.transforms.values() if t.unique_name == "inject")
+    payload = beam_runner_api_pb2.ParDoPayload.FromString(inject.spec.payload)
+    payload.do_fn.urn = "beam:go:transform:inject:v1"
+    inject.spec.payload = payload.SerializeToString()
+    (taken,) = inject.inputs.values()
+    for descriptor in _descriptors(proto):
+        if any(transform.unique_name == "inject" for transform in descriptor.transforms.values()):
+            coder = descriptor.pcollections[taken].coder_id
+            assert coder == proto.components.pcollections[taken].coder_id
+            assert descriptor.coders[coder].spec.urn == "beam:coder:kv:v1"

@@ -13,12 +13,13 @@ from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.wire import WireCoders, has_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sparkdrain.graph.plan import Edge, EdgeId, Stage
 
 _SOURCE: Final = "beam:runner:source:v1"
 _SINK: Final = "beam:runner:sink:v1"
+_GO_INJECT: Final = "beam:go:transform:inject:v1"
 
 
 def descriptor_for(
@@ -70,6 +71,8 @@ def descriptor_for(
         # To Java's harness, what has parts is a composite, and no composite does anything.
         proto.ClearField("subtransforms")
         _code_timers(proto, wire)
+    for pcollection in _read_as_written(transforms.values()):
+        coded.pop(pcollection, None)
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
         id=id_,
         transforms=transforms,
@@ -85,6 +88,17 @@ def descriptor_for(
             copy.CopyFrom(own.pcollections[pcollection])
             copy.coder_id = coded.get(pcollection, copy.coder_id)
     return descriptor
+
+
+def _read_as_written(transforms: Iterable[beam_runner_api_pb2.PTransform]) -> set[str]:
+    """The PCollections whose values Go writes in their coder, and reads in the program's."""
+    found: set[str] = set()
+    for proto in transforms:
+        if proto.spec.urn == urns.PAR_DO:
+            payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
+            if payload.do_fn.urn == _GO_INJECT:
+                found.update(proto.inputs.values())
+    return found
 
 
 def _code_timers(proto: beam_runner_api_pb2.PTransform, wire: WireCoders) -> None:
