@@ -639,10 +639,6 @@ def _requiring(urn: str) -> beam_runner_api_pb2.Pipeline:
 
 
 _REFUSED: dict[str, Callable[[], Any]] = {
-    "Docker": lambda: _proto(
-        "Numbers" >> beam.Create([1]),
-        ("--environment_type=DOCKER", "--environment_config=image"),
-    ),
     "Transforms of other SDKs": lambda: _with_urn("beam:transform:of_another_sdk:v1"),
     "Requirements that Beam may add": lambda: _requiring(
         common_urns.requirements.REQUIRES_ON_WINDOW_EXPIRATION.urn

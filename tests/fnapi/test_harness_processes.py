@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import signal
 import subprocess
@@ -123,15 +124,18 @@ def test_a_process_that_dies_amid_a_bundle_is_told_and_the_next_job_has_another(
 def test_a_guard_whose_caller_is_gone_ends_the_command_and_its_children(tmp_path):
     pids = tmp_path / "pids"
     command = ["bash", "-c", f"trap '' TERM; sleep 100 & echo $$ $! > {pids}; wait"]
+    last = ["bash", "-c", f"echo told >> {pids}"]
     guarded = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", inspect.getsource(guard), *command],
+        [sys.executable, "-I", "-S", "-c", inspect.getsource(guard), json.dumps(last), *command],
         stdin=subprocess.PIPE,
     )
     while not (pids.exists() and pids.read_text().strip()):
         time.sleep(0.05)
     guarded.stdin.close()
     guarded.wait(20)
-    assert all(_is_gone(int(pid)) for pid in pids.read_text().split())
+    *gone, told = pids.read_text().split()
+    assert all(_is_gone(int(pid)) for pid in gone)
+    assert told == "told"
 
 
 def test_harnesses_end_when_their_job_is_over():

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import zipfile
 
-import apache_beam as beam
 import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.transforms import environments
 
-from sparkdrain.errors import Unsupported
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.java import java_command
-from sparkdrain.graph.check import check
-from sparkdrain.graph.environments import STAGED_JAVA, chosen
+from sparkdrain.graph.environments import DOCKER, STAGED_JAVA, chosen
 
 
 def _jar(path, *classes):
@@ -45,27 +41,25 @@ def test_a_harness_that_was_not_staged_is_named(tmp_path):
         java_command(sent, {}, "id", "127.0.0.1:1", tmp_path)
 
 
-def _java(*dependencies):
+def _java(*dependencies, image="apache/beam_java17_sdk:2.73.0"):
+    payload = beam_runner_api_pb2.DockerPayload(container_image=image)
     return beam_runner_api_pb2.Environment(
-        urn="beam:env:docker:v1",
+        urn=DOCKER,
+        payload=payload.SerializeToString(),
         capabilities=["beam:version:sdk_base:apache/beam_java17_sdk:2.73.0"],
         dependencies=dependencies,
     )
 
 
-def test_a_container_for_java_is_none_if_its_jars_are_staged():
+@pytest.mark.parametrize(
+    "image", ["apache/beam_java17_sdk:2.73.0", "docker.io/apache/beam_java11_sdk"]
+)
+def test_an_image_of_beams_for_java_is_not_needed_if_its_jars_are_staged(image):
     jar = beam_runner_api_pb2.ArtifactInformation(type_urn="beam:artifact:type:file:v1")
-    choice = chosen(_java(jar))
-    assert choice is not None
-    assert choice.urn == STAGED_JAVA
-    assert chosen(_java()) is None
+    assert chosen(_java(jar, image=image)).urn == STAGED_JAVA
+    assert chosen(_java(image=image)).urn == DOCKER
 
 
-def test_a_container_for_python_is_still_refused():
-    environment = environments.DockerEnvironment(
-        container_image="image", capabilities=environments.python_sdk_capabilities()
-    )
-    pipeline = beam.Pipeline()
-    _ = pipeline | beam.Create([1])
-    with pytest.raises(Unsupported, match="beam:env:docker:v1"):
-        check(pipeline.to_runner_api(default_environment=environment))
+def test_an_image_of_the_users_own_is_what_code_needs():
+    jar = beam_runner_api_pb2.ArtifactInformation(type_urn="beam:artifact:type:file:v1")
+    assert chosen(_java(jar, image="registry.example/apache/beam_java17_sdk:2.73.0")).urn == DOCKER

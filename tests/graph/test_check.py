@@ -15,7 +15,14 @@ from sparkdrain.graph.check import check
 from sparkdrain.io.kafka import WriteToKafka
 
 HERE = environments.EmbeddedPythonEnvironment()
-DOCKER = environments.DockerEnvironment(container_image="image")
+
+
+class _Unknown(environments.EmbeddedPythonEnvironment):
+    def to_runner_api_parameter(self, context):
+        return "beam:env:unknown:v1", None
+
+
+UNKNOWN = _Unknown()
 
 
 def _proto(build, environment=HERE, flags=()):
@@ -35,14 +42,14 @@ def test_a_bounded_python_pipeline_passes_and_is_left_as_it_was():
     assert proto.SerializeToString(deterministic=True) == before
 
 
-@pytest.mark.parametrize("choices", [[HERE, DOCKER], [DOCKER, HERE]], ids=["first", "last"])
+@pytest.mark.parametrize("choices", [[HERE, UNKNOWN], [UNKNOWN, HERE]], ids=["first", "last"])
 def test_one_of_several_environments_is_enough(choices):
     check(_proto(_numbers, environments.AnyOfEnvironment(choices)))
 
 
-def test_an_environment_that_is_not_python_here_is_refused_by_its_urn():
-    with pytest.raises(Unsupported, match=r"beam:env:docker:v1.*--environment_type"):
-        check(_proto(_numbers, DOCKER))
+def test_an_environment_that_nobody_knows_is_refused_by_its_urn():
+    with pytest.raises(Unsupported, match=r"beam:env:unknown:v1.*--environment_type"):
+        check(_proto(_numbers, UNKNOWN))
 
 
 def test_a_test_stream_is_refused_for_what_it_is_wherever_it_stands():

@@ -1,10 +1,12 @@
 """Runs a command, and ends it with all that it has started when the caller is gone.
 
 A program of its own, in which only the standard library is used: a slot's process may be killed,
-and cannot end anything then. The caller holds the other end of the standard input.
+and cannot end anything then. The caller holds the other end of the standard input. The first
+argument is a command that is run at the end, as JSON; the others are the command.
 """
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -14,17 +16,25 @@ import time
 
 _PATIENCE_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
+_AT_THE_END_SECONDS = 60.0
 
 
 def main() -> int:
     """Run the command of ``sys.argv``; its status."""
-    child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+    at_the_end = json.loads(sys.argv[1])
+    child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
     while child.poll() is None:
         readable, _, _ = select.select([0], [], [], _LOOK_SECONDS)
         if readable and not os.read(0, 1):
             _end(child)
     # It may have left others behind.
     _kill(child, signal.SIGKILL)
+    if at_the_end:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            silent = subprocess.DEVNULL
+            subprocess.run(  # noqa: S603
+                at_the_end, check=False, stdout=silent, stderr=silent, timeout=_AT_THE_END_SECONDS
+            )
     status = child.returncode
     if status < 0:
         return 128 - status

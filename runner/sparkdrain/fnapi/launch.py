@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import os
+import secrets
 import shlex
 import socket
 import subprocess
@@ -20,15 +22,16 @@ from apache_beam.portability.api import (
 from typing_extensions import override
 
 from sparkdrain.fnapi import guard
+from sparkdrain.fnapi.docker import docker_command, removal
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.go import go_command
 from sparkdrain.fnapi.java import java_command
 from sparkdrain.fnapi.services import descriptor_of
-from sparkdrain.graph.environments import EXTERNAL, PROCESS, STAGED_GO, STAGED_JAVA
+from sparkdrain.graph.environments import DOCKER, EXTERNAL, PROCESS, STAGED_GO, STAGED_JAVA
 from sparkdrain.graph.staged import GO_WORKER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from sparkdrain.fnapi.services import SdkServices
@@ -96,6 +99,17 @@ def life_of(
 
         name = "Go's worker binary"
         return HarnessProcess(name, go, services.socket, folder, ends_itself=False)
+    if environment.urn == DOCKER:
+        image = beam_runner_api_pb2.DockerPayload.FromString(environment.payload).container_image
+        here = services.at("127.0.0.1")
+        name = f"sparkdrain-{secrets.token_hex(8)}"
+
+        def container(worker_id: str) -> Command:
+            return docker_command(image, _arguments(worker_id, here), name), {}
+
+        return HarnessProcess(
+            f"docker run {image}", container, here, folder, at_the_end=removal(name)
+        )
     assert environment.urn == PROCESS, environment.urn
     process = beam_runner_api_pb2.ProcessPayload.FromString(environment.payload)
 
@@ -109,15 +123,13 @@ def _given_command(
     payload: beam_runner_api_pb2.ProcessPayload, worker_id: str, here: str
 ) -> Command:
     """The user's own command, with the arguments of Beam's containers."""
-    command = [
-        *shlex.split(payload.command),
-        f"--id={worker_id}",
-        f"--provision_endpoint={here}",
-        f"--logging_endpoint={here}",
-        f"--artifact_endpoint={here}",
-        f"--control_endpoint={here}",
-    ]
-    return command, dict(payload.env)
+    return [*shlex.split(payload.command), *_arguments(worker_id, here)], dict(payload.env)
+
+
+def _arguments(worker_id: str, here: str) -> list[str]:
+    """What Beam's containers are told: who they are, and where the services are."""
+    kinds = ("provision", "logging", "artifact", "control")
+    return [f"--id={worker_id}", *(f"--{kind}_endpoint={here}" for kind in kinds)]
 
 
 class HarnessProcess(Life):
@@ -129,6 +141,7 @@ class HarnessProcess(Life):
         endpoint: of the slot's services.
         folder: for what it writes.
         ends_itself: whether it ends when it has nothing more to do; else it is ended then.
+        at_the_end: a command that is run when it has ended, however that was.
     """
 
     def __init__(
@@ -139,11 +152,13 @@ class HarnessProcess(Life):
         folder: Path,
         *,
         ends_itself: bool = True,
+        at_the_end: Sequence[str] = (),
     ) -> None:
         self._name = name
         self._command = command
         self._endpoint = endpoint
         self._output = folder / "output"
+        self._at_the_end = json.dumps(at_the_end)
         self._patience = _STOP_SECONDS if ends_itself else 0.0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -155,7 +170,8 @@ class HarnessProcess(Life):
     @override
     def start(self, worker_id: str) -> None:
         command, variables = self._command(worker_id)
-        guarded = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard), *command]
+        program = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
+        guarded = [*program, self._at_the_end, *command]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - the user's own command
                 guarded,

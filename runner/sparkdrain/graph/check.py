@@ -153,8 +153,8 @@ def _check_environment(
         kinds = [choice.urn for choice in expand_anyof_environments(asked)]
         msg = (
             f"{name!r} asks for the environment {' or '.join(kinds)}, which this version does not "
-            "have. Use --environment_type=PROCESS, EXTERNAL or LOOPBACK, or leave it out to run "
-            "Python transforms in the Spark executors"
+            "have. Use --environment_type=PROCESS, EXTERNAL, LOOPBACK or DOCKER, or leave it out "
+            "to run Python transforms in the Spark executors"
         )
         raise Unsupported(msg)
     if choice.urn in OUTSIDE:

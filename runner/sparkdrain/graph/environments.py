@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph import urns
-from sparkdrain.graph.beam import common_urns, expand_anyof_environments, python_urns
+from sparkdrain.graph.beam import (
+    common_urns,
+    expand_anyof_environments,
+    proto_utils,
+    python_urns,
+)
 from sparkdrain.graph.staged import GO_WORKER, staged_name
 
 if TYPE_CHECKING:
@@ -28,23 +34,26 @@ IN_PROCESS: Final = frozenset(
 )
 """URNs of environments whose transforms run in the slot's own process."""
 PROCESS: Final[str] = common_urns.environments.PROCESS.urn
-_DOCKER: Final[str] = common_urns.environments.DOCKER.urn
+DOCKER: Final[str] = common_urns.environments.DOCKER.urn
 _SDK_BASE: Final = "beam:version:sdk_base:"
+_GO: Final = f"{_SDK_BASE}go:"
+# Where Beam's own images are, that have an SDK and nothing else.
+_BEAMS_IMAGES: Final = re.compile(r"(docker\.io/)?apache/beam_\w+_sdk(_distroless)?(:.*)?")
 EXTERNAL: Final[str] = common_urns.environments.EXTERNAL.urn
 STAGED_JAVA: Final = "sparkdrain:env:staged_java:v1"
 """Our own: Java, started from the jars that were staged for a container."""
 STAGED_GO: Final = "sparkdrain:env:staged_go:v1"
 """Our own: Go's worker binary, which was staged for a container."""
-OUTSIDE: Final = (PROCESS, STAGED_JAVA, STAGED_GO, EXTERNAL)
+OUTSIDE: Final = (PROCESS, STAGED_JAVA, STAGED_GO, EXTERNAL, DOCKER)
 """URNs of environments whose transforms run in another process; the best first."""
 
 
 def chosen(asked: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Environment | None:
     """The best of the environments that a transform may have; None if none of them works here.
 
-    In process is better than a process that the slot starts, which is better than a pool. A
-    container for Java needs no container here if the jars of the pipeline are staged; nor does one
-    for Go, whose worker binary always is.
+    In process is better than a process that the slot starts, which is better than a pool, which is
+    better than a container. An image of Beam's for Java is not needed here if the jars of the
+    pipeline are staged; nor is one for Go, whose worker binary always is.
     """
     choices = [_without_container(choice) for choice in expand_anyof_environments(asked)]
     for wanted in (IN_PROCESS, *({urn} for urn in OUTSIDE)):
@@ -57,8 +66,14 @@ def chosen(asked: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Enviro
 def _without_container(
     environment: beam_runner_api_pb2.Environment,
 ) -> beam_runner_api_pb2.Environment:
-    """The same, as ``STAGED_JAVA`` or ``STAGED_GO`` if it is a container that is not needed."""
-    if environment.urn != _DOCKER:
+    """The same, as ``STAGED_JAVA`` or ``STAGED_GO`` if it is a container that is not needed.
+
+    An image of the user's own may have what the code needs.
+    """
+    if environment.urn != DOCKER:
+        return environment
+    image = proto_utils.parse_Bytes(environment.payload, beam_runner_api_pb2.DockerPayload)
+    if image.container_image and not _BEAMS_IMAGES.fullmatch(image.container_image):
         return environment
     staged = beam_runner_api_pb2.Environment()
     staged.CopyFrom(environment)
@@ -70,6 +85,11 @@ def _without_container(
     ):
         staged.urn = STAGED_JAVA
     return staged
+
+
+def is_go(environment: beam_runner_api_pb2.Environment) -> bool:
+    """Whether the SDK of an environment is Go's."""
+    return any(capability.startswith(_GO) for capability in environment.capabilities)
 
 
 def settle_environments(
