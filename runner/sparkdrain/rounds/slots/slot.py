@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.fnapi.harness import FnHarness
+from sparkdrain.fnapi.make import harness_outside
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
@@ -121,7 +121,7 @@ class RoundSlot:
         terms = state_terms(context.plan, stage, context.codings, self.overlay).__getitem__
         if place_of(context.codings.components, stage.environment):
             assert self._outside is not None, stage.environment
-            return FnHarness(
+            return harness_outside(
                 stage,
                 {edge.id: edge for edge in context.plan.edges},
                 context.codings.components,

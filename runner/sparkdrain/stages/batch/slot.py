@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sparkdrain.fnapi.harness import FnHarness
+from sparkdrain.fnapi.make import harness_outside
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeId
 from sparkdrain.harness.bundle import StageBundle
@@ -163,7 +163,7 @@ class BatchSlot:
     def _make_harness(self, stage: Stage) -> Harness:
         if place_of(self._codings.components, stage.environment):
             assert self._outside is not None, stage.environment
-            return FnHarness(
+            return harness_outside(
                 stage,
                 {edge.id: edge for edge in self._plan.edges},
                 self._codings.components,

@@ -1,0 +1,180 @@
+"""Stages for a harness that takes the elements of one source in a bundle, as Go's does.
+
+A stage that several sources flow into is cut: each source has a harness of its own for what is
+reached from it. What is behind a Flatten is in each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from apache_beam.portability.api import beam_runner_api_pb2
+from typing_extensions import override
+
+from sparkdrain.graph import urns
+from sparkdrain.harness.harness import Harness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from apache_beam.portability.api import metrics_pb2
+
+    from sparkdrain.graph.plan import Stage, TransformId
+    from sparkdrain.harness.harness import (
+        Inlet,
+        KeyedEdge,
+        KeyedInlet,
+        Remainder,
+        RestrictionInlet,
+    )
+
+
+def by_source(stage: Stage) -> dict[TransformId, Stage]:
+    """For each source of a stage, the part of the stage that its elements reach."""
+    return {source: _reached(stage, source) for source, _ in stage.sources}
+
+
+def _reached(stage: Stage, source: TransformId) -> Stage:
+    protos = {
+        id_: beam_runner_api_pb2.PTransform.FromString(data) for id_, data in stage.transforms
+    }
+    for side in stage.side_inputs:
+        del protos[side.transform].inputs[side.tag]
+    ids, reached = {source}, set(protos[source].outputs.values())
+    while True:
+        further = {
+            id_
+            for id_, proto in protos.items()
+            if id_ not in ids and reached.intersection(proto.inputs.values())
+        }
+        if not further:
+            break
+        ids |= further
+        reached.update(*(protos[id_].outputs.values() for id_ in further))
+    return replace(
+        stage,
+        transforms=tuple(
+            (id_, _without(data, reached)) for id_, data in stage.transforms if id_ in ids
+        ),
+        sources=tuple(each for each in stage.sources if each[0] == source),
+        sinks=tuple(sink for sink in stage.sinks if sink[0] in ids),
+        side_inputs=tuple(side for side in stage.side_inputs if side.transform in ids),
+    )
+
+
+def _without(data: bytes, reached: set[str]) -> bytes:
+    """A transform; if it is a Flatten, without inputs that are not reached."""
+    proto = beam_runner_api_pb2.PTransform.FromString(data)
+    if proto.spec.urn == urns.FLATTEN:
+        for tag in [tag for tag, pcollection in proto.inputs.items() if pcollection not in reached]:
+            del proto.inputs[tag]
+    return proto.SerializeToString()
+
+
+class HarnessPerSource(Harness):
+    """Runs each part of a stage in a harness of its own.
+
+    Args:
+        stage: the stage.
+        make: a harness for a part of it.
+    """
+
+    def __init__(self, stage: Stage, make: Callable[[Stage], Harness]) -> None:
+        self._of: dict[TransformId, Harness] = {}
+        try:
+            for source, part in by_source(stage).items():
+                self._of[source] = make(part)
+        except BaseException:
+            self.teardown()
+            raise
+
+    @property
+    def _all(self) -> Sequence[Harness]:
+        return list(self._of.values())
+
+    @override
+    def start(self) -> None:
+        for each in self._all:
+            each.start()
+
+    @override
+    def enter(self) -> None:
+        for each in self._all:
+            each.enter()
+
+    @override
+    def finish(self, *, drained: bool = False) -> None:
+        for each in self._all:
+            each.finish(drained=drained)
+
+    @override
+    def teardown(self) -> None:
+        for each in self._all:
+            each.teardown()
+
+    @override
+    def inlet(self, source: TransformId) -> Inlet:
+        return self._of[source].inlet(source)
+
+    @override
+    def keyed(self, edge: KeyedEdge) -> KeyedInlet:
+        return self._of[edge.source].keyed(edge)
+
+    @override
+    def restrictions(self, source: TransformId, transform: TransformId) -> RestrictionInlet:
+        return self._of[source].restrictions(source, transform)
+
+    @override
+    def take_deferred(self) -> list[Remainder]:
+        """Nothing: ``finish`` goes on with all that was put off."""
+        return []
+
+    @override
+    def resume(self, rest: Remainder) -> None:
+        raise AssertionError(rest)
+
+    @override
+    def forget_side_inputs(self) -> None:
+        for each in self._all:
+            each.forget_side_inputs()
+
+    @property
+    @override
+    def needs_finalization(self) -> bool:
+        return any(each.needs_finalization for each in self._all)
+
+    @override
+    def finalize(self) -> None:
+        for each in self._all:
+            each.finalize()
+
+    @override
+    def take_finalizers(self) -> list[tuple[str, Callable[[], object]]]:
+        return list(chain.from_iterable(each.take_finalizers() for each in self._all))
+
+    @override
+    def acknowledgement(self, transform: str, data: str) -> Callable[[], object]:
+        return self._all[0].acknowledgement(transform, data)
+
+    @override
+    def take_refused(self) -> list[tuple[str, str, int]]:
+        return list(chain.from_iterable(each.take_refused() for each in self._all))
+
+    @override
+    def infos(self) -> list[metrics_pb2.MonitoringInfo]:
+        return list(chain.from_iterable(each.infos() for each in self._all))
+
+    @override
+    def handled(self) -> int:
+        return sum(each.handled() for each in self._all)
+
+    @override
+    def at_work(self) -> tuple[str, bytes | None]:
+        return next((at for each in self._all if (at := each.at_work())[0]), ("", None))
+
+    @override
+    def tell_more(self, transform: TransformId, *, more: bool) -> None:
+        for each in self._all:
+            each.tell_more(transform, more=more)
