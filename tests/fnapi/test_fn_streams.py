@@ -7,6 +7,7 @@ import threading
 import apache_beam as beam
 import pytest
 from apache_beam import coders
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing import test_stream
 from apache_beam.transforms import environments, trigger, userstate, window
 from apache_beam.utils.timestamp import Timestamp
@@ -15,6 +16,7 @@ from sparkdrain.errors import TruncatedInput
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.loopback import loopback_pool
+from sparkdrain.rounds.slots import input_for
 from sparkdrain.stages.shards.codings import Codings
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 
@@ -80,6 +82,23 @@ def test_a_script_may_have_a_coder_that_only_the_harness_knows(run, monkeypatch)
     monkeypatch.setattr(Codings, "coder_of", unknown)
     seen = run(lambda pipeline: _stream(pipeline, _at("a", 1, 2)) | beam.Map(_see))
     assert seen == [("a", 1), ("a", 2)]
+
+
+@pytest.mark.parametrize(
+    ("urn", "value"), [("beam:coder:string_utf8:v1", b"ab"), ("beam:coder:bytes:v1", b"\2\1\0")]
+)
+def test_scripts_of_go_have_a_length_before_texts_and_bytes(urn, value):
+    coder = beam_runner_api_pb2.Coder()
+    coder.spec.urn = urn
+    decode, encode = input_for.codecs_of_go(coder)
+    assert encode(decode(bytes([len(value)]) + value)) == value
+
+
+def test_scripts_of_go_have_all_else_as_it_is_sent():
+    coder = beam_runner_api_pb2.Coder()
+    coder.spec.urn = "beam:coder:length_prefix:v1"
+    decode, encode = input_for.codecs_of_go(coder)
+    assert encode(decode(b"\2\xb6\1")) == b"\2\xb6\1"
 
 
 def _windows(size=5, **how):

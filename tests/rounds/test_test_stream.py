@@ -342,3 +342,10 @@ def test_a_bounded_job_is_a_streaming_job_if_it_is_asked_to_be():
     assert not is_streaming(proto, JobSettings())
     assert is_streaming(proto, JobSettings(streaming=True))
     check(proto, streaming=True)
+
+
+def test_a_script_that_moves_time_beyond_its_end_moves_it_to_its_end():
+    clock = ScriptClock()
+    clock.advance(30_000_000)
+    clock.advance(END)
+    assert clock.now() == END

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Edge
 
-_DELIMITED: Final = frozenset({common_urns.coders.BYTES.urn, common_urns.coders.STRING_UTF8.urn})
+DELIMITED: Final = frozenset({common_urns.coders.BYTES.urn, common_urns.coders.STRING_UTF8.urn})
 """Coders that write the length of a value before it wherever something may follow."""
 _KV: Final[str] = common_urns.coders.KV.urn
 _ITERABLE: Final[str] = common_urns.coders.ITERABLE.urn
@@ -58,7 +58,7 @@ class WireCoders:
 
         Java and Python leave a length out that would come twice; Go would write both.
         """
-        if self._components.coders[coder].spec.urn in _DELIMITED:
+        if self._components.coders[coder].spec.urn in DELIMITED:
             return coder
         return self._made(_PREFIX, coder)
 

@@ -63,8 +63,8 @@ class ScriptClock(Clock):
         return self._now
 
     def advance(self, micros: int) -> None:
-        """The script moves time on."""
-        self._now += micros
+        """The script moves time on, to its end at most."""
+        self._now = min(self._now + micros, END)
 
     def wait_until(self, then: int | None, interrupt: Interrupt) -> None:
         """See ``Clock``; while the script goes on, it is what one waits for.

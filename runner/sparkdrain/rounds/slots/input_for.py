@@ -10,16 +10,18 @@ from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.graph.environments import place_of
+from sparkdrain.graph.environments import is_go, place_of
 from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
+from sparkdrain.graph.wire import DELIMITED
 from sparkdrain.panes.choose import grouping_for
 from sparkdrain.rounds.keyed.state import keyed_input_for
 from sparkdrain.rounds.sides.gate import Gate
 from sparkdrain.rounds.sources.residuals import ResidualStore
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from sparkdrain.rounds.stable import StableInput
+from sparkdrain.shuffle.coding import create_InputStream
 from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput, Input
 
 if TYPE_CHECKING:
@@ -133,6 +135,9 @@ class InputMaker:
         proto = beam_runner_api_pb2.PTransform.FromString(dict(stage.transforms)[played.transform])
         (pcollection,) = proto.outputs.values()
         coder = codings.components.pcollections[pcollection].coder_id
+        environment = codings.components.environments[stage.environment]
+        if is_go(environment):
+            return codecs_of_go(codings.components.coders[coder])
         if coder == played.coder:
             # It may be one that only the harness knows.
             return _as_it_is, _as_it_is
@@ -181,6 +186,17 @@ class InputMaker:
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+def codecs_of_go(
+    coder: beam_runner_api_pb2.Coder,
+) -> tuple[Callable[[bytes], Any], Callable[[Any], Any]]:
+    """Go writes the length before what has no end of its own, also where nothing follows."""
+    return (_without_length if coder.spec.urn in DELIMITED else _as_it_is), _as_it_is
+
+
+def _without_length(data: bytes) -> Any:
+    return create_InputStream(data).read_all(True)
 
 
 def has_untruncated(inputs: Iterable[Input]) -> bool:
