@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.coders import VarIntCoder
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners import pipeline_context
 from typing_extensions import override
 
+from sparkdrain.errors import Unsupported
 from sparkdrain.fnapi.answers import Answers
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
@@ -131,7 +133,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
             for transform, edge in stage.sinks
         }
         self._lives: dict[str, WindowLives] = {}
-        self._state = UserState(self._lives.__getitem__)
+        self._state = UserState(self._lives.__getitem__, self._coder_of_multimap)
         self._answers = Answers()
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
@@ -216,6 +218,29 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
                 windowing.allowed_lateness.micros,
             )
             self._families += [(transform, family) for family in specs]
+
+    def _coder_of_multimap(self, transform: str, name: str) -> Any:
+        """The coder of the values of a multimap.
+
+        Raises:
+            Unsupported: only the harness knows it.
+        """
+        payload = proto_utils.parse_Bytes(
+            self._descriptor.transforms[transform].spec.payload, beam_runner_api_pb2.ParDoPayload
+        )
+        id_ = payload.state_specs[name].multimap_spec.value_coder_id
+        context = pipeline_context.PipelineContext(
+            beam_runner_api_pb2.Components(coders=self._descriptor.coders)
+        )
+        try:
+            return context.coders.get_by_id(id_)
+        except KeyError as error:
+            message = (
+                f"All entries of the multimap {name!r} are asked for at once, and the coder of "
+                f"its values is one that this runner does not know: {error}. Ask for its keys, "
+                "and for the values of each; or give it one of Beam's own coders for values."
+            )
+            raise Unsupported(message) from error
 
     def _made_by(self, source: TransformId) -> str:
         (pcollection,) = self._descriptor.transforms[source].outputs.values()

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _EVENT_TIME: Final = beam_runner_api_pb2.TimeDomain.EVENT_TIME
 # The first byte is never that of a mark, see ``drain_timers``.
 _HOLD: Final = struct.Struct(">xq")
+# Java has a time behind the end of time for timers that hold nothing, and may make nothing.
+_HOLDS_NOTHING: Final = END + 1
+_NOTHING_HELD: Final = Timestamp(micros=END + 1000)
 _PANES: Final = PaneInfoCoderImpl()
 _MOST_AWAITED: Final = 10_000
 
@@ -111,8 +114,7 @@ class TimerFamilies:
 
     def _set(self, timer: Any, domain: Domain, name: tuple[bytes, bytes], window: Any) -> None:
         key, time = timer.user_key, timer.fire_timestamp.micros
-        # Java has a time behind the end of time for timers that hold nothing.
-        hold = min(timer.hold_timestamp.micros, END)
+        hold = min(timer.hold_timestamp.micros, _HOLDS_NOTHING)
         section = self._window.encode(window)
         generation: int | None = 0
         if (bound := self._bounds.get(key)) is not None and bound.is_on:
@@ -124,7 +126,7 @@ class TimerFamilies:
         scope = self._lives.scope(key)
         scope.timers(domain).set(time, *name, section, payload)
         # A timer of event time holds its own time.
-        if domain is Domain.PROCESSING or hold < time:
+        if hold < _HOLDS_NOTHING and (domain is Domain.PROCESSING or hold < time):
             scope.timers(Domain.HOLD).set(hold, *name, section)
         else:
             scope.timers(Domain.HOLD).clear(*name, section)
@@ -187,7 +189,7 @@ class TimerFamilies:
             windows=(self._window.decode(timer.window),),
             clear_bit=False,
             fire_timestamp=Timestamp(micros=timer.time),
-            hold_timestamp=Timestamp(micros=hold),
+            hold_timestamp=_NOTHING_HELD if hold > END else Timestamp(micros=hold),
             paneinfo=_PANES.decode(payload[_HOLD.size :]),
         )
         encoded: bytes = self._impl.encode_nested(beams)

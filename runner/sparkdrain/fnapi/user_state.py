@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam import coders
+from apache_beam.coders.coder_impl import create_InputStream
 
 from sparkdrain.fnapi.elements import unprefixed
 
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 
     from sparkdrain.fnapi.lives import WindowLives
     from timers_state import KeyScope
+    from timers_state.cells.multimap import Multimap
 
 # Of an ordered list: sort key, and the item with its length. Python's SDK writes them so.
+_COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder())).get_impl()
 
 
@@ -26,10 +30,16 @@ class UserState:
 
     Args:
         lives: of the windows of a transform.
+        value_coder: of the multimap of a transform, by the names of both; to count values.
     """
 
-    def __init__(self, lives: Callable[[str], WindowLives]) -> None:
+    def __init__(
+        self,
+        lives: Callable[[str], WindowLives],
+        value_coder: Callable[[str, str], coders.Coder],
+    ) -> None:
         self._lives = lives
+        self._value_coder = value_coder
 
     def read(self, key: beam_fn_api_pb2.StateKey) -> Iterator[bytes]:
         """The content of a state, in pieces."""
@@ -43,6 +53,9 @@ class UserState:
             case "ordered_list_user_state":
                 found = scope.ordered_list(tag, asked.window).read(*_bounds(asked))
                 return map(_ENTRY.encode_nested, found)
+            case "multimap_entries_user_state":
+                value = self._value_coder(asked.transform_id, asked.user_state_id)
+                return _entries(scope.multimap(tag, asked.window), value)
             case _:
                 return scope.multimap(tag, asked.window).keys()
 
@@ -83,6 +96,19 @@ class UserState:
         return kind, asked, self._lives(asked.transform_id).scope(encoded)
 
 
+def _entries(multimap: Multimap, value: coders.Coder) -> Iterator[bytes]:
+    """Each key with its values, as the coder of pairs of a key and an iterable has them."""
+    decode = value.get_impl().decode_from_stream
+    keys = multimap.keys()
+    for key in keys:
+        data = b"".join(multimap.get(key))
+        stream, count = create_InputStream(data), 0
+        while stream.size() > 0:
+            decode(stream, True)
+            count += 1
+        yield b"".join((key, _COUNT.pack(count), data))
+
+
 def _bounds(asked: Any) -> tuple[int, int]:
     """From which sort key, and up to which, an ordered list is asked for."""
     return asked.range.start, asked.range.end
@@ -94,5 +120,6 @@ def is_of_user(key: beam_fn_api_pb2.StateKey) -> bool:
         "bag_user_state",
         "multimap_user_state",
         "multimap_keys_user_state",
+        "multimap_entries_user_state",
         "ordered_list_user_state",
     }
