@@ -296,6 +296,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
     def finish(self, *, drained: bool = False) -> None:
         residuals = self._finish()
         while residuals:
+            # A restriction may wait for it; and nothing of a bounded job is durable before its end.
+            self.finalize()
             time.sleep(max(0.0, min(rest.requested_time_delay.ToSeconds() for rest in residuals)))
             for rest in residuals:
                 self._source_of(rest.application).add(rest.application.element)
