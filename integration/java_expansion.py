@@ -40,13 +40,14 @@ def class_path() -> list[Path]:
 
 
 @contextmanager
-def expansion_service(into: Path) -> Iterator[str]:
+def expansion_service(into: Path, image: str = "") -> Iterator[str]:
     """A service that runs; its address.
 
     It offers two environments for its transforms: a container, and workers in its own process.
 
     Args:
         into: a folder for what is compiled.
+        image: of the container, which is all that is offered then.
     """
     path = class_path()
     classes = into / "classes"
@@ -57,7 +58,11 @@ def expansion_service(into: Path) -> Iterator[str]:
     path.insert(0, ours)
     port = free_port()
     command = [java(), "-Xmx256m", "-cp", os.pathsep.join(map(str, path)), _MAIN, str(port)]
-    command += [f"--filesToStage={','.join(map(str, path))}", "--alsoStartLoopbackWorker"]
+    command += [f"--filesToStage={','.join(map(str, path))}"]
+    if image:
+        command += ["--defaultEnvironmentType=DOCKER", f"--defaultEnvironmentConfig={image}"]
+    else:
+        command += ["--alsoStartLoopbackWorker"]
     command += ["--javaClassLookupAllowlistFile=*"]
     with (into / "log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

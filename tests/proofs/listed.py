@@ -84,7 +84,8 @@ PROOFS: Final = (
         "in the program itself. A stream of Python's in processes of its own is exact, though a "
         "process and the driver are killed, when it was resumed and drained. Python programs "
         "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "
-        "Java reads Kafka by the server's own transform",
+        "Java reads Kafka by the server's own transform. Stages of Python and Java run in containers "
+        "of podman",
         (
             "integration/test_java.py",
             "integration/test_java_transforms.py",
@@ -92,6 +93,7 @@ PROOFS: Final = (
             "integration/test_go.py",
             "integration/test_typescript.py",
             "integration/test_process_streams.py",
+            "integration/test_podman.py",
         ),
     ),
     Proof(
