@@ -11,7 +11,7 @@ from maven_jars import Artifact, jars, newest
 BEAM = "org.apache.beam"
 SDK = "2.73.0"
 # The client that submits comes with older parts of the SDK, which give way to newer ones.
-_CLIENT = "2.65.0"
+CLIENT = "2.65.0"
 _SOURCES = Path(__file__).with_name("java")
 
 
@@ -21,7 +21,7 @@ def class_path() -> list[Path]:
         f"beam-java-{SDK}",
         Artifact(BEAM, "beam-sdks-java-core", SDK),
         Artifact(BEAM, "beam-sdks-java-harness", SDK),
-        Artifact(BEAM, "beam-runners-portability-java", _CLIENT),
+        Artifact(BEAM, "beam-runners-portability-java", CLIENT),
         # What the harness needs and does not name.
         Artifact("com.github.jbellis", "jamm", "0.4.0"),
     )

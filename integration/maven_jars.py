@@ -22,15 +22,30 @@ JARS_OF_SPARK = Path(pyspark.__file__).parent / "jars"
 ATTEMPTS = 3
 _NAME = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.]*(?:-jre)?)\.jar")
 ATTEMPT_SECONDS = 180.0
+# Ivy has no option for a classifier.
+_WANTED = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+<info organisation="here" module="wanted"/>
+<configurations><conf name="default"/></configurations>
+<dependencies>
+<dependency org="{organisation}" name="{name}" rev="{version}" conf="default->master">
+<artifact name="{name}" type="jar" ext="jar" m:classifier="{classifier}"/>
+</dependency>
+</dependencies>
+</ivy-module>
+"""
 
 
 class Artifact(NamedTuple):
-    """What Maven calls a thing; alone, or with what it needs."""
+    """What Maven calls a thing; alone, or with what it needs.
+
+    One with a classifier comes alone.
+    """
 
     organisation: str
     name: str
     version: str
     alone: bool = False
+    classifier: str = ""
 
 
 def java() -> str:
@@ -92,7 +107,12 @@ def _retrieve(artifact: Artifact, into: Path, ivy: Path) -> None:
     (program,) = JARS_OF_SPARK.glob("ivy-*.jar")
     command = [java(), "-cp", str(program), "org.apache.ivy.Main"]
     command += ["-cache", str(ivy), "-confs", "default"]
-    command += ["-dependency", *artifact[:3]]
+    if artifact.classifier:
+        wanted = into / "ivy.xml"
+        wanted.write_text(_WANTED.format(**artifact._asdict()))
+        command += ["-ivy", str(wanted)]
+    else:
+        command += ["-dependency", *artifact[:3]]
     command += ["-notransitive"] if artifact.alone else []
     # Some dependencies are packed as bundles.
     command += ["-types", "jar", "bundle"]

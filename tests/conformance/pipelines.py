@@ -34,14 +34,12 @@ class OnSparkDrain:
 
     compiled: Switch = "on"
 
-    def create_options(self) -> PipelineOptions:
-        return PipelineOptions(flags(self.compiled))
+    def create_options(self, *more: str) -> PipelineOptions:
+        return PipelineOptions([*flags(self.compiled), *more])
 
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
-        options = self.create_options()
-        if is_drain:
-            options = PipelineOptions([*flags(self.compiled), *drained_from_the_start()])
-        return beam.Pipeline(SparkDrainRunner(), options)
+        more = drained_from_the_start() if is_drain else []
+        return beam.Pipeline(SparkDrainRunner(), self.create_options(*more))
 
 
 def drained_from_the_start() -> list[str]:

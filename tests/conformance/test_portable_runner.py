@@ -6,11 +6,11 @@ import functools
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import PortableOptions
 from apache_beam.runners.portability import portable_runner, portable_runner_test
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 from marked import slow
-from pipelines import OnSparkDrain, drained_from_the_start, flags
+from pipelines import OnSparkDrain, drained_from_the_start
 
 from sparkdrain.jobs.local import local_server
 
@@ -79,9 +79,7 @@ class BeamsClientSuite(PortableRunnerSuite):
     test_sdf_with_truncate = drained(fn_runner_test.FnApiRunnerTest.test_sdf_with_truncate)
 
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
-        options = self.create_options()
-        if is_drain:
-            options = PipelineOptions([*flags(self.compiled), *drained_from_the_start()])
+        options = self.create_options(*(drained_from_the_start() if is_drain else []))
         portable = options.view_as(PortableOptions)
         portable.job_endpoint = local_server().endpoint
         portable.environment_type = "beam:env:embedded_python:v1"

@@ -84,8 +84,7 @@ PROOFS: Final = (
         "in the program itself. A stream of Python's in processes of its own is exact, though a "
         "process and the driver are killed, when it was resumed and drained. Python programs "
         "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "
-        "Java reads Kafka by the server's own transform. Stages of Python and Java run in containers "
-        "of podman",
+        "Java reads Kafka by the server's own transform. Python and Java in containers of podman",
         (
             "integration/test_java.py",
             "integration/test_java_transforms.py",

@@ -1,0 +1,61 @@
+"""Runs Beam's integration tests of Go against a Job service: see docs/portable_suites.md."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import grpc
+from apache_beam.portability.api import beam_job_api_pb2 as api
+from apache_beam.portability.api import beam_job_api_pb2_grpc
+
+_MODULE = Path(__file__).with_name("go")
+_TESTS = "github.com/apache/beam/sdks/v2/go/test"
+_SUITES = ("integration/primitives", "regression")
+_DRAINED = "go-testdrain-"
+_LOOK_SECONDS = 1.0
+
+
+def main() -> int:
+    """Run the tests; the status is 0 if all pass."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("endpoint", help="of the Job service")
+    parser.add_argument("tests", nargs="?", default="", help="a regular expression of names")
+    given = parser.parse_args()
+    over = threading.Event()
+    drains = threading.Thread(target=_drain, args=(given.endpoint, over))
+    drains.start()
+    status = 0
+    try:
+        for suite in _SUITES:
+            with tempfile.TemporaryDirectory() as folder:
+                tests = Path(folder) / "tests"
+                build = ["go", "test", "-c", "-o", tests, f"{_TESTS}/{suite}"]
+                subprocess.run(build, cwd=_MODULE, check=True)
+                command = [tests, "-test.v", f"-test.run={given.tests}", "--runner=universal"]
+                command += [f"--endpoint={given.endpoint}", "--environment_type=LOOPBACK"]
+                status |= subprocess.run(command, check=False).returncode
+    finally:
+        over.set()
+        drains.join()
+    return status
+
+
+def _drain(endpoint: str, over: threading.Event) -> None:
+    """Drain what ``TestDrain`` submits, once it runs: the test itself only waits for its end."""
+    with grpc.insecure_channel(endpoint) as channel:
+        jobs = beam_job_api_pb2_grpc.JobServiceStub(channel)
+        while not over.wait(_LOOK_SECONDS):
+            for job in jobs.GetJobs(api.GetJobsRequest()).job_info:
+                if job.job_name.startswith(_DRAINED) and job.state == api.JobState.RUNNING:
+                    time.sleep(_LOOK_SECONDS)
+                    jobs.Drain(api.DrainJobRequest(job_id=job.job_id))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
