@@ -640,9 +640,7 @@ def _requiring(urn: str) -> beam_runner_api_pb2.Pipeline:
 
 _REFUSED: dict[str, Callable[[], Any]] = {
     "Transforms of other SDKs": lambda: _with_urn("beam:transform:of_another_sdk:v1"),
-    "Requirements that Beam may add": lambda: _requiring(
-        common_urns.requirements.REQUIRES_ON_WINDOW_EXPIRATION.urn
-    ),
+    "Requirements that Beam may add": lambda: _requiring("beam:requirement:of_a_later_beam:v1"),
 }
 _REFUSED_IN_STREAMING: dict[str, Callable[[], Any]] = {
     "Stable input in streaming, without checkpoints": _with_stable_input,

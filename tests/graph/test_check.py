@@ -88,6 +88,22 @@ def test_a_requirement_that_nobody_offers_is_refused():
         check(proto)
 
 
+def test_only_an_sdk_harness_tells_a_dofn_of_the_end_of_windows():
+    def telling(environment=None):
+        proto = _proto(_numbers, environment)
+        for transform in proto.components.transforms.values():
+            if transform.unique_name.startswith("Map("):
+                payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+                payload.on_window_expiration_timer_family_spec = "over"
+                transform.spec.payload = payload.SerializeToString()
+        proto.requirements.append("beam:requirement:pardo:on_window_expiration:v1")
+        return proto
+
+    check(telling(POOL))
+    with pytest.raises(Unsupported, match=r"^'Map\(.*on_window_expiration:v1.*environment_type"):
+        check(telling())
+
+
 def _stable(proto):
     for transform in proto.components.transforms.values():
         if transform.unique_name.startswith("Map("):

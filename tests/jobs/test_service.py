@@ -72,6 +72,36 @@ def test_without_a_master_in_the_options_the_default_is_ours(connect, monkeypatc
     assert engine.calls[0].settings.spark_master_url == "local[*]"
 
 
+def test_options_among_the_flags_of_a_go_program_count(connect):
+    engine = FakeEngine()
+    flags = {
+        "checkpoint_dir": "/somewhere",
+        "slots": "3",
+        "streaming": "true",
+        "resume": "required",
+        "spark_conf": "spark.task.maxFailures=1",
+        "spark_master_url": "local[4]",
+        "my_own": "x",
+    }
+    run(connect(engine), go_options={"options": flags})
+    (call,) = engine.calls
+    settings = call.settings
+    assert (settings.checkpoint_dir, settings.slots) == ("/somewhere", 3)
+    assert (settings.streaming, settings.resume) == (True, "required")
+    assert settings.spark_conf == (("spark.task.maxFailures", "1"),)
+    assert settings.spark_master_url == "local[4]"
+    # Go's own harness reads all of them where they were.
+    assert call.pipeline_options["go_options"] == {"options": flags}
+    assert "my_own" not in call.pipeline_options
+    code, details, _ = error_of(
+        lambda: prepare(connect(engine), go_options={"options": {"slots": "many"}})
+    )
+    assert (code, "--slots cannot be 'many'" in details) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        True,
+    )
+
+
 def test_messages_and_states_are_streamed_from_the_first_on(connect):
     client = connect(FakeEngine(lambda call: call.observer.message(3, "hello")))
     job_id = run(client)

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _STABLE_INPUT: str = common_urns.requirements.REQUIRES_STABLE_INPUT.urn
+_ON_WINDOW_EXPIRATION: str = common_urns.requirements.REQUIRES_ON_WINDOW_EXPIRATION.urn
 _REQUIREMENTS = frozenset(
     {
         common_urns.requirements.REQUIRES_BUNDLE_FINALIZATION.urn,
         common_urns.requirements.REQUIRES_STATEFUL_PROCESSING.urn,
         _STABLE_INPUT,
+        _ON_WINDOW_EXPIRATION,
         common_urns.requirements.REQUIRES_TIME_SORTED_INPUT.urn,
         common_urns.requirements.REQUIRES_SPLITTABLE_DOFN.urn,
     }
@@ -159,6 +161,15 @@ def _check_environment(
         raise Unsupported(msg)
     if choice.urn in OUTSIDE:
         _check_outside(transform, choice)
+    elif transform.spec.urn == urns.PAR_DO:
+        payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+        if payload.on_window_expiration_timer_family_spec:
+            msg = (
+                f"{name!r} ({urns.PAR_DO}) wants to be told of the end of windows "
+                f"({_ON_WINDOW_EXPIRATION}), which DoFns in Spark's own workers are not: give it "
+                "another environment by --environment_type, or use a timer"
+            )
+            raise Unsupported(msg)
 
 
 def _check_outside(

@@ -26,6 +26,11 @@ _TYPES: Final = {
 }
 _URN: Final = re.compile(r"beam:option:(.+):v1")
 _MASTER: Final = "spark_master_url"
+_KINDS: Final = {
+    **{option.name: option.kind for option in OPTIONS},
+    "streaming": "flag",
+    _MASTER: "str",
+}
 
 
 def describe() -> beam_job_api_pb2.DescribePipelineOptionsResponse:
@@ -46,9 +51,31 @@ def _description(option: Option) -> beam_job_api_pb2.PipelineOptionDescriptor:
 
 
 def plain(options: Struct) -> dict[str, Any]:
-    """Options by plain name (``beam:option:slots:v1`` is ``slots``)."""
+    """Options by plain name (``beam:option:slots:v1`` is ``slots``).
+
+    Go's SDK sends all flags of a program as texts within one option. Ours among them are taken
+    out; all stay there too, for its own harness.
+    """
     values: dict[str, Any] = json_format.MessageToDict(options)
-    return {_plain_name(urn): value for urn, value in values.items()}
+    named = {_plain_name(urn): value for urn, value in values.items()}
+    match named.get("go_options"):
+        case {"options": dict(flags)}:
+            return {**_of_go(flags), **named}
+    return named
+
+
+def _of_go(flags: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in flags.keys() & _KINDS.keys():
+        text = flags[name]
+        match _KINDS[name]:
+            case "flag":
+                found[name] = {"true": True, "false": False}.get(text, text)
+            case "pairs":
+                found[name] = [text]
+            case _:
+                found[name] = text
+    return found
 
 
 def shown(options: Struct) -> Struct:
