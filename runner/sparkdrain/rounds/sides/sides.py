@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.pvalue import SideInputData
+from apache_beam.transforms.sideinputs import default_window_mapping_fn
 
+from sparkdrain.graph.beam import python_urns
 from sparkdrain.graph.plan import EdgeId, EdgeKind, PCollectionId
 from sparkdrain.graph.state_ids import parked_state_id
 from sparkdrain.panes.round_blocks import RoundBlocks
@@ -150,10 +152,15 @@ class Sides:
     def _view(self, stage: Stage, side: SideInput) -> View:
         proto = _transform(stage, side.transform)
         payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
-        data = SideInputData.from_runner_api(payload.side_inputs[side.tag], None)
+        proto_of_side = payload.side_inputs[side.tag]
         edge = next(e for e in self._context.plan.edges if e.id == side.edge)
         windowing = self._context.codings.windowing(edge)
-        return View(self.streams[side.edge], windowing, data.window_mapping_fn)
+        if proto_of_side.window_mapping_fn.urn == python_urns.PICKLED_WINDOW_MAPPING_FN:
+            mapping = SideInputData.from_runner_api(proto_of_side, None).window_mapping_fn
+        else:
+            # Other SDKs' functions cannot be read here. They map as Beam does by default.
+            mapping = default_window_mapping_fn(windowing.windowfn)
+        return View(self.streams[side.edge], windowing, mapping)
 
 
 def _transform(stage: Stage, id_: TransformId) -> beam_runner_api_pb2.PTransform:
