@@ -81,8 +81,9 @@ PROOFS: Final = (
         "sdks",
         "Programs of other SDKs submit to a Job service at an address, and run on Spark without "
         "containers: Java, from the jars that it stages; Go, from its worker binary; TypeScript, "
-        "in the program itself. A stream of Python's in processes of its own is exact, though a "
-        "process and the driver are killed, when it was resumed and drained. Python programs "
+        "in the program itself. Streams of Java's, of Go's, and of Python's in processes of its "
+        "own are exact, though a process and the driver are killed, when they were resumed and "
+        "drained. Python programs "
         "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "
         "Java reads Kafka by the server's own transform. Python and Java in containers of podman",
         (
@@ -93,6 +94,7 @@ PROOFS: Final = (
             "integration/test_typescript.py",
             "integration/test_process_streams.py",
             "integration/test_podman.py",
+            "integration/test_sdk_streams.py",
         ),
     ),
     Proof(
