@@ -40,7 +40,7 @@ var (
 )
 
 func init() {
-	register.DoFn4x1[*sdf.LockRTracker, *sdf.ManualWatermarkEstimator, string, func(beam.EventTime, string, int), sdf.ProcessContinuation](&numbers{})
+	register.DoFn4x1[*sdf.ManualWatermarkEstimator, *sdf.LockRTracker, string, func(beam.EventTime, string, int), sdf.ProcessContinuation](&numbers{})
 	register.DoFn3x0[*sdf.LockRTracker, int, func(string, int)](&span{})
 	register.DoFn3x0[string, int, func(string, int)](&dies{})
 	register.DoFn5x0[state.Provider, timers.Provider, string, int, func(string)](&remember{})
@@ -123,7 +123,7 @@ func (*numbers) WatermarkEstimatorState(estimator *sdf.ManualWatermarkEstimator)
 	return estimator.State.Unix()
 }
 
-func (fn *numbers) ProcessElement(tracker *sdf.LockRTracker, watermark *sdf.ManualWatermarkEstimator, source string, emit func(beam.EventTime, string, int)) sdf.ProcessContinuation {
+func (fn *numbers) ProcessElement(watermark *sdf.ManualWatermarkEstimator, tracker *sdf.LockRTracker, source string, emit func(beam.EventTime, string, int)) sdf.ProcessContinuation {
 	number := tracker.GetRestriction().(offsetrange.Restriction).Start
 	for tracker.TryClaim(number) {
 		note(fn.Folder, "read", source, number)
