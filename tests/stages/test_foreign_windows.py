@@ -7,7 +7,7 @@ import pytest
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
-from apache_beam.transforms import environments, window
+from apache_beam.transforms import environments, trigger, window
 
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph.check import check
@@ -41,6 +41,18 @@ def test_a_slot_knows_them_by_their_coder(proto):
     windowing = context.windowing_strategies.get_by_id(_ours(proto.components))
     assert isinstance(windowing.windowfn.get_window_coder(), IntervalWindowCoder)
     assert not windowing.windowfn.is_merging()
+
+
+def test_a_trigger_of_processing_time_has_a_delay_of_0_if_none_is_said(proto):
+    strategy = proto.components.windowing_strategies[_ours(proto.components)]
+    subtriggers = strategy.trigger.after_any.subtriggers
+    subtriggers.add().element_count.element_count = 5
+    subtriggers.add().after_processing_time.SetInParent()
+    context = pipeline_context.PipelineContext(with_foreign_windows(proto.components))
+    windowing = context.windowing_strategies.get_by_id(_ours(proto.components))
+    count, time = windowing.triggerfn.triggers
+    assert count == trigger.AfterCount(5)
+    assert time.delay == 0
 
 
 def test_what_harnesses_are_told_stays_as_it_was(proto):

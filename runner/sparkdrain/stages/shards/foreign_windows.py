@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.window import NonMergingWindowFn, WindowFn
+from google.protobuf.message import Message
 from typing_extensions import override
 
 from sparkdrain.graph.window_fns import SERIALIZED_JAVA
@@ -41,14 +42,31 @@ class ForeignWindows(NonMergingWindowFn):
 def with_foreign_windows(
     components: beam_runner_api_pb2.Components,
 ) -> beam_runner_api_pb2.Components:
-    """The same, with ``ForeignWindows`` where Beam's Python SDK would not know the function."""
+    """The same, so that Beam's Python SDK can read it.
+
+    ``ForeignWindows`` stand where it would not know the function, and each trigger of processing
+    time has a delay, which Java leaves out if it is 0.
+    """
     known = beam_runner_api_pb2.Components()
     known.CopyFrom(components)
     for strategy in known.windowing_strategies.values():
+        _add_delays(strategy.trigger)
         if strategy.window_fn.urn == SERIALIZED_JAVA:
             strategy.window_fn.urn = _URN
             strategy.window_fn.payload = strategy.window_coder_id.encode()
     return known
+
+
+def _add_delays(message: Message) -> None:
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in [value] if isinstance(value, Message) else value:
+            if isinstance(part, beam_runner_api_pb2.Trigger.AfterProcessingTime):
+                if not part.timestamp_transforms:
+                    part.timestamp_transforms.add().delay.delay_millis = 0
+            else:
+                _add_delays(part)
 
 
 def _foreign_windows(coder_id: bytes, context: Any) -> ForeignWindows:
