@@ -81,7 +81,7 @@ PROOFS: Final = (
         "sdks",
         "Programs of other SDKs submit to a Job service at an address, and run on Spark without "
         "containers: Java, from the jars that it stages; Go, from its worker binary; TypeScript, "
-        "in the program itself. Streams of Java's, and of Python's in processes of its "
+        "in the program itself. Streams of Java's, of Go's, and of Python's in processes of its "
         "own are exact, though a process and the driver are killed, when they were resumed and "
         "drained. Python programs "
         "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "

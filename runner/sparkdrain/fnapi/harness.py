@@ -29,6 +29,7 @@ from sparkdrain.fnapi.user_state import UserState, is_of_user
 from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import proto_utils
+from sparkdrain.graph.environments import is_go
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.harness.harness import Harness
 from sparkdrain.metrics.merge import merge
@@ -167,6 +168,10 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
             for transform, proto in self._descriptor.transforms.items():
                 if proto.spec.urn == urns.PAR_DO:
                     self._add_keyed(transform, proto, components, windowings, state_terms)
+            self._closing = set(self._families)
+            if is_go(environment):
+                # It waits for one end of timers for each transform, and for ever if more come.
+                self._closing = set(dict(self._families).items())
             if self._caches_state:
                 # State of a key changes only by this harness, as long as there is no other one.
                 self._tokens.append(
@@ -325,7 +330,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
                 instruction_id=self._instruction,
                 transform_id=transform,
                 timer_family_id=family,
-                is_last=True,
+                is_last=(transform, family) in self._closing,
             )
         self._send()
 
