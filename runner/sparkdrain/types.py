@@ -5,13 +5,25 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 _LOGGER = logging.getLogger(__name__)
+
+
+class SparkAsked(Protocol):
+    """Which Spark somebody asks for: a job's settings, or a driver that waits for a job."""
+
+    @property
+    def spark_master_url(self) -> str | None:
+        """The master; None for what Spark's own set-up says."""
+
+    @property
+    def spark_conf(self) -> tuple[tuple[str, str], ...]:
+        """Names and values of Spark's properties."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,20 +194,51 @@ def test_the_next_job_gets_the_driver_that_waits_with_its_session_ready(at_serve
     client = at_server(is_warm=True)
     (spare,) = client.drivers.started
     assert spare.warm
-    client.path(client.run("a"))
+    job_id = client.run("a")
+    client.until_message(job_id, "The job runs in the driver process 4711, which was ready.")
     wait_until(lambda: spare.is_ended)
-    wait_until(lambda: len(client.drivers.started) == 2)  # the next spare
-    assert client.drivers.started[1].warm
+    wait_until(lambda: len(client.drivers.started) == 2)
+    assert client.drivers.started[1].warm, "the next spare"
 
 
-def test_a_job_of_another_session_gets_a_driver_of_its_own(at_server):
+def test_a_job_of_another_session_gets_a_driver_of_its_own_and_is_told_why(at_server):
     client = at_server(is_warm=True)
-    client.path(client.run("a", spark_master_url="local[3]"))
-    masters = [(each.session.master, each.warm) for each in client.drivers.started]
-    assert masters[0][1]
-    assert masters[1] == ("local[3]", False)
+    job_id = client.run("a", spark_master_url="local[3]")
+    assert client.path(job_id)[-1] == "DONE"
+    assert "the driver that waited has another --spark_master_url" in "".join(
+        client.messages(job_id)
+    )
+    sessions = [(each.session.spark_master_url, each.warm) for each in client.drivers.started]
+    assert sessions[:2] == [("local[*]", True), ("local[3]", False)]
+    wait_until(lambda: client.drivers.started[0].is_ended)
     wait_until(lambda: len(client.drivers.started) == 3)
-    assert client.drivers.started[2].session.master == "local[3]", "as the newest job"
+    assert client.drivers.started[2].session.spark_master_url == "local[3]", "as the newest job"
+
+
+def test_a_spare_driver_that_dies_is_replaced_and_the_next_job_has_the_new_one(at_server):
+    client = at_server(is_warm=True)
+    client.drivers.started[0].kill()
+    wait_until(lambda: len(client.drivers.started) == 2)
+    job_id = client.run("a")
+    client.until_message(job_id, "The job runs in the driver process 4711, which was ready.")
+    assert client.path(job_id)[-1] == "DONE"
+
+
+def test_the_spare_driver_is_no_job_and_ends_with_the_server(at_server):
+    client = at_server(FakeEngine(until_cancelled), is_warm=True, max_jobs=1)
+    first = client.run("first")
+    client.until_message(first, "The job runs in the driver process 4711, which was ready.")
+    client.server._drivers.hurry()
+    assert len(client.drivers.started) == 2
+    second = client.run("second")
+    client.until_message(second, "The job waits: 1 run")
+    client.cancel(first)
+    client.until_message(second, "The job runs in the driver process 4711, which was ready.")
+    client.cancel(second)
+    client.path(second)
+    client.server.stop()
+    client.server.stop = lambda: None
+    assert all(each.is_ended for each in client.drivers.started)
 
 
 def test_a_port_in_use_is_named_with_the_option(at_server):

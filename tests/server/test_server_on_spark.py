@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import apache_beam as beam
 import grpc
+import psutil
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -73,3 +76,39 @@ def test_a_stream_goes_on_from_its_checkpoint_after_the_server_was_killed(tmp_pa
     assert again[0] > 1, "it began anew"
     assert again == list(range(again[0], again[0] + len(again)))
     assert again[0] <= after[before - 1] + 1
+
+
+def test_a_warm_server_ends_a_trivial_job_within_three_seconds_also_after_its_spare_was_killed():
+    def trivial(pipeline) -> None:
+        pipeline | beam.Create([1, 2]) | beam.Map(lambda number: number + 1)
+
+    def spare() -> psutil.Process | None:
+        return next(
+            (p for p in psutil.Process(process.pid).children() if "warm" in p.cmdline()), None
+        )
+
+    def seconds() -> float:
+        """Of one job, when its driver has waited long enough to be ready."""
+        wait_until(spare, 60)
+        time.sleep(30)
+        begin = time.monotonic()
+        job_id = run(endpoint, trivial, "--spark_master_url=local[2]")
+        assert client.path(job_id)[-1] == "DONE"
+        took = time.monotonic() - begin
+        told.append("\n".join(client.messages(job_id)))
+        return took
+
+    told: list[str] = []
+    with server_process() as (process, endpoint), grpc.insecure_channel(endpoint) as channel:
+        client = JobClient(channel)
+        seconds()  # has another session than the first spare
+        assert min(seconds() for _ in range(3)) < 3
+        assert all("which was ready" in text for text in told[1:]), told
+        killed = wait_until(spare, 60)
+        killed.kill()
+        wait_until(lambda: (found := spare()) and found.pid != killed.pid, 60)
+        assert seconds() < 10
+        assert "which was ready" in told[-1]
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) > 2, "the spare has a JVM and a nursery"
+    assert psutil.wait_procs(family, timeout=30)[1] == []

@@ -22,6 +22,7 @@ class ThreadDriver(Driver):
     """Answers as a driver process does, until it is killed or ended."""
 
     pid = 4711
+    is_ready = True
 
     def __init__(self, engine, session: Session, *, warm: bool) -> None:
         self.session, self.warm = session, warm

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 from typing import TYPE_CHECKING, Protocol
@@ -28,9 +29,10 @@ class Engine(Protocol):
         """
 
     def warm_up(self, settings: JobSettings) -> None:
-        """Do what ``head_start`` begins, and wait for it: a job finds all of it ready.
+        """Do all that a job would wait for, as far as no other job can miss what that takes.
 
-        For a process that waits for a job; never fails.
+        For a process that waits for a job; never fails. On this machine there is a session, and
+        worker processes, after that. A cluster is not asked for executors before there is a job.
         """
 
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> None:
@@ -63,10 +65,13 @@ class SparkEngine(Engine):
     @override
     def warm_up(self, settings: JobSettings) -> None:
         self.head_start(settings)
-        with contextlib.suppress(SparkDrainError):  # the job that comes will say so
-            from sparkdrain.stages.cluster.context import spark_context  # noqa: PLC0415 (imports PySpark)
+        importlib.import_module("sparkdrain.rounds.driver.execute")
+        from sparkdrain.stages.batch.rehearsal import rehearse  # noqa: PLC0415 (imports PySpark)
+        from sparkdrain.stages.cluster.masters import runs_here  # noqa: PLC0415
 
-            spark_context(settings)
+        if runs_here(settings.spark_master_url or ""):
+            with contextlib.suppress(SparkDrainError):  # the job that comes will say so
+                rehearse(settings)
 
     @override
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> None:

@@ -225,15 +225,19 @@ class DrivenJob(ServedJob):
         if self._driver is not None:
             self._driver.end()
         self._facilities.admission.leave(job_id)
-        self._facilities.drivers.prepare(Session.of(self.submission.settings))
+        self._facilities.drivers.hurry()
 
     def _attempt(self, collect: Callable[[], Sequence[Artifact]]) -> int:
         job_id = self.submission.job_id
         write_list(self._listed, collect())
         if not self._facilities.admission.wait_for(job_id, self._cancel, self._tell_wait):
             raise Cancelled(job_id)
-        driver = self._facilities.drivers.take(Session.of(self.submission.settings))
-        self._driver = driver
+        taken = self._facilities.drivers.take(Session.of(self.submission.settings))
+        self._driver = driver = taken.driver
+        self.story.messages.message(
+            _M.JOB_MESSAGE_DETAILED,
+            f"The job runs in the driver process {driver.pid}, which {taken.how}.",
+        )
         self._cancel.on_cancel(lambda: self._see_cancelled(driver))
         try:
             return self._drive(driver)
@@ -245,9 +249,6 @@ class DrivenJob(ServedJob):
     def _drive(self, driver: Driver) -> int:
         job_id = self.submission.job_id
         service = driver.service()
-        self.story.messages.message(
-            _M.JOB_MESSAGE_DETAILED, f"The job runs in the driver process {driver.pid}."
-        )
         service.Prepare(
             self.submission.request(), metadata=Handover(job_id, self._listed).metadata()
         )

@@ -114,7 +114,8 @@ class DrivenJobs(ServedJobs):
                 self._end(head, _S.FAILED, f"The job cannot be taken up: {error}")
 
     def tick(self) -> None:
-        """Write down what was told meanwhile, and forget what was prepared and never run."""
+        """Write down what was told meanwhile, forget what was never run, look at the spare."""
+        self._known.drivers.watch()
         for job in self._jobs.all():
             if isinstance(job, DrivenJob):
                 job.journal.flush()

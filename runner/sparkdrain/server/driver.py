@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from sparkdrain.errors import DriverLost
 from sparkdrain.jobs.server import UNLIMITED
-from sparkdrain.server.driver_main import WARM
+from sparkdrain.server.driver_main import READY, WARM
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,10 @@ class Driver(Protocol):
     @property
     def is_alive(self) -> bool:
         """Whether the process has not ended."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a driver that was started warm has its session ready."""
 
     def service(self) -> JobServiceStub:
         """The Job service of the process; waits until the process has started.
@@ -101,6 +105,7 @@ class DriverProcess(Driver):
         self._said = threading.Event()
         self._lock = threading.Lock()
         self._endpoint = ""
+        self._is_ready = False
         self._channel: grpc.Channel | None = None
         for target, stream in ((self._read_endpoint, "out"), (self._read_errors, "err")):
             name = f"sparkdrain-driver-{self.pid}-{stream}"
@@ -115,6 +120,11 @@ class DriverProcess(Driver):
     @override
     def is_alive(self) -> bool:
         return self._process.poll() is None
+
+    @property
+    @override
+    def is_ready(self) -> bool:
+        return self._is_ready
 
     @override
     def service(self) -> JobServiceStub:
@@ -162,8 +172,8 @@ class DriverProcess(Driver):
         with self._process.stdout as stream:
             self._endpoint = stream.readline().decode().strip()
             self._said.set()
-            while stream.read(1 << 16):
-                pass
+            for line in stream:
+                self._is_ready |= line.decode().strip() == READY
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None

@@ -19,12 +19,12 @@ from sparkdrain import access
 from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.errors import BadSetup
+from sparkdrain.jobs import described_options
 from sparkdrain.jobs.artifacts import Artifacts
 from sparkdrain.jobs.engine import SparkEngine
 from sparkdrain.jobs.local_jobs import now
 from sparkdrain.jobs.server import ALONE, UNLIMITED
 from sparkdrain.jobs.service import JobService
-from sparkdrain.options import JobSettings
 from sparkdrain.room import room
 from sparkdrain.server.driven_jobs import DrivenJobs
 from sparkdrain.server.driver import DriverProcess
@@ -76,7 +76,10 @@ class StandingServer:
         access.prepare(self._home, group=False)
         self._lock = _locked(self._home)
         self._files = self._home / "staged"
-        self._drivers = Drivers(launch or self._launch, is_warm=settings.is_warm)
+        defaults = described_options.settings({})
+        self._drivers = Drivers(
+            launch or self._launch, Session.of(defaults), is_warm=settings.is_warm
+        )
         self._artifacts = Artifacts(self._files)
         self._store = self._open_store()
         self._jobs = DrivenJobs(
@@ -125,7 +128,7 @@ class StandingServer:
         for server in self._servers:
             server.start()
         self._ticker.start()
-        self._drivers.prepare(Session.of(JobSettings()))
+        self._drivers.watch()
         return self.endpoint
 
     def stop(self) -> None:

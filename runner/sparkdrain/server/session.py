@@ -19,12 +19,12 @@ class Session:
     """What a Spark session is made from. Two jobs of equal sessions can have the same driver.
 
     Attributes:
-        master: see ``JobSettings.spark_master_url``.
-        conf: see ``JobSettings.spark_conf``.
+        spark_master_url: as in ``JobSettings``.
+        spark_conf: as in ``JobSettings``.
     """
 
-    master: str | None
-    conf: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    spark_master_url: str | None
+    spark_conf: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, settings: JobSettings) -> Self:
@@ -33,7 +33,7 @@ class Session:
 
     def encode(self) -> bytes:
         """One line of JSON."""
-        return json.dumps([self.master, self.conf]).encode() + b"\n"
+        return json.dumps([self.spark_master_url, self.spark_conf]).encode() + b"\n"
 
     @classmethod
     def decode(cls, line: bytes) -> Self:

@@ -24,6 +24,7 @@ from sparkdrain.stages.cluster.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.cluster.encryption import certificate_for
 from sparkdrain.stages.cluster.jvm import Launched, launch, start_jvm
 from sparkdrain.stages.cluster.master_check import check_master
+from sparkdrain.stages.cluster.masters import runs_here
 from sparkdrain.stages.cluster.version_check import check_cluster, check_home, check_session
 from sparkdrain.stages.spark.driver import has_jvm, spark_home
 from sparkdrain.stages.spark.errors import gist
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sparkdrain.options import JobSettings
+    from sparkdrain.types import SparkAsked
 
 _LOGGER = logging.getLogger(__name__)
 _LOCK = threading.Lock()
@@ -96,7 +98,7 @@ class _Session:
     """The JVM that this process has started last, and uses or has used."""
 
 
-def launch_ahead(settings: JobSettings) -> None:
+def launch_ahead(settings: SparkAsked) -> None:
     """Start the JVM that ``spark_context`` will need; what goes wrong will go wrong there again."""
     with _LOCK, contextlib.suppress(Exception):
         there = has_jvm() or _Session.ahead is not None
@@ -162,8 +164,8 @@ def is_ours(context: SparkContext) -> bool:
 
 
 def is_local(context: SparkContext) -> bool:
-    """Whether tasks run in the driver's JVM, on this machine and with its files."""
-    return context.master.startswith("local") and not context.master.startswith("local-cluster")
+    """Whether tasks run in the driver's JVM; see ``runs_here``."""
+    return runs_here(context.master)
 
 
 def _start(settings: JobSettings) -> SparkContext:
@@ -205,7 +207,7 @@ def _context(settings: JobSettings) -> SparkContext:
     if known_master.startswith("spark://"):
         # Spark itself would try for a minute, or get executors that end at once.
         check_cluster(known_master, pyspark_version(), partial(version_of_master, conf))
-    if not known_master.startswith("local") or known_master.startswith("local-cluster"):
+    if not runs_here(known_master):
         certificate_for(conf)  # rather now than when executors wait
     return new_context(conf)
 
@@ -298,7 +300,7 @@ def _keep_sockets_private(conf: SparkConf) -> None:
     conf.set(ENABLED, "true")
 
 
-def _jvm_properties(settings: JobSettings, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+def _jvm_properties(settings: SparkAsked, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     given = settings.spark_conf
     master = settings.spark_master_url or ""
     # There spark-submit prepares what containers are given, from all that is said to it.

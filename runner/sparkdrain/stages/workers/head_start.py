@@ -13,10 +13,12 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.stages.cluster.masters import runs_here
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from sparkdrain.options import JobSettings
+    from sparkdrain.types import SparkAsked
 
 _SOCKET: Final = "nursery"
 _LOCK: Final = threading.Lock()
@@ -32,12 +34,11 @@ class _Started:
     home: str | None = None
 
 
-def head_start(settings: JobSettings) -> None:
+def head_start(settings: SparkAsked) -> None:
     """Start a JVM, and a nursery if tasks will run on this machine, if a job will need these."""
     if sys.platform == "win32" or "PYSPARK_GATEWAY_PORT" in os.environ or _spark_is_there():
         return
-    master = settings.spark_master_url or ""
-    local = master.startswith("local") and not master.startswith("local-cluster")
+    local = runs_here(settings.spark_master_url or "")
     with _LOCK:
         if not _Started.jvm:
             _Started.jvm = True
@@ -77,7 +78,7 @@ def _spark_is_there() -> bool:
     return has_jvm()
 
 
-def _launch(settings: JobSettings) -> None:
+def _launch(settings: SparkAsked) -> None:
     from sparkdrain.stages.cluster.context import launch_ahead  # noqa: PLC0415 - takes long: PySpark
 
     launch_ahead(settings)
