@@ -25,6 +25,7 @@ from apache_beam.transforms.environments import expand_anyof_environments
 from sparkdrain.errors import BadOption, BadSetup
 from sparkdrain.jobs.access import Access
 from sparkdrain.jobs.calls import raise_ours
+from sparkdrain.jobs.described_options import MASTER_URN
 from sparkdrain.jobs.local import local_server
 from sparkdrain.options import JobSettings, SparkDrainOptions
 from sparkdrain.redaction import redacted
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Struct
 
 _LOGGER = logging.getLogger(__name__)
-
-_MASTER_URN = "beam:option:spark_master_url:v1"
 
 
 _OWN_PROCESS = Access()
@@ -77,8 +76,8 @@ class ServiceHandle(JobServiceHandle):
     def get_pipeline_options(self) -> Struct:
         """The options as the service gets them; the Spark master only if the user named one."""
         described = super().get_pipeline_options()
-        if given_master(self.options) is None and _MASTER_URN in described:
-            del described[_MASTER_URN]
+        if given_master(self.options) is None and MASTER_URN in described:
+            del described[MASTER_URN]
         return described
 
     @staticmethod

@@ -11,8 +11,10 @@ from fake_engine import FakeEngine, until_cancelled
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from sparkdrain.errors import Unsupported
+from sparkdrain.errors import BadOption, Unsupported
 from sparkdrain.jobs.engine import SparkEngine
+from sparkdrain.server.server import StandingServer
+from sparkdrain.server.settings import ServerSettings
 
 JOBS = "org.apache.beam.model.job_management.v1.JobService"
 
@@ -89,6 +91,22 @@ def test_the_pipeline_the_list_and_the_options_can_be_asked_for(at_server):
     described = client.stub.DescribePipelineOptions(api.DescribePipelineOptionsRequest())
     assert {"slots", "checkpoint_dir"} <= {option.name for option in described.options}
     client.cancel(job_id)
+
+
+def test_a_job_that_names_no_master_gets_that_of_the_server(at_server):
+    client = at_server(is_warm=True, spark_master_url="local[7]")
+    for options in ({}, {"spark_master_url": "local[3]"}):
+        client.path(client.run(**options))
+    calls = client.drivers.engine.calls
+    assert [call.settings.spark_master_url for call in calls] == ["local[7]", "local[3]"]
+    assert client.drivers.started[0].session.spark_master_url == "local[7]", "the spare"
+    first = client.stub.GetJobs(api.GetJobsRequest()).job_info[0]
+    assert first.pipeline_options["beam:option:spark_master_url:v1"] == "local[7]"
+
+
+def test_an_empty_master_is_refused_at_the_start():
+    with pytest.raises(BadOption, match="--spark_master_url is empty"):
+        StandingServer(ServerSettings(job_port=0, spark_master_url=" "), FakeEngine())
 
 
 def test_a_job_that_nobody_knows_is_not_found(at_server):

@@ -62,6 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "memory, %(default)s on this machine)",
     )
     parser.add_argument(
+        "--spark-master-url",
+        metavar="MASTER",
+        help="the Spark master of jobs that name none, such as local[4] or spark://host:7077 "
+        "(default: what spark-defaults.conf says, else local[*])",
+    )
+    parser.add_argument(
         "--warm",
         choices=("on", "off"),
         default="on",
@@ -129,6 +135,7 @@ def _settings(arguments: argparse.Namespace) -> ServerSettings:
         expansion_port=arguments.expansion_port,
         max_jobs=arguments.max_jobs,
         is_warm=arguments.warm == "on",
+        spark_master_url=arguments.spark_master_url,
         directory=arguments.server_dir or usual_directory(arguments.job_port, os.environ),
         security=read_security(
             arguments.tls_cert, arguments.tls_key, arguments.tls_client_ca, arguments.token_file

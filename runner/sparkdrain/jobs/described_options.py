@@ -31,6 +31,7 @@ _KINDS: Final = {
     "streaming": "flag",
     _MASTER: "str",
 }
+MASTER_URN: Final = f"beam:option:{_MASTER}:v1"
 
 
 def describe() -> beam_job_api_pb2.DescribePipelineOptionsResponse:

@@ -29,7 +29,7 @@ from sparkdrain.jobs.served import Submission
 from sparkdrain.jobs.states import IllegalTransition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from sparkdrain.jobs.artifacts import StagedFiles
     from sparkdrain.jobs.served import ServedJobs
@@ -65,6 +65,7 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         jobs: ServedJobs,
         artifacts: StagedFiles,
         job_id_for: Callable[[str, grpc.ServicerContext], str] | None = None,
+        defaults: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare; ``endpoint`` is to be set before the first call.
 
@@ -73,17 +74,22 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
             artifacts: the files that clients stage.
             job_id_for: names a job, from the client's name for it and the call; a name that no
                 other job has if None.
+            defaults: options, by URN, of jobs whose client gives none of that name.
         """
         self.endpoint = ""
         self.staging_endpoint = ""
         self._jobs = jobs
         self._artifacts = artifacts
         self._job_id_for = job_id_for or _new_job_id
+        self._defaults = defaults or {}
 
     def Prepare(  # noqa: N802 (gRPC)
         self, request: api.PrepareJobRequest, context: grpc.ServicerContext
     ) -> api.PrepareJobResponse:
         """Check the pipeline and its options; nothing is started."""
+        for urn, value in self._defaults.items():
+            if urn not in request.pipeline_options or request.pipeline_options[urn] is None:
+                request.pipeline_options[urn] = value
         with _telling(context):
             job_id = self._job_id_for(request.job_name, context)
             submission = Submission.of(job_id, request, self.endpoint)

@@ -61,6 +61,7 @@ class StandingServer:
 
     Raises:
         BadSetup: the store of jobs cannot be opened; another server may have it.
+        BadOption: the Spark master is empty.
     """
 
     def __init__(
@@ -72,21 +73,24 @@ class StandingServer:
         self._settings = settings
         self.expansion_endpoint = ""
         """Where other SDKs ask for transforms, once it is started; empty: nowhere."""
+        master = settings.spark_master_url
+        defaults = {} if master is None else {described_options.MASTER_URN: master}
+        self._drivers = Drivers(
+            launch or self._launch,
+            Session.of(described_options.settings({"spark_master_url": master})),
+            is_warm=settings.is_warm,
+        )
         self._home = Path(settings.directory or tempfile.mkdtemp(prefix=_PREFIX, dir=room()))
         access.prepare(self._home, group=False)
         self._lock = _locked(self._home)
         self._files = self._home / "staged"
-        defaults = described_options.settings({})
-        self._drivers = Drivers(
-            launch or self._launch, Session.of(defaults), is_warm=settings.is_warm
-        )
         self._artifacts = Artifacts(self._files)
         self._store = self._open_store()
         self._jobs = DrivenJobs(
             engine or SparkEngine(), JobStore(self._store), self._artifacts, _KEPT_JOBS, now
         )
         self._jobs.use(Admission(settings.max_jobs), self._drivers, Names(), self._files)
-        self._service = JobService(self._jobs, self._artifacts)
+        self._service = JobService(self._jobs, self._artifacts, defaults=defaults)
         self._stopped = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="sparkdrain-server", daemon=True)
         # Beam's pool, because its threads do not keep a program alive that wants to end.

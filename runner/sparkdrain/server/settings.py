@@ -28,6 +28,7 @@ class ServerSettings:
         is_warm: whether a driver process waits with its session ready.
         directory: for staged files, and for the store; empty: one that goes with the server.
         store: where jobs are kept; None: a RocksDB database in ``directory``.
+        spark_master_url: of jobs that name none; None: as Spark is set up, else this machine.
         security: what clients are shown, and have to show.
         is_insecure: whether another address than loopback may do without.
 
@@ -43,6 +44,7 @@ class ServerSettings:
     is_warm: bool = True
     directory: str = ""
     store: StoreAddress | None = None
+    spark_master_url: str | None = None
     security: Security = field(default_factory=Security)
     is_insecure: bool = False
 
