@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from apache_beam.portability.api import beam_job_api_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +20,21 @@ if TYPE_CHECKING:
     from sparkdrain.drain.signal import DrainSignal
     from sparkdrain.options import JobSettings
     from sparkdrain.types import Artifact, CancelToken
+
+
+_M = beam_job_api_pb2.JobMessage
+
+_IMPORTANCE: Final = (
+    (logging.ERROR, _M.JOB_MESSAGE_ERROR),
+    (logging.WARNING, _M.JOB_MESSAGE_WARNING),
+    (logging.INFO, _M.JOB_MESSAGE_BASIC),
+    (logging.NOTSET, _M.JOB_MESSAGE_DEBUG),
+)
+
+
+def importance_of(level: int) -> int:
+    """The Job API's importance for a level of ``logging``."""
+    return next(importance for lowest, importance in _IMPORTANCE if level >= lowest)
 
 
 class Observer(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -36,7 +37,7 @@ WORKER = f"{sys.executable} -m sparkdrain.cli.main worker"
 def run():
     harnesses = Harnesses()
 
-    def run(build, command=WORKER, options=None):
+    def run(build, command=WORKER, options=None, log=lambda *_: None):
         pipeline = beam.Pipeline()
         build(pipeline)
         environment = environments.ProcessEnvironment(
@@ -44,7 +45,7 @@ def run():
             env={"MARK": "set", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capabilities=environments.python_sdk_capabilities(),
         )
-        outside = Outside(HarnessJob("job", options or {}), harnesses)
+        outside = Outside(HarnessJob("job", options or {}, log=log), harnesses)
         return run_in_memory(pipeline, 1, environment=environment, outside=outside)
 
     yield run
@@ -97,6 +98,31 @@ def test_a_process_runs_all_levels_and_tears_its_dofns_down(run, tmp_path):
     (pid,) = {int(pid) for _, pid, _ in lines}
     assert pid != os.getpid()
     assert _is_gone(pid)
+
+
+def test_what_user_code_logs_is_told_with_the_name_of_its_step(run):
+    def log(number: int) -> None:
+        logging.getLogger("mine").info("number %s", number)
+
+    told = []
+    run(
+        lambda p: p | beam.Create([1, 2]) | "Shout" >> beam.Map(log),
+        log=lambda *record: told.append(record),
+    )
+    assert (logging.INFO, "Shout: number 1") in told
+    assert (logging.INFO, "Shout: number 2") in told
+    assert not [text for level, text in told if level < logging.WARNING and "Shout" not in text]
+
+
+def test_a_command_that_never_connects_is_ended_with_what_to_look_at(run, monkeypatch, tmp_path):
+    monkeypatch.setattr("sparkdrain.fnapi.harnesses._START_SECONDS", 1.0)
+    pid = tmp_path / "pid"
+    with pytest.raises(HarnessNotStarted, match=r"has not connected to unix:.* within 1 s\. Look"):
+        run(
+            lambda p: p | beam.Create([1]) | beam.Map(print),
+            f"bash -c 'echo $$ > {pid}; sleep 1000'",
+        )
+    assert _is_gone(int(pid.read_text()))
 
 
 def test_a_command_that_ends_is_told_with_its_last_words(run):

@@ -9,7 +9,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.jobs.logs import JobLogs, importance_of
+from sparkdrain.invocation import importance_of
+from sparkdrain.jobs.logs import JobLogs
 from sparkdrain.jobs.messages import Messages, failure_kind, is_own_log_record, shortened
 
 M = beam_job_api_pb2.JobMessage

@@ -38,12 +38,14 @@ class HarnessJob:
         options: of the pipeline, by plain name.
         staged: finds the staged file of a name; None if there is none.
         when_over: has a function called when the job is over. Then its harnesses end in order.
+        log: takes the level and the text of each record that a client of the job is to see.
     """
 
     id: str
     options: Mapping[str, Any] = field(repr=False)
     staged: Callable[[str], Path | None] = lambda _: None
     when_over: Callable[[Callable[[], object]], object] = lambda _: None
+    log: Callable[[int, str], object] = lambda _level, _text: None
 
 
 @dataclass(slots=True)
@@ -146,7 +148,7 @@ class Harnesses:
                 worker.id, life.endpoint, job.options, [files[name] for name in found]
             )
             by_payload = {files[name].type_payload: path for name, path in found.items()}
-            services.admit(Admitted(worker, info, by_payload))
+            services.admit(Admitted(worker, info, by_payload, job.log))
             life.start(worker.id)
             if not worker.await_connection(_START_SECONDS):
                 message = (

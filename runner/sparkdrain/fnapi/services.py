@@ -65,11 +65,13 @@ class Admitted:
         worker: the line to it.
         info: what it is told when it starts.
         artifacts: the staged files that it may fetch, by the name in the artifact's payload.
+        log: takes the level and the text of each record that a client of the job is to see.
     """
 
     worker: SdkWorker
     info: beam_provision_api_pb2.ProvisionInfo
     artifacts: dict[bytes, Path]
+    log: Callable[[int, str], object] = lambda _level, _text: None
 
 
 class SdkServices(
@@ -199,11 +201,17 @@ class SdkServices(
     def Logging(  # noqa: N802
         self, request_iterator: Iterator[beam_fn_api_pb2.LogEntry.List], context: Any
     ) -> Iterator[beam_fn_api_pb2.LogControl]:
-        """Log what harnesses log."""
-        self._client(context)
+        """Log what harnesses log. What a transform says, and every warning, the job says too."""
+        client = self._client(context)
         for entries in request_iterator:
             for entry in entries.log_entries:
-                _log(entry)
+                level = _LEVELS.get(entry.severity, logging.INFO)
+                step = client.worker.step_name(entry.transform_id)
+                trace = f"\n{entry.trace}" if entry.trace else ""
+                text = f"{step}: {entry.message}{trace}" if step else f"{entry.message}{trace}"
+                _LOGGER.log(level, "%s: %s", entry.log_location, text)
+                if step or level >= logging.WARNING:
+                    client.log(level, text)
         return iter(())
 
     def GetProvisionInfo(  # noqa: N802
@@ -240,13 +248,6 @@ def _in_thread(name: str, work: Callable[..., object], *arguments: Any) -> None:
             work(*arguments)
 
     threading.Thread(target=run, name=name, daemon=True).start()
-
-
-def _log(entry: beam_fn_api_pb2.LogEntry) -> None:
-    level = _LEVELS.get(entry.severity, logging.INFO)
-    where = f" [{entry.transform_id}]" if entry.transform_id else ""
-    trace = f"\n{entry.trace}" if entry.trace else ""
-    _LOGGER.log(level, "%s: %s%s%s", entry.log_location, entry.message, where, trace)
 
 
 def descriptor_of(url: str) -> endpoints_pb2.ApiServiceDescriptor:

@@ -80,6 +80,13 @@ class SdkWorker:
         """The descriptor of that id, if there is one."""
         return self._descriptors.get(id_)
 
+    def step_name(self, transform: str) -> str:
+        """The name that a transform has in the pipeline, by its id in a descriptor; else its id."""
+        for descriptor in list(self._descriptors.values()):
+            if transform in descriptor.transforms:
+                return descriptor.transforms[transform].unique_name or transform
+        return transform
+
     def await_connection(self, seconds: float) -> bool:
         """Wait until the harness asks for instructions; whether it did.
 

@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from apache_beam.portability.api import beam_job_api_pb2
 from typing_extensions import override
 
 from sparkdrain.errors import SparkDrainError
@@ -88,8 +89,11 @@ class SparkEngine(Engine):
 
     @override
     def execute(self, invocation: Invocation) -> Outcome:
+        from sparkdrain.graph.chosen_environments import chosen_environments  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
 
+        for text in chosen_environments(invocation.pipeline):
+            invocation.observer.message(beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC, text)
         if is_streaming(invocation.pipeline, invocation.settings):
             from sparkdrain.rounds.driver.execute import execute  # noqa: PLC0415 (imports PySpark)
         else:

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from apache_beam.portability.api import beam_job_api_pb2
+from sparkdrain.invocation import importance_of
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from sparkdrain.jobs.messages import Messages
-
-_M = beam_job_api_pb2.JobMessage
-
-_IMPORTANCE: Final = (
-    (logging.ERROR, _M.JOB_MESSAGE_ERROR),
-    (logging.WARNING, _M.JOB_MESSAGE_WARNING),
-    (logging.INFO, _M.JOB_MESSAGE_BASIC),
-    (logging.NOTSET, _M.JOB_MESSAGE_DEBUG),
-)
 
 
 class JobLogs(logging.Handler):
@@ -56,8 +47,3 @@ class JobLogs(logging.Handler):
                 self._messages.logged(importance_of(record.levelno), self.format(record))
             except Exception:  # noqa: BLE001 - user code that logs must not fail for it
                 self.handleError(record)
-
-
-def importance_of(level: int) -> int:
-    """The Job API's importance for a level of ``logging``."""
-    return next(importance for lowest, importance in _IMPORTANCE if level >= lowest)

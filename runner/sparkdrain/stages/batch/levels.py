@@ -16,6 +16,7 @@ from sparkdrain.errors import Cancelled
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeKind, Plan
 from sparkdrain.graph.restrictions import has_restrictions
+from sparkdrain.invocation import importance_of
 from sparkdrain.shuffle.blocks import reports_in
 from sparkdrain.shuffle.complete import Completeness, agree
 from sparkdrain.shuffle.outbox import ShuffleLayout
@@ -31,6 +32,7 @@ from sparkdrain.stages.spark.broadcast import FileBroadcast
 from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.telling.failure_channel import first_failure
 from sparkdrain.stages.telling.job_over import JobOver
+from sparkdrain.stages.telling.log_channel import log_server
 from sparkdrain.stages.telling.report import SlotReport
 from sparkdrain.stages.telling.spark_error import of_failure
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import LevelIndex
     from sparkdrain.invocation import Invocation
+    from sparkdrain.lines.server import Server
     from sparkdrain.stages.spark.exchange import Exchange
     from sparkdrain.stages.telling.progress import JobProgress
     from sparkdrain.stages.workers.preparation import Preparation
@@ -80,7 +83,14 @@ class LevelRunner:
             settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages
         )
         self._first = first_failure(context, self._jobs.stop, local=is_local(context))
-        self._over = JobOver(driver_address(context)) if _has_harnesses(plan) else None
+        self._over: JobOver | None = None
+        self._logs: Server | None = None
+        if _has_harnesses(plan):
+            tell = invocation.observer.message
+            self._over = JobOver(driver_address(context))
+            self._logs = log_server(
+                driver_address(context), lambda level, text: tell(importance_of(level), text)
+            )
 
     def run(self) -> Iterator[SlotReport]:
         """Run all levels; the reports of a level come out when it has ended.
@@ -127,6 +137,7 @@ class LevelRunner:
             self._progress.endpoint,
             failures=None if self._first is None else self._first.server.endpoint,
             over=None if self._over is None else self._over.endpoint,
+            logs=None if self._logs is None else self._logs.endpoint,
         )
         if any(map(has_restrictions, self._plan.levels[level])):
             reports = self._run_balanced(task, inputs)
@@ -207,6 +218,8 @@ class LevelRunner:
         """End harnesses in other processes, and give shuffle files and broadcasts back."""
         if self._over is not None:
             self._over.tell()
+        if self._logs is not None:
+            self._logs.close()
         if self._first is not None:
             self._first.server.close()
         # Without a JVM there are none.

@@ -61,6 +61,8 @@ class LevelTask:
     """Whom to tell at once that user code has failed, if Spark would run the task again."""
     over: Endpoint | None = None
     """Who tells that the job is over, if it has harnesses in other processes."""
+    logs: Endpoint | None = None
+    """Who takes log records of such harnesses."""
     helper: Helper | None = None
     """Set for a task beside the level's slots, which processes what one of them gave away."""
 
@@ -103,7 +105,7 @@ class LevelTask:
     def _outside(self) -> Outside | None:
         if self.over is None:
             return None
-        return Outside(job_of(self.job, self.preparation, self.over), harnesses())
+        return Outside(job_of(self.job, self.preparation, self.over, self.logs), harnesses())
 
     def _run(self, run: BatchSlot, slot: int, records: Iterator[bytes]) -> None:
         with ticking(self.progress, self.level, slot, run.handled):

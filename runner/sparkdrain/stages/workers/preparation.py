@@ -25,10 +25,11 @@ from sparkdrain.stages.spark.files import local_directories, sent_file
 from sparkdrain.stages.spark.versions import pyspark_version
 from sparkdrain.stages.telling.failure import silence_told_failures
 from sparkdrain.stages.telling.job_over import when_over
+from sparkdrain.stages.telling.log_channel import LogSender
 from sparkdrain.stages.workers.packages import use_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sparkdrain.lines.endpoint import Endpoint
 
@@ -116,13 +117,19 @@ def go_to(directory: str) -> None:
         raise BadSetup(message) from error
 
 
-def job_of(job: str, preparation: Preparation, over: Endpoint | None = None) -> HarnessJob:
+def job_of(
+    job: str,
+    preparation: Preparation,
+    over: Endpoint | None = None,
+    logs: Endpoint | None = None,
+) -> HarnessJob:
     """What SDK harnesses in other processes need to know of a job.
 
     Args:
         job: its id.
         preparation: of the process.
         over: where the driver tells that the job is over; None if this process ends with the job.
+        logs: where the driver takes log records; None if it takes none.
     """
     sent = dict(preparation.staged)
 
@@ -132,7 +139,18 @@ def job_of(job: str, preparation: Preparation, over: Endpoint | None = None) -> 
     options = json.loads(preparation.options)
     if over is None:
         return HarnessJob(job, options, staged)
-    return HarnessJob(job, options, staged, partial(when_over, over))
+    if logs is None:
+        return HarnessJob(job, options, staged, partial(when_over, over))
+    sender = LogSender(logs)
+
+    def when_all_is_told(end: Callable[[], object]) -> None:
+        def end_and_flush() -> None:
+            end()
+            sender.flush()
+
+        when_over(over, end_and_flush)
+
+    return HarnessJob(job, options, staged, when_all_is_told, sender)
 
 
 def prepare(preparation: Preparation) -> None:

@@ -1,0 +1,51 @@
+"""Log records on their way from a worker to the driver."""
+
+from __future__ import annotations
+
+from sparkdrain.lines.bind import TcpBind
+from sparkdrain.stages.telling import log_channel
+from sparkdrain.stages.telling.log_channel import LogSender, log_server
+from tests.support.waiting import wait_until
+
+HERE = TcpBind("127.0.0.1", "127.0.0.1")
+
+
+def test_records_arrive_in_order_with_their_levels():
+    heard: list[tuple[int, str]] = []
+    server = log_server(HERE, lambda *record: heard.append(record))
+    sender = LogSender(server.endpoint)
+    sent = [(20, "one"), (30, "zwei \N{EURO SIGN}"), (40, "half \udcff")]
+    for record in sent:
+        sender(*record)
+    sender.flush()
+    wait_until(lambda: len(heard) == 3)
+    assert heard == [*sent[:2], (40, "half \\udcff")]
+    server.close()
+
+
+def test_a_worker_that_logs_too_fast_drops_records_and_says_how_many(monkeypatch):
+    monkeypatch.setattr(log_channel, "_WAITING", 2)
+    heard: list[str] = []
+
+    def tell(_level: int, text: str) -> None:
+        heard.append(text)
+
+    server = log_server(HERE, tell)
+    sender = LogSender(server.endpoint)
+    sender._is_sending = True  # the thread has not come to it yet
+    for number in range(5):
+        sender(20, str(number))
+    sender._is_sending = False
+    sender(20, "last")
+    wait_until(lambda: len(heard) == 3)
+    assert heard == ["4 log records were left out: too many came.", "0", "1"]
+    server.close()
+
+
+def test_a_worker_whose_driver_is_gone_goes_on():
+    server = log_server(HERE, lambda *_: None)
+    server.close()
+    sender = LogSender(server.endpoint)
+    sender(20, "lost")
+    sender.flush()
+    wait_until(lambda: not sender._is_sending)
