@@ -115,6 +115,46 @@ def test_a_job_that_nobody_knows_is_not_found(at_server):
         assert code_of(lambda call=call: call("nobody"))[0] is grpc.StatusCode.NOT_FOUND
 
 
+def test_a_job_cannot_be_run_twice(at_server):
+    client = at_server()
+    job_id = client.run()
+    again = api.RunJobRequest(preparation_id=job_id)
+    assert code_of(lambda: client.stub.Run(again))[0] is grpc.StatusCode.FAILED_PRECONDITION
+    client.path(job_id)
+    code, text = code_of(lambda: client.stub.Run(again))
+    assert code is grpc.StatusCode.FAILED_PRECONDITION
+    assert "DONE" in text
+
+
+def test_a_file_that_is_not_what_its_hash_says_is_refused_and_the_job_says_so(at_server):
+    client = at_server()
+    role = beam_runner_api_pb2.ArtifactStagingToRolePayload(staged_name="lib.jar")
+    told = beam_runner_api_pb2.ArtifactFilePayload(path="/client/lib.jar", sha256="0" * 64)
+    offered = beam_runner_api_pb2.ArtifactInformation(
+        type_urn="beam:artifact:type:file:v1",
+        type_payload=told.SerializeToString(),
+        role_urn="beam:artifact:role:staging_to:v1",
+        role_payload=role.SerializeToString(),
+    )
+    pipeline = beam_runner_api_pb2.Pipeline()
+    pipeline.components.environments["env"].dependencies.append(offered)
+    job_id = client.prepare("wc", pipeline)
+    wrapper = artifact_api.ArtifactResponseWrapper
+    answers = [
+        wrapper(staging_token=job_id),
+        wrapper(resolve_artifact_response={"replacements": [offered]}),
+        wrapper(get_artifact_response={"data": b"something else"}),
+        wrapper(is_last=True),
+    ]
+    stub = beam_artifact_api_pb2_grpc.ArtifactStagingServiceStub(client.channel)
+    code, text = code_of(lambda: list(stub.ReverseArtifactRetrievalService(iter(answers))))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "lib.jar" in text
+    client.stub.Run(api.RunJobRequest(preparation_id=job_id))
+    assert client.path(job_id)[-1] == "FAILED"
+    assert "lib.jar" in client.messages(job_id)[-1]
+
+
 def test_artifacts_have_a_port_of_their_own_if_that_is_asked_for(at_server):
     client = at_server(artifact_port=0)
     answer = client.stub.Prepare(api.PrepareJobRequest(job_name="wc"))

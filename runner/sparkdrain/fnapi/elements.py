@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam import coders
 from apache_beam.coders.coder_impl import create_InputStream
 
+from sparkdrain.fnapi.errors import HarnessGarbled
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -128,20 +130,28 @@ class Output:
         self._context: Any = None
 
     def take(self, data: bytes) -> None:
-        """Write the elements of a message."""
+        """Write the elements of a message.
+
+        Raises:
+            HarnessGarbled: an element is not what the coders of the pipeline write.
+        """
         position, size = 0, len(data)
         write, known, context, pairs = self._write, self._known, self._context, self._pairs
         length = len(known)
         while position < size:
-            if known and data.startswith(known, position):
-                position += length
-            else:
-                context, behind = self._metadata.decode(data, position)
-                known = self._known = data[position:behind]
-                self._context, length, position = context, len(known), behind
-            value, position = unprefixed(data, position)
-            if pairs:
-                item, position = unprefixed(data, position)
-                write((value, item), context)
-            else:
-                write(value, context)
+            try:
+                if known and data.startswith(known, position):
+                    position += length
+                else:
+                    context, behind = self._metadata.decode(data, position)
+                    known = self._known = data[position:behind]
+                    self._context, length, position = context, len(known), behind
+                value, position = unprefixed(data, position)
+                if pairs:
+                    item, position = unprefixed(data, position)
+            except Exception as error:  # Beam's streams tell their end in many ways
+                raise HarnessGarbled(repr(error)) from error
+            if position > size:
+                missing = f"{position - size} bytes are missing at the end"
+                raise HarnessGarbled(missing)
+            write((value, item) if pairs else value, context)

@@ -15,6 +15,17 @@ class HarnessLost(TruncatedInput):
         super().__init__(f"The SDK harness of a stage was lost: {why}")
 
 
+class HarnessGarbled(RuntimeError):
+    """A harness has sent elements that cannot be read."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"The SDK harness has sent elements that cannot be read: {why}. Look at what the "
+            "environment of the pipeline starts: it must be a harness of the SDK, and of the "
+            "version, that has made the pipeline."
+        )
+
+
 class HarnessNotStarted(BadSetup):
     """A harness could not be started, or has never connected."""
 

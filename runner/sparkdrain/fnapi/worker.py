@@ -24,6 +24,10 @@ _AHEAD: Final = 3
 # Bytes of output that may wait for the slot's thread.
 _OUTPUT_BYTES: Final = 64 << 20
 _LOOK_SECONDS: Final = 0.5
+_DISCONNECTED: Final = (
+    "it has ended its connection, or sent what is no message of the Fn API. Look at what the "
+    "harness itself wrote, and at the log of the executor."
+)
 
 
 class Listener(Protocol):
@@ -188,7 +192,7 @@ class SdkWorker:
         ended = self._how_it_ended()
         if ended or self.is_lost:
             self.is_lost = True
-            raise HarnessLost(ended or "its connection was lost")
+            raise HarnessLost(ended or _DISCONNECTED)
 
     def close(self) -> None:
         """Have the harness end, by the end of what it listens to."""
