@@ -15,7 +15,7 @@ class HarnessLost(TruncatedInput):
         super().__init__(f"The SDK harness of a stage was lost: {why}")
 
 
-class HarnessGarbled(RuntimeError):
+class HarnessGarbled(BadSetup):
     """A harness has sent elements that cannot be read."""
 
     def __init__(self, why: str) -> None:

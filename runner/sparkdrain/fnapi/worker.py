@@ -24,6 +24,8 @@ _AHEAD: Final = 3
 # Bytes of output that may wait for the slot's thread.
 _OUTPUT_BYTES: Final = 64 << 20
 _LOOK_SECONDS: Final = 0.5
+_REASON_SECONDS: Final = 1.0
+_PAUSE_SECONDS: Final = 0.02
 _DISCONNECTED: Final = (
     "it has ended its connection, or sent what is no message of the Fn API. Look at what the "
     "harness itself wrote, and at the log of the executor."
@@ -190,9 +192,15 @@ class SdkWorker:
 
     def _look(self) -> None:
         ended = self._how_it_ended()
-        if ended or self.is_lost:
-            self.is_lost = True
-            raise HarnessLost(ended or _DISCONNECTED)
+        if not ended and not self.is_lost:
+            return
+        self.is_lost = True
+        # A process that ends is still there when its connection is not.
+        until = time.monotonic() + _REASON_SECONDS
+        while not ended and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+            ended = self._how_it_ended()
+        raise HarnessLost(ended or _DISCONNECTED)
 
     def close(self) -> None:
         """Have the harness end, by the end of what it listens to."""
