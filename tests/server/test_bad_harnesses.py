@@ -63,7 +63,7 @@ def test_each_bad_harness_fails_its_own_job_with_what_to_do_and_the_server_goes_
         for function, command, *told in (
             (log, "there-is-none --flag", "there-is-none", "--environment_config"),
             (log, f"{sys.executable} -c 'exit(\"no such library\")'", "no such library"),
-            (die, WORKER, "The SDK harness of a stage was lost", "with signal 9"),
+            (die, WORKER, "The SDK harness of a stage was lost", "with the signal SIGKILL"),
             (fail, WORKER, "ValueError: no ", "Mine"),
             (log, f"{GARBAGE} error", "something is wrong in here"),
             (log, f"{GARBAGE} messages", "no message of the Fn API", "the log of the executor"),

@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -187,7 +188,10 @@ class HarnessProcess(Life):
         status = None if self._process is None else self._process.poll()
         if status is None:
             return ""
-        how = f"status {status}" if status >= 0 else f"signal {-status}"
+        # The guard ends with 128 and the number of the signal, as a shell does.
+        number = -status if status < 0 else status - 128
+        known = number in {each.value for each in signal.Signals}
+        how = f"the signal {signal.Signals(number).name}" if known else f"status {status}"
         words = self._last_words()
         said = f" The last that it wrote:\n{words}" if words else " It wrote nothing."
         return f"The process of {self._name!r} ended with {how}.{said}"
