@@ -26,11 +26,13 @@ from sparkdrain.fnapi import guard
 from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
+from sparkdrain.fnapi.launch import HarnessProcess
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import SdkWorker
 from tests.support.in_memory import run_in_memory
 
 WORKER = f"{sys.executable} -m sparkdrain.cli.main worker"
+GARBAGE = f"{sys.executable} -m tests.support.garbage_harness"
 
 
 @pytest.fixture
@@ -145,6 +147,28 @@ def test_a_process_that_dies_amid_a_bundle_is_told_and_the_next_job_has_another(
     notes = tmp_path / "notes"
     run(lambda p: p | beam.Create([1]) | beam.ParDo(_Notes(notes)))
     assert notes.read_text().startswith("1 ")
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("messages", r"(?s)no message of the Fn API.*this harness does messages"),
+        ("elements", "elements that cannot be read.*the version, that has made the pipeline"),
+        ("error", "something is wrong in here"),
+    ],
+)
+def test_a_harness_that_does_not_keep_to_the_fn_api_is_told_with_what_to_look_at(run, how, told):
+    with pytest.raises(Exception, match=told):
+        run(lambda p: p | beam.Create([1, 2]) | beam.Map(print), f"{GARBAGE} {how}")
+
+
+def test_java_says_what_went_wrong_and_not_where_line_by_line(tmp_path):
+    frames = "".join(f"\tat some.Class.method(Class.java:{n})\n" for n in range(200))
+    (tmp_path / "output").write_text(f"one\nError: bad\n{frames}Caused by: worse\n{frames}")
+    words = HarnessProcess("java", lambda _: ([], {}), "", tmp_path).last_words()
+    assert "Error: bad" in words
+    assert "Caused by: worse" in words
+    assert words.count("\tat ") == 6
 
 
 def test_a_guard_whose_caller_is_gone_ends_the_command_and_its_children(tmp_path):

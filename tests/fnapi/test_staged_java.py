@@ -10,6 +10,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.java import java_command
+from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.environments import DOCKER, STAGED_JAVA, chosen
 
 
@@ -63,3 +64,20 @@ def test_an_image_of_beams_for_java_is_not_needed_if_its_jars_are_staged(image):
 def test_an_image_of_the_users_own_is_what_code_needs():
     jar = beam_runner_api_pb2.ArtifactInformation(type_urn="beam:artifact:type:file:v1")
     assert chosen(_java(jar, image="registry.example/apache/beam_java17_sdk:2.73.0")).urn == DOCKER
+
+
+TOO_NEW = (
+    "Caused by: java.lang.UnsupportedClassVersionError: a/Mine$Add has been compiled by a more "
+    "recent version of the Java Runtime (class file version 69.0), this version of the Java Runtime"
+    " only recognizes class file versions up to 61.0"
+)
+
+
+@pytest.mark.parametrize("ended", ["", f"The process ended with status 1. {TOO_NEW}"])
+def test_a_class_for_a_newer_java_ends_the_job_at_once_with_both_versions(ended):
+    worker = SdkWorker("1", lambda: ended, lambda: TOO_NEW)
+    worker.is_lost = True
+    with pytest.raises(
+        HarnessNotStarted, match=r"a.Mine\$Add needs Java 25.*has Java 17.*JAVA_HOME"
+    ):
+        worker.wait()

@@ -1,11 +1,12 @@
 """An SDK harness that does not keep to the Fn API; the command of a PROCESS environment.
 
 Its first argument says how: ``elements`` that no coder has written, ``messages`` that are none,
-``silence`` after each request, or an ``error`` instead of any work.
+``silence`` after each request, or an ``error`` instead of any work. It says so before it connects.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
@@ -20,10 +21,11 @@ _RUBBISH = b"\xff" * 100
 
 
 def main(how: str, given: dict[str, str]) -> None:
+    print(f"this harness does {how}", flush=True)
     channel = grpc.intercept_channel(
         grpc.insecure_channel(given["control_endpoint"]), _Named(given["id"])
     )
-    answers, wake = [], threading.Condition()
+    answers, calls, wake = [], [], threading.Condition()
 
     def to_runner():
         while True:
@@ -46,14 +48,14 @@ def main(how: str, given: dict[str, str]) -> None:
             answer(response.SerializeToString())
         elif how == "elements":
             if request.HasField("process_bundle"):
-                _send_rubbish(channel, request)
+                _send_rubbish(channel, request, calls)
                 response.process_bundle.SetInParent()
             answer(response.SerializeToString())
         else:
             time.sleep(1)
 
 
-def _send_rubbish(channel, request: api.InstructionRequest) -> None:
+def _send_rubbish(channel, request: api.InstructionRequest, calls: list) -> None:
     control = beam_fn_api_pb2_grpc.BeamFnControlStub(channel)
     wanted = request.process_bundle.process_bundle_descriptor_id
     descriptor = control.GetProcessBundleDescriptor(
@@ -73,7 +75,8 @@ def _send_rubbish(channel, request: api.InstructionRequest) -> None:
         yield api.Elements(data=data)
         done.wait(60)
 
-    beam_fn_api_pb2_grpc.BeamFnDataStub(channel).Data(elements())
+    # A call that nobody holds is cancelled.
+    calls.append(beam_fn_api_pb2_grpc.BeamFnDataStub(channel).Data(elements()))
     time.sleep(1)  # it is there before the answer
 
 
@@ -91,4 +94,6 @@ class _Named(grpc.StreamStreamClientInterceptor, grpc.UnaryUnaryClientIntercepto
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], dict(each[2:].split("=", 1) for each in sys.argv[2:]))
+    with contextlib.suppress(grpc.RpcError):
+        main(sys.argv[1], dict(each[2:].split("=", 1) for each in sys.argv[2:]))
+    time.sleep(3)  # Java's harness does not end at once either when its connection does

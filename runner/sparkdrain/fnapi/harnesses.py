@@ -141,7 +141,7 @@ class Harnesses:
         files = dict(fetched(dependency) for dependency in environment.dependencies)
         found = {name: path for name in files if (path := job.staged(name)) is not None}
         life = life_of(environment, services, folder, job.options, found)
-        worker = SdkWorker(secrets.token_hex(16), life.how_it_ended)
+        worker = SdkWorker(secrets.token_hex(16), life.how_it_ended, life.last_words)
         kept = _Kept(worker, life, folder)
         try:
             info = provision_info(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zipfile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 _MAIN: Final = "org.apache.beam.fn.harness.FnHarness"
 _CLASS: Final = _MAIN.replace(".", "/") + ".class"
+_TOO_NEW: Final = re.compile(
+    r"(\S+) has been compiled by a more recent version of the Java Runtime "
+    r"\(class file version (\d+)\.\d+\), "
+    r"this version of the Java Runtime only recognizes class file versions up to (\d+)"
+)
+# Of the class files of Java 1.
+_BEFORE_JAVA_1: Final = 44
 
 
 def java_command(
@@ -57,6 +65,19 @@ def java_command(
         "LOGGING_API_SERVICE_DESCRIPTOR": here,
         "PIPELINE_OPTIONS_FILE": str(file),
     }
+
+
+def newer_java(words: str) -> str:
+    """What to do if Java was too old for a class, given what it wrote; "" if it was not."""
+    found = _TOO_NEW.search(words)
+    if found is None:
+        return ""
+    needed, there = (int(number) - _BEFORE_JAVA_1 for number in found.group(2, 3))
+    return (
+        f"The class {found[1].replace('/', '.')} needs Java {needed}, and the executor has Java "
+        f"{there}. Compile the program with --release {there}, or set JAVA_HOME to a Java {needed} "
+        "where executors run; with local[N], where the Job service runs."
+    )
 
 
 def _java_home() -> bool:

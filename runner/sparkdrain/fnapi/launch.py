@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import json
 import os
+import re
 import secrets
 import shlex
 import signal
@@ -42,7 +43,9 @@ Command: TypeAlias = tuple[list[str], dict[str, str]]
 
 _POOL_SECONDS: Final = 30
 _STOP_SECONDS: Final = 10.0
-_LAST_WORDS_BYTES: Final = 4000
+_LAST_WORDS_BYTES: Final = 64_000
+_LAST_WORDS_SHOWN: Final = 4000
+_FRAMES_OF_JAVA: Final = re.compile(r"((?:^\tat .*\n){3})(?:^\tat .*\n)+", re.MULTILINE)
 
 
 class Life(Protocol):
@@ -61,6 +64,9 @@ class Life(Protocol):
 
     def how_it_ended(self) -> str:
         """How the harness has ended; "" while it runs, or if that cannot be known here."""
+
+    def last_words(self) -> str:
+        """What the harness wrote last, as the end of a sentence; "" if that is unknown here."""
 
     def stop(self) -> None:
         """End it."""
@@ -192,14 +198,17 @@ class HarnessProcess(Life):
         number = -status if status < 0 else status - 128
         known = number in {each.value for each in signal.Signals}
         how = f"the signal {signal.Signals(number).name}" if known else f"status {status}"
-        words = self._last_words()
-        said = f" The last that it wrote:\n{words}" if words else " It wrote nothing."
-        return f"The process of {self._name!r} ended with {how}.{said}"
+        return f"The process of {self._name!r} ended with {how}. {self.last_words()}"
 
-    def _last_words(self) -> str:
-        with contextlib.suppress(OSError):
-            return self._output.read_bytes()[-_LAST_WORDS_BYTES:].decode(errors="replace").strip()
-        return ""
+    @override
+    def last_words(self) -> str:
+        words = b""
+        with contextlib.suppress(OSError), self._output.open("rb") as output:
+            output.seek(max(0, self._output.stat().st_size - _LAST_WORDS_BYTES))
+            words = output.read(_LAST_WORDS_BYTES)
+        said = _FRAMES_OF_JAVA.sub(r"\1\t...\n", words.decode(errors="replace"))
+        said = said.strip()[-_LAST_WORDS_SHOWN:]
+        return f"The last that it wrote:\n{said}" if said else "It wrote nothing."
 
     @override
     def stop(self) -> None:
@@ -280,6 +289,10 @@ class PooledHarness(Life):
 
     @override
     def how_it_ended(self) -> str:
+        return ""
+
+    @override
+    def last_words(self) -> str:
         return ""
 
     @override

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apache_beam.portability.api import beam_fn_api_pb2
 
-from sparkdrain.fnapi.errors import HarnessLost
+from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
+from sparkdrain.fnapi.java import newer_java
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ _REASON_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
 _DISCONNECTED: Final = (
     "it has ended its connection, or sent what is no message of the Fn API. Look at what the "
-    "harness itself wrote, and at the log of the executor."
+    "harness itself wrote, and at the log of the executor. "
 )
 
 
@@ -54,12 +55,19 @@ class SdkWorker:
     Args:
         id: names the harness; no other process can guess it.
         how_it_ended: tells why the process behind it is gone; "" while it runs.
+        last_words: what it wrote last; "" if that cannot be known.
     """
 
-    def __init__(self, id: str, how_it_ended: Callable[[], str]) -> None:  # noqa: A002 - Beam's
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - Beam's
+        how_it_ended: Callable[[], str],
+        last_words: Callable[[], str] = str,
+    ) -> None:
         self.id = id
         self.is_lost = False
         self._how_it_ended = how_it_ended
+        self._last_words = last_words
         self._descriptors: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
         self._requests: queue.SimpleQueue[beam_fn_api_pb2.InstructionRequest | None] = (
             queue.SimpleQueue()
@@ -200,7 +208,11 @@ class SdkWorker:
         while not ended and time.monotonic() < until:
             time.sleep(_PAUSE_SECONDS)
             ended = self._how_it_ended()
-        raise HarnessLost(ended or _DISCONNECTED)
+        why = ended or (_DISCONNECTED + self._last_words()).strip()
+        if remedy := newer_java(why):
+            message = f"{remedy}\n{why}"
+            raise HarnessNotStarted(message)
+        raise HarnessLost(why)
 
     def close(self) -> None:
         """Have the harness end, by the end of what it listens to."""
