@@ -23,7 +23,7 @@ _LONGEST_PAUSE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenDriver:
     """A driver for one job.
 
     Attributes:
@@ -66,7 +66,7 @@ class Drivers:
         self._due = 0.0
         self._died = 0
 
-    def take(self, session: Session) -> Taken:
+    def take(self, session: Session) -> TakenDriver:
         """A driver for one job; the caller ends it."""
         with self._lock:
             spare, self._spare = self._spare, None
@@ -77,7 +77,9 @@ class Drivers:
             made_for, driver = spare
             if made_for == session and driver.is_alive:
                 self._died = 0
-                return Taken(driver, "was ready" if driver.is_ready else "had begun to get ready")
+                return TakenDriver(
+                    driver, "was ready" if driver.is_ready else "had begun to get ready"
+                )
             if driver.is_alive:
                 how = (
                     "starts Spark first: the driver that waited has another --spark_master_url or "
@@ -85,7 +87,7 @@ class Drivers:
                 )
             # It ends in its own time, and leaves no file behind; the job does not wait for that.
             threading.Thread(target=driver.end, name="sparkdrain-unused", daemon=True).start()
-        return Taken(self._launch(session, warm=False), how)
+        return TakenDriver(self._launch(session, warm=False), how)
 
     def hurry(self) -> None:
         """A job has ended, and leaves the machine to the next spare driver."""
