@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apache_beam.portability.api import beam_job_api_pb2
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,6 +63,26 @@ class Observer(Protocol):
 
     def draining(self, progress: DrainProgress) -> None:
         """Take how far the drain of the job has come."""
+
+
+class Unobserved(Observer):
+    """Of a job that no client waits for; does nothing with what it hears."""
+
+    @override
+    def began(self, epoch: int) -> None:
+        """Nothing refuses this job."""
+
+    @override
+    def message(self, importance: int, text: str) -> None:
+        """No client waits for messages."""
+
+    @override
+    def counted(self, outcome: Outcome) -> None:
+        """No client asks for metrics."""
+
+    @override
+    def draining(self, progress: DrainProgress) -> None:
+        """This job is never drained."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ PROOFS: Final = (
         "Java reads Kafka by the server's own transform. Python and Java in containers of podman",
         (
             "integration/test_java.py",
+            "integration/test_newer_java.py",
             "integration/test_java_transforms.py",
             "integration/test_kafka_from_java.py",
             "integration/test_go.py",

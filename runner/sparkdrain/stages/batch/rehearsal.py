@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING
 
 import apache_beam as beam
 from apache_beam.transforms.environments import EmbeddedPythonEnvironment
-from typing_extensions import override
 
 from sparkdrain.drain.signal import DrainSignal
-from sparkdrain.invocation import Invocation, Observer
+from sparkdrain.invocation import Invocation, Unobserved
 from sparkdrain.stages.batch.execute import execute
 from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sparkdrain.drain.progress import DrainProgress
-    from sparkdrain.invocation import Outcome
     from sparkdrain.options import JobSettings
 
 
@@ -38,7 +35,7 @@ def rehearse(settings: JobSettings) -> None:
             settings,
             {},
             (),
-            _Nobody(),
+            Unobserved(),
             CancelToken(),
             DrainSignal(),
         )
@@ -55,23 +52,3 @@ def build(pipeline: beam.Pipeline) -> None:
 def _compare(group: tuple[int, Iterable[int]], sums: dict[int, int]) -> None:
     key, values = group
     assert sum(values) == sums[key]
-
-
-class _Nobody(Observer):
-    """Does nothing with what it hears."""
-
-    @override
-    def began(self, epoch: int) -> None:
-        """Nothing refuses this job."""
-
-    @override
-    def message(self, importance: int, text: str) -> None:
-        """No client waits for messages."""
-
-    @override
-    def counted(self, outcome: Outcome) -> None:
-        """No client asks for metrics."""
-
-    @override
-    def draining(self, progress: DrainProgress) -> None:
-        """This job is never drained."""
