@@ -22,7 +22,7 @@ from apache_beam.portability.api import (
 from apache_beam.runners import pipeline_context
 from apache_beam.transforms import environments
 
-from sparkdrain.fnapi import guard
+from sparkdrain.fnapi import guard, launch
 from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
@@ -169,6 +169,22 @@ def test_java_says_what_went_wrong_and_not_where_line_by_line(tmp_path):
     assert "Error: bad" in words
     assert "Caused by: worse" in words
     assert words.count("\tat ") == 6
+
+
+def test_a_guard_is_not_killed_before_its_last_command_has_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "_STOP_SECONDS", 0.1)
+    removed = tmp_path / "removed"
+    life = HarnessProcess(
+        "sleeps",
+        lambda _: (["sleep", "100"], {}),
+        "",
+        tmp_path,
+        ends_itself=False,
+        at_the_end=["bash", "-c", f"sleep 1; touch {removed}"],
+    )
+    life.start("worker")
+    life.stop()
+    assert removed.exists()
 
 
 def test_a_guard_whose_caller_is_gone_ends_the_command_and_its_children(tmp_path):

@@ -16,7 +16,7 @@ import time
 
 _PATIENCE_SECONDS = 3.0
 _LOOK_SECONDS = 0.2
-_AT_THE_END_SECONDS = 60.0
+AT_THE_END_SECONDS = 60.0
 
 
 def main() -> int:
@@ -33,7 +33,7 @@ def main() -> int:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             silent = subprocess.DEVNULL
             subprocess.run(  # noqa: S603
-                at_the_end, check=False, stdout=silent, stderr=silent, timeout=_AT_THE_END_SECONDS
+                at_the_end, check=False, stdout=silent, stderr=silent, timeout=AT_THE_END_SECONDS
             )
     status = child.returncode
     if status < 0:

@@ -165,7 +165,7 @@ class HarnessProcess(Life):
         self._command = command
         self._endpoint = endpoint
         self._output = folder / "output"
-        self._at_the_end = json.dumps(at_the_end)
+        self._at_the_end = at_the_end
         self._patience = _STOP_SECONDS if ends_itself else 0.0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -178,7 +178,7 @@ class HarnessProcess(Life):
     def start(self, worker_id: str) -> None:
         command, variables = self._command(worker_id)
         program = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
-        guarded = [*program, self._at_the_end, *command]
+        guarded = [*program, json.dumps(self._at_the_end), *command]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - the user's own command
                 guarded,
@@ -220,8 +220,10 @@ class HarnessProcess(Life):
             process.wait(self._patience)
         with contextlib.suppress(OSError):
             process.stdin.close()
+        # Who kills the guard before it has run its last command leaves behind what that removes.
+        last = guard.AT_THE_END_SECONDS if self._at_the_end else 0.0
         try:
-            process.wait(_STOP_SECONDS)
+            process.wait(_STOP_SECONDS + last)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
