@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,11 +71,11 @@ class Outside:
     harnesses: Harnesses
 
 
-class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
-    """Runs a stage in an SDK harness, one bundle after the other.
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What a stage outside of a slot's process is connected with.
 
-    Args:
-        stage: the stage.
+    Attributes:
         edges: all of the plan.
         components: of the pipeline.
         windowings: Beam's map of windowing strategies, by id.
@@ -86,19 +86,27 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
         keep: whether the job needs the harness again when the stage has ended.
     """
 
-    def __init__(
-        self,
-        stage: Stage,
-        edges: Mapping[EdgeId, Edge],
-        components: beam_runner_api_pb2.Components,
-        windowings: Any,
-        writers: Mapping[EdgeId, Writer],
-        open_side_input: Callable[[int], Any],
-        state_terms: Callable[[str], StateTerms],
-        outside: Outside,
-        *,
-        keep: bool,
-    ) -> None:
+    edges: Mapping[EdgeId, Edge]
+    components: beam_runner_api_pb2.Components
+    windowings: Any
+    writers: Mapping[EdgeId, Writer]
+    open_side_input: Callable[[int], Any]
+    state_terms: Callable[[str], StateTerms]
+    outside: Outside
+    keep: bool
+
+
+class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
+    """Runs a stage in an SDK harness, one bundle after the other.
+
+    Args:
+        stage: the stage.
+        wiring: what it is connected with.
+    """
+
+    def __init__(self, stage: Stage, wiring: Wiring) -> None:
+        edges, components, windowings = wiring.edges, wiring.components, wiring.windowings
+        outside = wiring.outside
         environment = components.environments[stage.environment]
         self._can_truncate = urns.TRUNCATE_RESTRICTIONS in environment.capabilities
         self._truncating: dict[TransformId, tuple[FnHarness, Truncated]] = {}
@@ -107,27 +115,18 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
             left = Truncated()
             other, own = truncating(stage, source, transform, components)
             writers = {edge: left for _, edge in other.sinks}
-            return FnHarness(
-                other,
-                edges,
-                own,
-                windowings,
-                writers,
-                open_side_input,
-                state_terms,
-                outside,
-                keep=keep,
-            ), left
+            return FnHarness(other, replace(wiring, components=own, writers=writers)), left
 
         self._truncation = truncation
         self._harnesses = outside.harnesses
-        self._keep = keep
+        self._keep = wiring.keep
         self._sides = SideRequests(
-            {(side.transform, side.tag): side.edge for side in stage.side_inputs}, open_side_input
+            {(side.transform, side.tag): side.edge for side in stage.side_inputs},
+            wiring.open_side_input,
         )
         self._outputs = {
             str(transform): Output(
-                writers[edge],
+                wiring.writers[edge],
                 Metadata(_window_coder(components, windowings, edges[edge].pcollection)),
                 pairs=has_pairs(edges[edge], components),
             )
@@ -167,7 +166,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
             self._caches_state = True
             for transform, proto in self._descriptor.transforms.items():
                 if proto.spec.urn == urns.PAR_DO:
-                    self._add_keyed(transform, proto, components, windowings, state_terms)
+                    self._add_keyed(transform, proto, components, windowings, wiring.state_terms)
             self._closing = set(self._families)
             if is_go(environment):
                 # It waits for one end of timers for each transform, and for ever if more come.

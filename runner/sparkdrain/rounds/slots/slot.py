@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.fnapi.harness import Wiring
 from sparkdrain.fnapi.make import harness_outside
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeKind, Plan, Stage
@@ -121,17 +122,17 @@ class RoundSlot:
         terms = state_terms(context.plan, stage, context.codings, self.overlay).__getitem__
         if place_of(context.codings.components, stage.environment):
             assert self._outside is not None, stage.environment
-            return harness_outside(
-                stage,
-                {edge.id: edge for edge in context.plan.edges},
-                context.codings.components,
-                context.codings.context.windowing_strategies,
-                writers,
-                self.sides.content,
-                terms,
-                self._outside,
+            wiring = Wiring(
+                edges={edge.id: edge for edge in context.plan.edges},
+                components=context.codings.components,
+                windowings=context.codings.context.windowing_strategies,
+                writers=writers,
+                open_side_input=self.sides.content,
+                state_terms=terms,
+                outside=self._outside,
                 keep=True,
             )
+            return harness_outside(stage, wiring)
         edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
         return StageBundle(
             stage,

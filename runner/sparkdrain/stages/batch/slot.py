@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.fnapi.harness import Wiring
 from sparkdrain.fnapi.make import harness_outside
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeId
@@ -163,17 +164,17 @@ class BatchSlot:
     def _make_harness(self, stage: Stage) -> Harness:
         if place_of(self._codings.components, stage.environment):
             assert self._outside is not None, stage.environment
-            return harness_outside(
-                stage,
-                {edge.id: edge for edge in self._plan.edges},
-                self._codings.components,
-                self._codings.context.windowing_strategies,
-                self._writers,
-                self._open_side_input,
-                self._state.terms,
-                self._outside,
+            wiring = Wiring(
+                edges={edge.id: edge for edge in self._plan.edges},
+                components=self._codings.components,
+                windowings=self._codings.context.windowing_strategies,
+                writers=self._writers,
+                open_side_input=self._open_side_input,
+                state_terms=self._state.terms,
+                outside=self._outside,
                 keep=self._is_needed_later(stage.environment),
             )
+            return harness_outside(stage, wiring)
         edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
         return StageBundle(
             stage,
