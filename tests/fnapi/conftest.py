@@ -8,6 +8,7 @@ from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.loopback import loopback_pool
 from tests.support.in_memory import run_in_memory
+from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.seen import SEEN
 
 
@@ -34,3 +35,24 @@ def run(harnesses):
         return reports, sorted(SEEN, key=repr)
 
     return run
+
+
+@pytest.fixture
+def stream(harnesses):
+    """Runs a pipeline as a stream in a pool's harnesses; its rounds, which have ended."""
+
+    def stream(build, begin=lambda rounds: None, capabilities=None, **settings):
+        pipeline = beam.Pipeline()
+        build(pipeline)
+        capable = environments.python_sdk_capabilities() if capabilities is None else capabilities
+        environment = environments.ExternalEnvironment(loopback_pool(), capabilities=capable)
+        outside = Outside(HarnessJob("job", {}), harnesses)
+        rounds = InMemoryRounds(plan_of(pipeline, environment), outside=outside, **settings)
+        try:
+            begin(rounds)
+            rounds.run_to_end()
+        finally:
+            rounds.close()
+        return rounds
+
+    return stream

@@ -11,40 +11,18 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import environments, userstate, window
 
-from sparkdrain.fnapi.harness import Outside
-from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
-from sparkdrain.loopback import loopback_pool
 from tests.support.drained import drain_after
 from tests.support.endless import Endless, numbers
-from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 from tests.support.restrictions import Count, LeapingClock, Poll
 
 SEEN: list = []
 
 
-@pytest.fixture(scope="module")
-def harnesses():
-    made = Harnesses()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def run(harnesses):
-    def run(build, begin=lambda rounds: None, capabilities=None, **settings):
+def run(stream):
+    def run(build, *more, **settings):
         SEEN.clear()
-        pipeline = beam.Pipeline()
-        build(pipeline)
-        capable = environments.python_sdk_capabilities() if capabilities is None else capabilities
-        environment = environments.ExternalEnvironment(loopback_pool(), capabilities=capable)
-        outside = Outside(HarnessJob("job", {}), harnesses)
-        rounds = InMemoryRounds(plan_of(pipeline, environment), outside=outside, **settings)
-        try:
-            begin(rounds)
-            rounds.run_to_end()
-        finally:
-            rounds.close()
-        return rounds
+        return stream(build, *more, **settings)
 
     return run
 

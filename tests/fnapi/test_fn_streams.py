@@ -9,16 +9,12 @@ import pytest
 from apache_beam import coders
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing import test_stream
-from apache_beam.transforms import environments, trigger, userstate, window
+from apache_beam.transforms import trigger, userstate, window
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.errors import TruncatedInput
-from sparkdrain.fnapi.harness import Outside
-from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
-from sparkdrain.loopback import loopback_pool
 from sparkdrain.rounds.slots import input_for
 from sparkdrain.stages.shards.codings import Codings
-from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 
 TIME, REAL = userstate.TimeDomain.WATERMARK, userstate.TimeDomain.REAL_TIME
 SEEN: list = []
@@ -26,29 +22,11 @@ DIED: list = []
 RUNNING: list = []
 
 
-@pytest.fixture(scope="module")
-def harnesses():
-    made = Harnesses()
-    yield made
-    made.close()
-
-
 @pytest.fixture
-def run(harnesses):
-    def run(build, begin=lambda rounds: None, **settings):
+def run(stream):
+    def run(build, *more, **settings):
         SEEN.clear()
-        pipeline = beam.Pipeline()
-        build(pipeline)
-        environment = environments.ExternalEnvironment(
-            loopback_pool(), capabilities=environments.python_sdk_capabilities()
-        )
-        outside = Outside(HarnessJob("job", {}), harnesses)
-        rounds = InMemoryRounds(plan_of(pipeline, environment), outside=outside, **settings)
-        try:
-            begin(rounds)
-            rounds.run_to_end()
-        finally:
-            rounds.close()
+        stream(build, *more, **settings)
         return sorted(SEEN, key=repr)
 
     return run
