@@ -10,6 +10,8 @@ from sparkdrain.graph.chosen_environments import chosen_environments
 PROCESS = environments.ProcessEnvironment("sparkdrain worker")
 POOL = environments.ExternalEnvironment("localhost:1")
 INSIDE = environments.EmbeddedPythonEnvironment()
+OWN = environments.DockerEnvironment()
+OTHER = environments.DockerEnvironment("apache/beam_python3.9_sdk:2.50.0")
 ANYOF = environments.AnyOfEnvironment([POOL, PROCESS])
 
 
@@ -28,6 +30,8 @@ def told(environment) -> list[str]:
         (POOL, common_urns.environments.EXTERNAL.urn),
         (ANYOF, common_urns.environments.PROCESS.urn),
         (environments.AnyOfEnvironment([PROCESS, INSIDE]), "the slots' own processes"),
+        (OWN, "the slots' own processes"),
+        (OTHER, common_urns.environments.DOCKER.urn),
     ],
 )
 def test_the_environment_that_was_chosen_is_named(environment, where):

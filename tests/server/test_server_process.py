@@ -15,13 +15,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from tests.support.job_client import JobClient
 from tests.support.server_process import server_process
 
-EMBEDDED = "--environment_type=beam:env:embedded_python:v1"
-
 
 def pipeline(endpoint: str, function, runner: str = "PortableRunner"):
     options = [f"--runner={runner}", f"--job_endpoint={endpoint}", "--spark_master_url=local[1]"]
-    if runner == "PortableRunner":
-        options.append(EMBEDDED)
     made = beam.Pipeline(options=PipelineOptions([*options, "--progress=off"]))
     made | beam.Create([1, 2]) | beam.Map(function)
     return made.run()

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.transforms.environments import DockerEnvironment
 
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import (
@@ -38,7 +39,7 @@ DOCKER: Final[str] = common_urns.environments.DOCKER.urn
 _SDK_BASE: Final = "beam:version:sdk_base:"
 _GO: Final = f"{_SDK_BASE}go:"
 # Where Beam's own images are, that have an SDK and nothing else.
-_BEAMS_IMAGES: Final = re.compile(r"(docker\.io/)?apache/beam_\w+_sdk(_distroless)?(:.*)?")
+_BEAMS_IMAGES: Final = re.compile(r"(docker\.io/)?apache/beam_[\w.]+_sdk(_distroless)?(:.*)?")
 EXTERNAL: Final[str] = common_urns.environments.EXTERNAL.urn
 STAGED_JAVA: Final = "sparkdrain:env:staged_java:v1"
 """Our own: Java, started from the jars that were staged for a container."""
@@ -52,8 +53,8 @@ def chosen(asked: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Enviro
     """The best of the environments that a transform may have; None if none of them works here.
 
     In process is better than a process that the slot starts, which is better than a pool, which is
-    better than a container. An image of Beam's for Java is not needed here if the jars of the
-    pipeline are staged; nor is one for Go, whose worker binary always is.
+    better than a container. An image of Beam's is not needed here for this Python with this Beam,
+    for Java if the jars of the pipeline are staged, and for Go, whose worker binary always is.
     """
     choices = [_without_container(choice) for choice in expand_anyof_environments(asked)]
     for wanted in (IN_PROCESS, *({urn} for urn in OUTSIDE)):
@@ -66,9 +67,10 @@ def chosen(asked: beam_runner_api_pb2.Environment) -> beam_runner_api_pb2.Enviro
 def _without_container(
     environment: beam_runner_api_pb2.Environment,
 ) -> beam_runner_api_pb2.Environment:
-    """The same, as ``STAGED_JAVA`` or ``STAGED_GO`` if it is a container that is not needed.
+    """The same, or what takes the place of a container that is not needed.
 
-    An image of the user's own may have what the code needs.
+    Beam's image for this Python and this Beam has nothing that a slot's process has not. An image
+    of the user's own may have what the code needs.
     """
     if environment.urn != DOCKER:
         return environment
@@ -77,7 +79,9 @@ def _without_container(
         return environment
     staged = beam_runner_api_pb2.Environment()
     staged.CopyFrom(environment)
-    if any(staged_name(file) == GO_WORKER for file in environment.dependencies):
+    if image.container_image == DockerEnvironment.default_docker_image():
+        staged.urn = python_urns.EMBEDDED_PYTHON
+    elif any(staged_name(file) == GO_WORKER for file in environment.dependencies):
         staged.urn = STAGED_GO
     elif environment.dependencies and any(
         capability.startswith(_SDK_BASE) and "java" in capability
