@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from apache_beam.coders.coders import BytesCoder, IntervalWindowCoder
 from apache_beam.coders.coders import _TimerCoder as TimerCoder
 from apache_beam.transforms.userstate import TimeDomain, Timer
@@ -19,26 +20,40 @@ WINDOW = IntervalWindowCoder()
 TIMERS = TimerCoder(BytesCoder(), WINDOW).get_impl()
 
 
-def test_a_timer_that_holds_nothing_comes_back_as_it_was_set(tmp_path):
+@pytest.fixture
+def overlay(tmp_path):
     overlay = Overlay(RoundStore(tmp_path / "state"), 1 << 20)
+    yield overlay
+    overlay.close()
+
+
+def _families(overlay, domain):
     terms = StateTerms(overlay, 7, None)
     lives = WindowLives(terms, WINDOW.get_impl())
-    timers = TimerFamilies(
-        terms, lives, {"end": TimeDomain.to_runner_api(TimeDomain.WATERMARK)}, WINDOW, "", 0
-    )
+    return TimerFamilies(terms, lives, {"end": TimeDomain.to_runner_api(domain)}, WINDOW, "", 0)
+
+
+def _set(hold):
+    windows = (IntervalWindow(0, 10),)
+    timer = Timer(b"key", "", windows, False, Timestamp(5), hold, PANE_INFO_UNKNOWN)
+    return TIMERS.encode_nested(timer)
+
+
+def test_a_timer_that_holds_nothing_comes_back_as_it_was_set(overlay):
+    timers = _families(overlay, TimeDomain.WATERMARK)
     behind_the_end = MAX_TIMESTAMP + Duration(micros=1000)
-    set_ = Timer(
-        b"key",
-        "",
-        (IntervalWindow(0, 10),),
-        False,
-        Timestamp(5),
-        behind_the_end,
-        PANE_INFO_UNKNOWN,
-    )
-    timers.take("end", TIMERS.encode_nested(set_))
+    timers.take("end", _set(behind_the_end))
     assert overlay.first_time(7, Domain.HOLD) is None
     ((family, data),) = timers.due(EVERYTHING)
     assert family == "end"
     assert TIMERS.decode_nested(data).hold_timestamp == behind_the_end
-    overlay.close()
+
+
+@pytest.mark.parametrize("domain", [TimeDomain.REAL_TIME, TimeDomain.WATERMARK])
+def test_a_timer_holds_the_time_of_its_outputs_until_it_fires(overlay, domain):
+    timers = _families(overlay, domain)
+    timers.take("end", _set(Timestamp(3)))
+    assert overlay.first_time(7, Domain.HOLD) == Timestamp(3).micros
+    ((_, data),) = timers.due(EVERYTHING)
+    assert TIMERS.decode_nested(data).hold_timestamp == Timestamp(3)
+    assert overlay.first_time(7, Domain.HOLD) is None
