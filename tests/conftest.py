@@ -21,6 +21,7 @@ from fake_engine import BeamsEngine, FakeEngine
 
 import sparkdrain
 from sparkdrain.jobs.server import JobServer
+from tests.support import quick_beam
 from tests.support.registries import registries_restored
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def _leave_nothing_behind() -> None:
 
 
 _leave_nothing_behind()
+quick_beam.use()
 
 # How long an example takes says more about the machine than about the example. A change is tried
 # with the same examples each time: what fails is the change. ``make search`` draws other examples.
