@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from sparkdrain.stages.telling.report import SlotReport
 
 
+@pytest.mark.slow
 class FnApiRunnerSuite(OnSparkDrain, fn_runner_test.FnApiRunnerTest):
-    """Without compiled stages; the portable suite has the same tests with them."""
+    """Without compiled stages.
+
+    On every change, the portable suite has the same tests with compiled stages, and
+    ``FnApiRunnerSuiteInRounds`` without them.
+    """
 
     compiled = "off"
 

@@ -91,13 +91,21 @@ def _in_rounds(suite: type, name: str) -> type:
 
 
 class _FnApiRunnerSuite(OnSparkDrain, fn_runner_test.FnApiRunnerTest):
-    """What Beam's own runner is tested for."""
+    """What Beam's own runner is tested for, without compiled stages."""
 
     __test__ = False
+    compiled = "off"
 
 
 FnApiRunnerSuiteInRounds = _in_rounds(_FnApiRunnerSuite, "FnApiRunnerSuiteInRounds")
 FnApiRunnerSuiteInRounds.__test__ = True
+
+
+@pytest.mark.slow
+class FnApiRunnerSuiteInRoundsCompiled(FnApiRunnerSuiteInRounds):
+    """With compiled stages."""
+
+    compiled = "on"
 
 
 class FnApiRunnerSplitSuiteInRounds(OnSparkDrain, fn_runner_test.FnApiRunnerSplitTest):
