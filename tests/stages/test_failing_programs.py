@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,12 +10,17 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 import sparkdrain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 SOURCES = str(Path(sparkdrain.__file__).parent.parent)
 ROOT = str(Path(SOURCES).parent)
@@ -32,13 +38,22 @@ def run(build, *flags):
 """
 
 
-@pytest.fixture
-def program(tmp_path):
-    """Starts a program in a process group of its own, as a shell does; kills what is left."""
+# The last one starts Spark's JVM, and says so as none that was there before would.
+MASTERS = [
+    ("spark://127.0.0.1:9", "No Spark master answers at --spark_master_url=spark://127.0.0.1"),
+    ("k8s://https://127.0.0.1:9", "at --spark_master_url=k8s://https://127.0.0.1:9 ("),
+    ("yarn", "--spark_master_url=yarn: where YARN is stands in Hadoop's configuration, but"),
+    ("nonsense", "Spark could not be started for --spark_master_url=nonsense: "),
+]
+
+
+@contextmanager
+def programs(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts programs in process groups of their own, as a shell does; kills what is left."""
     started = []
 
     def start(code: str, **environ: str) -> subprocess.Popen[str]:
-        file = tmp_path / "program.py"
+        file = folder / "program.py"
         file.write_text(HEAD + textwrap.dedent(code))
         path = os.pathsep.join([SOURCES, ROOT])
         process = subprocess.Popen(
@@ -61,6 +76,12 @@ def program(tmp_path):
         process.communicate()
 
 
+@pytest.fixture
+def program(tmp_path):
+    with programs(tmp_path) as start:
+        yield start
+
+
 def with_descendants(pid: int) -> list[psutil.Process]:
     try:
         process = psutil.Process(pid)
@@ -77,17 +98,32 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """A program whose first pipeline prints a lot, and whose second raises: code and prints."""
+    with programs(tmp_path_factory.mktemp("ended")) as start:
+        process = start("""
+            def say(x):
+                for name in ("stdout", "stderr"):
+                    stream = getattr(sys, name)
+                    print("to", name, x, stream.line_buffering, stream.write_through, "-" * 300,
+                          file=stream)
+            def boom(x):
+                raise ValueError("not today")
+            run(lambda p: p | beam.Create(range(2000)) | beam.Map(say))
+            run(lambda p: p | beam.Create([1]) | "Boom" >> beam.Map(boom))
+        """)
+        out, printed = process.communicate(timeout=120)
+        return process.returncode, out, printed
+
+
 @pytest.mark.spark
-def test_the_users_exception_is_the_first_thing_that_is_printed(program):
-    process = program("""
-        def boom(x):
-            raise ValueError("not today")
-        run(lambda p: p | beam.Create([1]) | "Boom" >> beam.Map(boom))
-    """)
-    _, printed = process.communicate(timeout=120)
-    assert process.returncode == 1
+def test_the_users_exception_is_the_first_thing_that_is_printed(ended):
+    code, _, printed = ended
+    assert code == 1
     # Beam itself says this when it is imported.
     lines = [line for line in printed.splitlines() if "apitools not found" not in line]
+    lines = [line for line in lines if not line.startswith(("to stdout ", "to stderr "))]
     assert lines[0] == "Traceback (most recent call last):"
     error = next(line for line in lines if line.startswith("sparkdrain.errors"))
     assert error == (
@@ -95,6 +131,19 @@ def test_the_users_exception_is_the_first_thing_that_is_printed(program):
     )
     assert "org.apache.spark" not in printed
     assert "Py4J" not in printed
+
+
+@pytest.mark.spark
+def test_what_workers_print_reaches_the_terminal(ended):
+    _, out, printed = ended
+    lines = Counter((out + printed).splitlines())
+    for x in range(2000):
+        # Both streams come through one pipe, from two workers: each line whole, as one write.
+        # Spark reads pipes in parts of 1,024 bytes, so with one for each it would mix them.
+        assert lines[f"to stdout {x} True False {'-' * 300}"] == 1
+        assert lines[f"to stderr {x} True False {'-' * 300}"] == 1
+    assert "incubator" not in printed
+    assert "log4j" not in printed
 
 
 @pytest.mark.spark
@@ -178,60 +227,48 @@ def test_without_java_the_program_says_how_to_get_it(program, tmp_path):
     assert "Install Java 17 or later" in printed
 
 
-def test_a_java_that_is_too_old_is_named_before_it_is_started(program, tmp_path):
-    java = tmp_path / "bin" / "java"
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What a program is told of each setup in which nothing can run, by the setup's name."""
+    folder = tmp_path_factory.mktemp("setups")
+    java = folder / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
     java.chmod(0o755)
-    process = program("run(lambda p: p | beam.Create([1]))", JAVA_HOME=str(tmp_path))
-    _, printed = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "BadSetup: Java 11.0.2" in printed
-    assert "too old" in printed
+    elsewhere = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+    with programs(folder) as start:
+        process = start(
+            f"""
+            import json
+            def tell(name, *flags):
+                try:
+                    run(lambda p: p | beam.Create([1]), *flags)
+                except sparkdrain.errors.BadSetup as error:
+                    print(json.dumps([name, str(error)]), flush=True)
+            home = os.environ.pop("JAVA_HOME", None)
+            os.environ["JAVA_HOME"] = {str(folder)!r}
+            tell("old Java")
+            del os.environ["JAVA_HOME"]
+            if home is not None:
+                os.environ["JAVA_HOME"] = home
+            for master in {[master for master, _ in MASTERS]!r}:
+                tell(master, f"--spark_master_url={{master}}")
+            """,
+            HOME=str(folder),
+            **dict.fromkeys(elsewhere, ""),
+        )
+        out, printed = process.communicate(timeout=120)
+        assert process.returncode == 0, printed
+        return dict(map(json.loads, out.splitlines()))
+
+
+def test_a_java_that_is_too_old_is_named_before_it_is_started(told):
+    assert "Java 11.0.2" in told["old Java"]
+    assert "too old" in told["old Java"]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("master", "said"),
-    [
-        ("spark://127.0.0.1:9", "No Spark master answers at --spark_master_url=spark://127.0.0.1"),
-        ("k8s://https://127.0.0.1:9", "at --spark_master_url=k8s://https://127.0.0.1:9 ("),
-        ("yarn", "--spark_master_url=yarn: where YARN is stands in Hadoop's configuration, but"),
-        ("nonsense", "Spark could not be started for --spark_master_url=nonsense: "),
-    ],
-)
-def test_a_master_that_is_not_there_is_named_at_once(program, tmp_path, master, said):
-    process = program(
-        f"run(lambda p: p | beam.Create([1]), '--spark_master_url={master}')",
-        HOME=str(tmp_path),
-        **dict.fromkeys(
-            ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"), ""
-        ),
-    )
-    _, printed = process.communicate(timeout=60)
-    assert process.returncode == 1
-    _, _, told = printed.partition("BadSetup: ")
-    assert said in told
-    assert "\tat " not in told
-
-
-@pytest.mark.spark
-def test_what_workers_print_reaches_the_terminal(program):
-    process = program("""
-        def say(x):
-            for name in ("stdout", "stderr"):
-                stream = getattr(sys, name)
-                print("to", name, x, stream.line_buffering, stream.write_through, "-" * 300,
-                      file=stream)
-        run(lambda p: p | beam.Create(range(2000)) | beam.Map(say))
-    """)
-    out, printed = process.communicate(timeout=120)
-    assert process.returncode == 0
-    lines = Counter((out + printed).splitlines())
-    for x in range(2000):
-        # Both streams come through one pipe, from two workers: each line whole, as one write.
-        # Spark reads pipes in parts of 1,024 bytes, so with one for each it would mix them.
-        assert lines[f"to stdout {x} True False {'-' * 300}"] == 1
-        assert lines[f"to stderr {x} True False {'-' * 300}"] == 1
-    assert "incubator" not in printed
-    assert "log4j" not in printed
+@pytest.mark.parametrize(("master", "said"), MASTERS)
+def test_a_master_that_is_not_there_is_named_at_once(told, master, said):
+    assert said in told[master]
+    assert "\tat " not in told[master]

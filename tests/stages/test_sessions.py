@@ -74,7 +74,7 @@ EXPECTED = sorted(f"{key} {sum(range(key, 100, 7))}" for key in range(7))
 
 def test_an_active_session_is_used_with_its_settings_and_not_stopped(run, tmp_path):
     facts, _ = run(f"""
-        spark = SparkSession.builder.master("local[3]").appName("mine").getOrCreate()
+        spark = SparkSession.builder.master("local[1]").appName("mine").getOrCreate()
         with beam.Pipeline(options=flags()) as p:
             groups(p, {str(tmp_path / "out")!r})
         tell(
