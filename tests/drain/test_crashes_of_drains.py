@@ -6,6 +6,7 @@ cut, once; nothing is read after that; and a new run takes up nothing of it.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 
@@ -77,6 +78,7 @@ def reaching(step):
     return beam.Map(reach).with_output_types(tuple[str, int])
 
 
+@functools.cache
 def plan():
     """Numbers; sums of them by their rest behind two shuffles, and behind state and timers."""
     pipeline = beam.Pipeline(options=PipelineOptions([]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
@@ -94,26 +96,40 @@ SHAPES = {
 }
 
 
+def pipeline_of(source, shape):
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    build(pipeline, source, "fixed", [], [shape], SHAPES)
+    return pipeline
+
+
+@functools.cache
+def stream_and_outcome(shape):
+    """The plan of a stream, and what it makes of its elements if they are bounded."""
+    outcome = results(run_in_memory(pipeline_of(created(ELEMENTS), shape), 2))
+    return plan_of(pipeline_of(streamed(script()), shape)), outcome
+
+
 @pytest.mark.parametrize("name", SHAPES)
 @law(3, HealthCheck.function_scoped_fixture)
 @given(lives=LIVES)
 def test_what_waits_in_a_slot_goes_on_in_other_slots(name, lives) -> None:
-    def pipeline_of(source):
-        pipeline = beam.Pipeline(options=PipelineOptions([]))
-        build(pipeline, source, "fixed", [], [name], SHAPES)
-        return pipeline
+    plan, outcome = stream_and_outcome(name)
+    made, _ = made_in(lives, plan)
+    assert made == outcome
 
-    made, _ = made_in(lives, plan_of(pipeline_of(streamed(script()))))
-    assert made == results(run_in_memory(pipeline_of(created(ELEMENTS)), 2))
+
+@functools.cache
+def polling():
+    pipeline = beam.Pipeline(options=PipelineOptions([]))
+    polled = pipeline | beam.Create([(10 * n, 10 * n + 4, 1 + n % 2) for n in range(7)])
+    numbers = polled | beam.ParDo(Poll()) | beam.Reshuffle() | beam.Map(lambda number: (number,))
+    _ = numbers | "Count" >> beam.Map(count)
+    return plan_of(pipeline)
 
 
 @law(3, HealthCheck.function_scoped_fixture)
 @given(LIVES)
 def test_sources_go_on_in_other_slots(lives) -> None:
-    pipeline = beam.Pipeline(options=PipelineOptions([]))
-    polled = pipeline | beam.Create([(10 * n, 10 * n + 4, 1 + n % 2) for n in range(7)])
-    numbers = polled | beam.ParDo(Poll()) | beam.Reshuffle() | beam.Map(lambda number: (number,))
-    _ = numbers | "Count" >> beam.Map(count)
-    made, _ = made_in(lives, plan_of(pipeline), clock=LeapingClock())
+    made, _ = made_in(lives, polling(), clock=LeapingClock())
     assert len(made) == 28
     assert set(made.values()) == {1}

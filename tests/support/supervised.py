@@ -56,7 +56,8 @@ class Supervised:
             if self._driver is not None and self._driver.poll() not in (None, 0):
                 self._start()
             assert time.monotonic() < end, f"it did not come; the program has said:\n{self.log()}"
-            time.sleep(0.02)
+            # Whoever waits looks through all processes, which takes more than a moment.
+            time.sleep(0.1)
 
     def has_ended_well(self) -> bool:
         """Whether its last life has exit code 0."""
