@@ -16,6 +16,8 @@ from java_expansion import expansion_service
 from kafka_broker import KafkaBroker
 from kafka_topics import Topics
 
+from tests.support.waiting import wait_until
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -54,21 +56,57 @@ def test_executors_on_two_hosts_run_java(on, service, cluster):
         _totals(pipeline, service)
 
 
-def test_records_that_java_writes_to_kafka_are_those_that_it_reads(on, service):
-    records = [(b"%d" % n, b"value %d" % n) for n in range(100)]
+@pytest.fixture(scope="module")
+def topics() -> Iterator[Topics]:
     with KafkaBroker() as broker:
-        topics = Topics(broker.address)
-        topic = topics.make(2)
-        config = {"bootstrap.servers": broker.address, "auto.offset.reset": "earliest"}
-        with on("local[2]") as pipeline:
-            _ = (
-                pipeline
-                | beam.Create(records).with_output_types(tuple[bytes, bytes])
-                | WriteToKafka(config, topic, expansion_service=service)
-            )
-        assert len(topics.read(topic, 2)) == len(records)
-        with on("local[2]") as pipeline:
-            read = pipeline | ReadFromKafka(
-                config, [topic], max_num_records=len(records), expansion_service=service
-            )
-            assert_that(read | beam.Map(lambda pair: pair), equal_to(records))
+        yield Topics(broker.address)
+
+
+def _config(topics: Topics) -> dict[str, str]:
+    return {"bootstrap.servers": topics.address, "auto.offset.reset": "earliest"}
+
+
+@pytest.mark.parametrize("master", ["local[2]", "two hosts"])
+def test_records_that_java_writes_to_kafka_are_those_that_it_reads(
+    on, service, topics, master, request
+):
+    if master != "local[2]":
+        master = request.getfixturevalue("cluster").url
+    records = [(b"%d" % n, b"value %d" % n) for n in range(100)]
+    topic, config = topics.make(2), _config(topics)
+    with on(master) as pipeline:
+        _ = (
+            pipeline
+            | beam.Create(records).with_output_types(tuple[bytes, bytes])
+            | WriteToKafka(config, topic, expansion_service=service)
+        )
+    assert len(topics.read(topic, 2)) == len(records)
+    with on(master) as pipeline:
+        read = pipeline | ReadFromKafka(
+            config, [topic], max_num_records=len(records), expansion_service=service
+        )
+        assert_that(read | beam.Map(lambda pair: pair), equal_to(records))
+
+
+def test_a_stream_in_java_and_python_is_drained_with_every_record_once(on, service, topics):
+    source, target, config = topics.make(2), topics.make(), _config(topics)
+    topics.write(source, [(n % 2, b"key", b"%d" % n) for n in range(100)])
+    pipeline = on("local[2]", "--streaming")
+    _ = (
+        pipeline
+        | ReadFromKafka(config, [source], expansion_service=service)
+        | beam.MapTuple(lambda key, value: (key, value + b" seen")).with_output_types(
+            tuple[bytes, bytes]
+        )
+        | WriteToKafka(config, target, expansion_service=service)
+    )
+    result = pipeline.run()
+    try:
+        wait_until(lambda: len(topics.read(target)) >= 100, 300)
+        topics.write(source, [(n % 2, b"key", b"%d" % n) for n in range(100, 150)])
+        wait_until(lambda: len(topics.read(target)) >= 150, 120)
+        result.drain()
+        assert str(result.wait_until_finish()) == "DRAINED"
+    finally:
+        result.cancel()
+    assert sorted(topics.read(target)) == sorted(b"%d seen" % n for n in range(150))
