@@ -5,6 +5,13 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream, test_stream_service
 from apache_beam.transforms import environments
+from apache_beam.transforms.trigger import (
+    AccumulationMode,
+    AfterCount,
+    Always,
+    DefaultTrigger,
+    Repeatedly,
+)
 from apache_beam.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
@@ -73,6 +80,27 @@ def test_events_come_one_by_one_in_the_order_of_the_script():
         (5 * SECOND, {source.transform: Feed(((encode("c"), 7 * SECOND),), ten, ten)}),
         (5 * SECOND, {source.transform: Feed((), END, ten)}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "together"),
+    [(Always(), [1, 1]), (Repeatedly(AfterCount(2)), [1, 1]), (DefaultTrigger(), [2])],
+)
+def test_events_of_go_give_element_after_element_to_triggers_that_count(trigger, together):
+    pipeline = new_pipeline()
+    stream = test_stream.TestStream().add_elements(["a", "b"]).advance_watermark_to(10)
+    windows = beam.WindowInto(
+        FixedWindows(10), trigger=trigger, accumulation_mode=AccumulationMode.DISCARDING
+    )
+    _ = pipeline | stream | windows | beam.Map(lambda value: value)
+    for sdk, sizes in {"go": together, "java": [2]}.items():
+        environment = environments.ExternalEnvironment(
+            "localhost:1", capabilities=[f"beam:version:sdk_base:{sdk}:2.77.0"]
+        )
+        plan = translate(pipeline.to_runner_api(default_environment=environment), streaming=True)
+        play, _ = play_for(plan, WallClock())
+        given = [len(feed.elements) for feeds in played(play) for feed in feeds.values()]
+        assert given == [*sizes, 0, 0], "the watermark comes after, and the end"
 
 
 def test_no_event_is_given_before_the_one_before_it_is_worked_off():

@@ -19,12 +19,13 @@ from typing_extensions import override
 from sparkdrain.errors import SparkDrainError
 from sparkdrain.rounds.clock import Clock
 from sparkdrain.rounds.driver.loop import NoPlay, Play
+from sparkdrain.rounds.driver.one_by_one import comes_one_by_one
 from sparkdrain.rounds.driver.test_stream_service import served
 from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sparkdrain.graph.plan import Plan, PlayedSource
     from sparkdrain.rounds.clock import Interrupt
@@ -47,7 +48,7 @@ def play_for(plan: Plan, clock: Clock) -> tuple[Play, Clock]:
     if not plan.played:
         return NoPlay(), clock
     script = ScriptClock()
-    return TestStreamPlay(plan.played, script), script
+    return TestStreamPlay(plan.played, script, one_by_one=comes_one_by_one(plan)), script
 
 
 class ScriptClock(Clock):
@@ -98,14 +99,17 @@ class TestStreamPlay(Play):
     Args:
         sources: the outputs of all TestStreams.
         clock: processing time, which is moved by the scripts.
+        one_by_one: each element of an event is an event of its own.
     """
 
     __test__ = False  # for pytest, which takes the name for that of a test
 
-    def __init__(self, sources: Sequence[PlayedSource], clock: ScriptClock) -> None:
+    def __init__(
+        self, sources: Sequence[PlayedSource], clock: ScriptClock, *, one_by_one: bool
+    ) -> None:
         self._clock = clock
         self._standing: dict[str, Feed] = {source.transform: Feed((), BEGIN) for source in sources}
-        self._events = _script(sources)
+        self._events = _one_by_one(_script(sources)) if one_by_one else _script(sources)
         self._pending: Mapping[str, Feed] | None = None
         self._all_given = False
         self._is_cut = False
@@ -202,6 +206,14 @@ def _script(sources: Sequence[PlayedSource]) -> Iterator[_Event | None]:
             for served_proto in served(payload.endpoint.url, sorted(by_tag)):
                 yield served_proto and _event(served_proto, stream, by_tag, _MICROSECOND)
     yield _end_of_time(sources)
+
+
+def _one_by_one(events: Iterable[_Event | None]) -> Iterator[_Event | None]:
+    for event in events:
+        if event is None or not event.elements:
+            yield event
+        else:
+            yield from (replace(event, elements=(element,)) for element in event.elements)
 
 
 def _end_of_time(sources: Sequence[PlayedSource]) -> _Event:
