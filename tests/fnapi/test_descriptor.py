@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import apache_beam as beam
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.transforms import environments, trigger, window
+from apache_beam.transforms import environments, trigger, userstate, window
 
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.graph.translate import translate
@@ -55,3 +55,40 @@ def test_what_takes_gos_cogbk_apart_sees_pairs_in_the_programs_coder():
             coder = descriptor.pcollections[taken].coder_id
             assert coder == proto.components.pcollections[taken].coder_id
             assert descriptor.coders[coder].spec.urn == "beam:coder:kv:v1"
+
+
+class _Sorting(beam.DoFn):
+    LIST = userstate.OrderedListStateSpec("list", beam.coders.VarIntCoder())
+
+    def process(self, pair, found=beam.DoFn.StateParam(LIST)):
+        yield pair
+
+
+def test_items_of_gos_ordered_lists_have_their_lengths():
+    """Python's harness writes them by itself, Go's if the coder says so."""
+    pipeline = beam.Pipeline()
+    pairs = pipeline | beam.Create([("a", 1)]).with_output_types(tuple[str, int])
+    _ = pairs | beam.ParDo(_Sorting())
+    for sdk, coder in {
+        "go": "beam:coder:length_prefix:v1",
+        "python": "beam:coder:varint:v1",
+    }.items():
+        proto = pipeline.to_runner_api(
+            default_environment=environments.ExternalEnvironment(
+                "localhost:1",
+                capabilities=[
+                    f"beam:version:sdk_base:{sdk}:2.77.0",
+                    "beam:protocol:ordered_list_state:v1",
+                ],
+            )
+        )
+        (found,) = (
+            descriptor.coders[spec.ordered_list_spec.element_coder_id].spec.urn
+            for descriptor in _descriptors(proto)
+            for transform in descriptor.transforms.values()
+            if transform.spec.urn == "beam:transform:pardo:v1"
+            for spec in beam_runner_api_pb2.ParDoPayload.FromString(
+                transform.spec.payload
+            ).state_specs.values()
+        )
+        assert found == coder

@@ -162,5 +162,6 @@ def test_ordered_lists_outside_of_slots_are_for_sdks_that_say_that_they_have_the
 
     with pytest.raises(Unsupported, match=r"'Sort.* ordered list .*beam:env:external:v1"):
         check(_proto(sorted_pairs, POOL))
-    able = environments.python_sdk_capabilities()
-    check(_proto(sorted_pairs, environments.ExternalEnvironment("localhost:1", capabilities=able)))
+    for able in (environments.python_sdk_capabilities(), ["beam:version:sdk_base:go:2.77.0"]):
+        pool = environments.ExternalEnvironment("localhost:1", capabilities=able)
+        check(_proto(sorted_pairs, pool))

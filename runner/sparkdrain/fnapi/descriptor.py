@@ -9,6 +9,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from sparkdrain.fnapi.services import descriptor_of
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import proto_utils
+from sparkdrain.graph.environments import is_go
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.wire import WireCoders, has_pairs
 
@@ -67,10 +68,11 @@ def descriptor_for(
     for side in stage.side_inputs:
         pcollection = transforms[side.transform].inputs[side.tag]
         coded[pcollection] = _element(edges[side.edge], components, wire)
+    of_go = is_go(components.environments[stage.environment])
     for proto in transforms.values():
         # To Java's harness, what has parts is a composite, and no composite does anything.
         proto.ClearField("subtransforms")
-        _code_timers(proto, wire)
+        _code_state(proto, wire, of_go=of_go)
     for pcollection in _read_as_written(transforms.values()):
         coded.pop(pcollection, None)
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
@@ -101,13 +103,17 @@ def _read_as_written(transforms: Iterable[beam_runner_api_pb2.PTransform]) -> se
     return found
 
 
-def _code_timers(proto: beam_runner_api_pb2.PTransform, wire: WireCoders) -> None:
-    """Have timers say their keys with their lengths, as elements do."""
+def _code_state(proto: beam_runner_api_pb2.PTransform, wire: WireCoders, *, of_go: bool) -> None:
+    """Have timers say their keys with their lengths, as elements do; and Go's lists their items."""
     if proto.spec.urn != urns.PAR_DO:
         return
     payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
     for family in payload.timer_family_specs.values():
         family.timer_family_coder_id = wire.timer(family.timer_family_coder_id)
+    for state in payload.state_specs.values():
+        if of_go and state.HasField("ordered_list_spec"):
+            items = state.ordered_list_spec
+            items.element_coder_id = wire.whole(items.element_coder_id)
     proto.spec.payload = payload.SerializeToString()
 
 

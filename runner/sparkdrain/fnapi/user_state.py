@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from timers_state import KeyScope
     from timers_state.cells.multimap import Multimap
 
-# Of an ordered list: sort key, and the item with its length. Python's SDK writes them so.
+# Of an ordered list: sort key, and the item with its length. Python's SDK writes them so, and Go's
+# because its coder for items says so.
 _COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder())).get_impl()
 

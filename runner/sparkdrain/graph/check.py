@@ -10,7 +10,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, expand_anyof_environments, proto_utils
-from sparkdrain.graph.environments import OUTSIDE, chosen
+from sparkdrain.graph.environments import OUTSIDE, chosen, is_go
 from sparkdrain.graph.window_fns import SERIALIZED_JAVA, why_not_kept
 from sparkdrain.io.stable import OVERRULED, SINK
 
@@ -175,7 +175,9 @@ def _check_environment(
 def _check_outside(
     transform: beam_runner_api_pb2.PTransform, environment: beam_runner_api_pb2.Environment
 ) -> None:
-    if transform.spec.urn != urns.PAR_DO or _ORDERED_LISTS in environment.capabilities:
+    # Go's does not tell, but can.
+    can = _ORDERED_LISTS in environment.capabilities or is_go(environment)
+    if transform.spec.urn != urns.PAR_DO or can:
         return
     payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
     if any(spec.HasField("ordered_list_spec") for spec in payload.state_specs.values()):
