@@ -263,3 +263,22 @@ def test_timers_of_the_clock_fire(run):
         return pipeline | Stamped([("a", 3), ("b", 4)]) | beam.ParDo(_Clock()) | beam.Map(_see)
 
     assert run(build) == ["a", "b"]
+
+
+@pytest.mark.parametrize("java", [True, False])
+def test_windows_have_a_last_pane_in_any_case_if_java_says_so(run, monkeypatch, java):
+    """Python says so of all windows, and does not mean it."""
+    monkeypatch.setattr(input_for, "is_java", lambda _: java)
+
+    def build(pipeline):
+        windows = beam.WindowInto(
+            window.FixedWindows(10),
+            trigger=trigger.AfterWatermark(late=trigger.AfterCount(1)),
+            accumulation_mode=trigger.AccumulationMode.ACCUMULATING,
+            allowed_lateness=5,
+        )
+        parts = _at("a", 1), 12, _at("a", 2), 20
+        grouped = _stream(pipeline, *parts) | windows | beam.GroupByKey()
+        _ = grouped | beam.MapTuple(lambda key, found: _see((key, sorted(found))))
+
+    assert run(build) == [("a", [1, 2])] * (1 + java) + [("a", [1])]

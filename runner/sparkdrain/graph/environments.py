@@ -83,12 +83,17 @@ def _without_container(
         staged.urn = python_urns.EMBEDDED_PYTHON
     elif any(staged_name(file) == GO_WORKER for file in environment.dependencies):
         staged.urn = STAGED_GO
-    elif environment.dependencies and any(
-        capability.startswith(_SDK_BASE) and "java" in capability
-        for capability in environment.capabilities
-    ):
+    elif environment.dependencies and is_java(environment):
         staged.urn = STAGED_JAVA
     return staged
+
+
+def is_java(environment: beam_runner_api_pb2.Environment) -> bool:
+    """Whether the SDK of an environment is Java's."""
+    return any(
+        capability.startswith(_SDK_BASE) and "java" in capability
+        for capability in environment.capabilities
+    )
 
 
 def is_go(environment: beam_runner_api_pb2.Environment) -> bool:

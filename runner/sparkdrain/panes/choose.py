@@ -65,9 +65,7 @@ def grouping_for(
         state_id: id of the state in the overlay; nothing else uses it.
         memory_bytes: how much of a round's input is kept in memory.
         scratch: where the rest of it goes, and panes that are large; asked for when needed.
-        closing: whether a window that expires without new elements has a last pane. The caller
-            gives IF_NOT_EMPTY: Beam's Python SDK writes ALWAYS into every pipeline without meaning
-            it.
+        closing: whether a window that expires without new elements has a last pane.
         on_time: whether a window that ends without new elements has an on-time pane.
     """
     blocks = RoundBlocks(memory_bytes, scratch)

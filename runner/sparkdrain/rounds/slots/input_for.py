@@ -10,11 +10,12 @@ from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.graph.environments import is_go, place_of
+from sparkdrain.graph.environments import is_go, is_java, place_of
 from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
 from sparkdrain.graph.wire import DELIMITED
+from sparkdrain.panes.behaviors import Closing
 from sparkdrain.panes.choose import grouping_for
 from sparkdrain.rounds.keyed.state import keyed_input_for
 from sparkdrain.rounds.sides.gate import Gate
@@ -176,12 +177,22 @@ class InputMaker:
                     edge_state_id(edge.id),
                     context.options.memory_bytes,
                     lambda: context.directory,
+                    closing=closing_of(codings.strategy(edge), codings.components),
                 )
                 return GroupInput(grouping, source, edge_state_id(edge.id))
             case EdgeKind.KEYED:
                 return keyed_input_for(context, edge, stage, source)
             case _:
                 raise NotImplementedError(edge.kind)
+
+
+def closing_of(
+    strategy: beam_runner_api_pb2.WindowingStrategy, components: beam_runner_api_pb2.Components
+) -> Closing:
+    """Whether windows have a last pane in any case: if Java says so. Python says so of all."""
+    always = strategy.closing_behavior == beam_runner_api_pb2.ClosingBehavior.EMIT_ALWAYS
+    is_meant = always and is_java(components.environments[strategy.environment_id])
+    return Closing.ALWAYS if is_meant else Closing.IF_NOT_EMPTY
 
 
 def _as_it_is(value: Any) -> Any:

@@ -99,9 +99,14 @@ class Codings:
 
     def windowing(self, edge: Edge) -> Any:
         """The windowing of that PCollection."""
-        return self.context.windowing_strategies.get_by_id(
-            self.components.pcollections[edge.pcollection].windowing_strategy_id
-        )
+        return self.context.windowing_strategies.get_by_id(self._strategy_id(edge))
+
+    def strategy(self, edge: Edge) -> beam_runner_api_pb2.WindowingStrategy:
+        """The same as its SDK has written it."""
+        return self.components.windowing_strategies[self._strategy_id(edge)]
+
+    def _strategy_id(self, edge: Edge) -> str:
+        return self.components.pcollections[edge.pcollection].windowing_strategy_id
 
     def window_coder(self, edge: Edge) -> coders.Coder:
         """The coder of its windows."""
