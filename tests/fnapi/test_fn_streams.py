@@ -282,3 +282,21 @@ def test_windows_have_a_last_pane_in_any_case_if_java_says_so(run, monkeypatch, 
         _ = grouped | beam.MapTuple(lambda key, found: _see((key, sorted(found))))
 
     assert run(build) == [("a", [1, 2])] * (1 + java) + [("a", [1])]
+
+
+class _Counted(beam.DoFn):
+    COUNT = userstate.CombiningValueStateSpec("count", sum)
+
+    def process(self, pair, count=beam.DoFn.StateParam(COUNT)):
+        count.add(1)
+        _see(pair[1])
+
+
+def test_what_one_call_makes_for_a_key_stays_in_its_order_through_a_reshuffle(run):
+    def build(pipeline):
+        pairs = beam.FlatMap(lambda _: (("a", number) for number in range(30)))
+        pairs = _stream(pipeline, _at("a", 1)) | pairs.with_output_types(tuple[str, int])
+        return pairs | beam.Reshuffle() | beam.ParDo(_Counted())
+
+    run(build)
+    assert list(range(30)) == SEEN

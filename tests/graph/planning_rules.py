@@ -109,7 +109,7 @@ def stateful_is_partitioned_by_key(root: beam.Pipeline) -> None:
 
 
 @shows
-def stateful_behind_reshuffle_gets_an_identity(root: beam.Pipeline) -> None:
+def stateful_behind_reshuffle_is_partitioned_by_key(root: beam.Pipeline) -> None:
     _ = keyed(root, "Pairs") | "Spread" >> beam.Reshuffle() | "Count" >> beam.ParDo(Count())
 
 

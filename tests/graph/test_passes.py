@@ -66,6 +66,9 @@ SHOWN = {
     "lift_combiners": lambda: proto_of(PIPELINES["combine-is-lifted"]),
     "expand_sdf": lambda: proto_of(PIPELINES["splittable-dofn-spreads-its-restrictions"]),
     "drop_side_inputs_of_exchanges": lambda: proto_of(splittable_with_side_input),
+    "skip_exchanges": lambda: proto_of(
+        PIPELINES["stateful-behind-reshuffle-is-partitioned-by-key"]
+    ),
     "separate_barriers": lambda: proto_of(PIPELINES["barrier-after-barrier-gets-an-identity"]),
 }
 

@@ -15,6 +15,7 @@ from sparkdrain.graph.passes.lift_combiners import lift_combiners
 from sparkdrain.graph.passes.read_from_impulse import read_from_impulse
 from sparkdrain.graph.passes.separate_barriers import separate_barriers
 from sparkdrain.graph.passes.separate_test_streams import separate_test_streams
+from sparkdrain.graph.passes.skip_exchanges import skip_exchanges
 
 Pass = Callable[[Iterable[Any], Any], Iterable[Any]]
 
@@ -25,5 +26,6 @@ PASSES: tuple[Pass, ...] = (
     lift_combiners,
     expand_sdf,
     drop_side_inputs_of_exchanges,
+    skip_exchanges,
     separate_barriers,
 )
