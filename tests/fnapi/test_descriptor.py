@@ -92,3 +92,24 @@ def test_items_of_gos_ordered_lists_have_their_lengths():
             ).state_specs.values()
         )
         assert found == coder
+
+
+def test_no_element_has_the_coder_of_windowed_values():
+    """Java's harness encodes such an element with the coder of its value."""
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create([1]) | "Map" >> beam.Map(print)
+    _ = numbers | "Next" >> beam.Map(print)
+    proto = pipeline.to_runner_api(
+        default_environment=environments.ExternalEnvironment("localhost:1")
+    )
+    (mapped,) = (t for t in proto.components.transforms.values() if t.unique_name == "Map")
+    (made,) = mapped.outputs.values()
+    of_value = proto.components.pcollections[made].coder_id
+    windowed = proto.components.coders["windowed"]
+    windowed.spec.urn = "beam:coder:windowed_value:v1"
+    windowed.component_coder_ids[:] = [of_value, "ignored"]
+    proto.components.pcollections[made].coder_id = "windowed"
+    (descriptor,) = (each for each in _descriptors(proto) if made in each.pcollections)
+    coder = descriptor.coders[descriptor.pcollections[made].coder_id]
+    assert coder.spec.urn == "beam:coder:length_prefix:v1"
+    assert list(coder.component_coder_ids) == ["windowed"]

@@ -45,7 +45,11 @@ def descriptor_for(
     transforms: dict[str, beam_runner_api_pb2.PTransform] = {}
     for transform, serialized in stage.transforms:
         transforms[transform] = beam_runner_api_pb2.PTransform.FromString(serialized)
-    coded: dict[str, str] = {}
+    coded = {
+        pcollection: wire.of_values(own.pcollections[pcollection].coder_id)
+        for proto in transforms.values()
+        for pcollection in (*proto.inputs.values(), *proto.outputs.values())
+    }
 
     def port(coder: str, pcollection: str) -> bytes:
         return beam_fn_api_pb2.RemoteGrpcPort(
@@ -74,7 +78,7 @@ def descriptor_for(
         proto.ClearField("subtransforms")
         _code_state(proto, wire, of_go=of_go)
     for pcollection in _read_as_written(transforms.values()):
-        coded.pop(pcollection, None)
+        coded[pcollection] = own.pcollections[pcollection].coder_id
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(
         id=id_,
         transforms=transforms,
@@ -84,11 +88,10 @@ def descriptor_for(
         state_api_service_descriptor=descriptor_of(endpoint),
         timer_api_service_descriptor=descriptor_of(endpoint),
     )
-    for transform in transforms.values():
-        for pcollection in (*transform.inputs.values(), *transform.outputs.values()):
-            copy = descriptor.pcollections[pcollection]
-            copy.CopyFrom(own.pcollections[pcollection])
-            copy.coder_id = coded.get(pcollection, copy.coder_id)
+    for pcollection, coder in coded.items():
+        copy = descriptor.pcollections[pcollection]
+        copy.CopyFrom(own.pcollections[pcollection])
+        copy.coder_id = coder
     return descriptor
 
 

@@ -62,6 +62,15 @@ class WireCoders:
             return coder
         return self._made(_PREFIX, coder)
 
+    def of_values(self, coder: str) -> str:
+        """Of elements within a stage.
+
+        To Java's harness, a coder of windowed values is that of what such values have, and not
+        that of elements that are such values.
+        """
+        is_windowed = self._components.coders[coder].spec.urn == _WINDOWED
+        return self.whole(coder) if is_windowed else coder
+
     def pair(self, coder: str) -> str:
         """Of elements whose key and value are bytes to a slot."""
         key, value = self._parts(coder)
