@@ -13,6 +13,7 @@ from apache_beam.transforms import trigger, userstate, window
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.errors import TruncatedInput
+from sparkdrain.fnapi import harness as fn_harness
 from sparkdrain.rounds.slots import input_for
 from sparkdrain.stages.shards.codings import Codings
 
@@ -300,3 +301,35 @@ def test_what_one_call_makes_for_a_key_stays_in_its_order_through_a_reshuffle(ru
 
     run(build)
     assert list(range(30)) == SEEN
+
+
+class _Later(beam.DoFn):
+    LATER = userstate.TimerSpec("later", REAL)
+
+    def process(self, pair, later=beam.DoFn.TimerParam(LATER)):
+        _see(pair[1])
+        if pair[1] == 1:
+            later.set(Timestamp.now() + 5)
+
+    @userstate.on_timer(LATER)
+    def on_later(self):
+        _see("later")
+
+
+@pytest.mark.parametrize(
+    ("java", "seen"), [(True, [1, 2, "later", 3]), (False, [1, 2, 3, "later"])]
+)
+def test_timers_by_the_clock_of_java_follow_the_clock_of_a_script(run, monkeypatch, java, seen):
+    """Java tells how long it is until then, and other SDKs tell when."""
+    monkeypatch.setattr(fn_harness, "is_java", lambda _: java)
+
+    def build(pipeline):
+        stream = test_stream.TestStream(coder=coders.FastPrimitivesCoder())
+        for number in (1, 2, 3):
+            stream = stream.add_elements([("a", number)]).advance_processing_time(3)
+        pairs = pipeline | stream.advance_watermark_to_infinity()
+        pairs |= beam.Map(tuple).with_output_types(tuple[str, int])
+        return pairs | beam.ParDo(_Later())
+
+    run(build)
+    assert seen == SEEN

@@ -29,7 +29,7 @@ from sparkdrain.fnapi.user_state import UserState, is_of_user
 from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import proto_utils
-from sparkdrain.graph.environments import is_go
+from sparkdrain.graph.environments import is_go, is_java
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.harness.harness import Harness
 from sparkdrain.metrics.merge import merge
@@ -84,6 +84,7 @@ class Wiring:
         state_terms: of a stateful DoFn, by its transform id.
         outside: where harnesses are.
         keep: whether the job needs the harness again when the stage has ended.
+        script: tells the processing time of a script, microseconds; None if time is real.
     """
 
     edges: Mapping[EdgeId, Edge]
@@ -94,6 +95,7 @@ class Wiring:
     state_terms: Callable[[str], StateTerms]
     outside: Outside
     keep: bool
+    script: Callable[[], int] | None = None
 
 
 class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
@@ -164,9 +166,12 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
             self._timers: dict[str, TimerFamilies] = {}
             self._families: list[tuple[str, str]] = []
             self._caches_state = True
+            # Java's timers of processing time are so long after what its own clock tells.
+            script = wiring.script if is_java(environment) else None
             for transform, proto in self._descriptor.transforms.items():
                 if proto.spec.urn == urns.PAR_DO:
-                    self._add_keyed(transform, proto, components, windowings, wiring.state_terms)
+                    terms = wiring.state_terms
+                    self._add_keyed(transform, proto, components, windowings, terms, script)
             self._closing = set(self._families)
             if is_go(environment):
                 # It waits for one end of timers for each transform, and for ever if more come.
@@ -198,6 +203,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
         components: beam_runner_api_pb2.Components,
         windowings: Any,
         state_terms: Callable[[str], StateTerms],
+        script: Callable[[], int] | None,
     ) -> None:
         """Know the state and the timers of a DoFn, if it has some."""
         payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
@@ -220,6 +226,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
                 window,
                 payload.on_window_expiration_timer_family_spec,
                 windowing.allowed_lateness.micros,
+                script,
             )
             self._families += [(transform, family) for family in specs]
 

@@ -19,7 +19,7 @@ from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sparkdrain.fnapi.lives import WindowLives
     from sparkdrain.harness.harness import StateTerms
@@ -46,6 +46,7 @@ class TimerFamilies:
         window: coder of the windows.
         on_expiry: the family that fires when a window is over; "" if there is none.
         lateness: allowed lateness of the windows, microseconds.
+        script: the processing time that counts, if a harness sets timers by a clock of its own.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class TimerFamilies:
         window: coders.Coder,
         on_expiry: str = "",
         lateness: int = 0,
+        script: Callable[[], int] | None = None,
     ) -> None:
         self._terms = terms
+        self._script = script
         self._lives = lives
         self._domains = {
             family: Domain.EVENT if domain == _EVENT_TIME else Domain.PROCESSING
@@ -114,6 +117,8 @@ class TimerFamilies:
 
     def _set(self, timer: Any, domain: Domain, name: tuple[bytes, bytes], window: Any) -> None:
         key, time = timer.user_key, timer.fire_timestamp.micros
+        if self._script is not None and domain is Domain.PROCESSING:
+            time = self._script() + max(0, time - Timestamp.now().micros)
         hold = min(timer.hold_timestamp.micros, _HOLDS_NOTHING)
         section = self._window.encode(window)
         generation: int | None = 0

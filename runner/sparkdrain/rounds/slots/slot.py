@@ -81,6 +81,7 @@ class RoundSlot:
         self.overlay = Overlay(store, state_budget(plan, options))
         codings = Codings.of(plan)
         self._outside = outside
+        self._now = 0
         self._context = Context(
             plan, level, slot, layout.slots, options, directory, codings, self.overlay
         )
@@ -131,6 +132,7 @@ class RoundSlot:
                 state_terms=terms,
                 outside=self._outside,
                 keep=True,
+                script=(lambda: self._now) if context.plan.played else None,
             )
             return harness_outside(stage, wiring)
         edges = {(side.transform, side.tag): side.edge for side in stage.side_inputs}
@@ -163,7 +165,7 @@ class RoundSlot:
             TruncatedInput: not all of the input was there.
             Exception: whatever user code raises. The round is undone then.
         """
-        began = self._clock()
+        began, self._now = self._clock(), header.now
         self._settle(header.committed)
         complaints = self._version.follow(header.orders, self._slot)
         inside = self._inside() if header.orders.survey else []
