@@ -28,7 +28,6 @@ from timers_state.overlay.write_back import WriteBack
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from timers_state.due.ahead import DueKey, StoredTimer
     from timers_state.due.index import DueIndex
@@ -342,10 +341,5 @@ class Overlay:
     def __enter__(self) -> Overlay:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sparkdrain.invocation import importance_of
 
 if TYPE_CHECKING:
-    from types import TracebackType
 
     from sparkdrain.jobs.messages import Messages
 
@@ -30,12 +29,7 @@ class JobLogs(logging.Handler):
         logging.getLogger().addHandler(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         logging.getLogger().removeHandler(self)
         self.close()
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 _T = TypeVar("_T")
 _PART_BYTES: Final = 64 << 10
@@ -97,12 +96,7 @@ class EncryptedConnection:
     def __enter__(self) -> EncryptedConnection:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -10,7 +10,6 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from types import TracebackType
 
     from sparkdrain.lines.certificate import Certificate
     from sparkdrain.lines.encrypted import Connection
@@ -132,10 +131,5 @@ class Line:
     def __enter__(self) -> Line:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

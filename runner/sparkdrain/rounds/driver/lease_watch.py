@@ -12,7 +12,6 @@ from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -69,12 +68,7 @@ class LeaseWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._closed = True
         self._wanted.set()
         if isinstance(error, Cancelled) and not self._outer.is_cancelled():

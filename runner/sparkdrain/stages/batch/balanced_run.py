@@ -14,7 +14,6 @@ from sparkdrain.stages.cluster.driver_address import driver_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from sparkdrain.lines.endpoint import Endpoint
     from sparkdrain.stages.spark.exchange import Exchange
@@ -103,11 +102,6 @@ class BalancedRun:
     def __enter__(self) -> BalancedRun:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._balancer.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
