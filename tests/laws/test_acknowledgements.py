@@ -115,6 +115,7 @@ class ReadOneByOne(Read):
             finalizer.register(Told(str(element[0]), number + 1))
 
 
+@functools.cache
 def plan(reader=Read):
     pipeline = beam.Pipeline(options=PipelineOptions([]))
     read = pipeline | beam.Create([(0, 10**9), (1000, 10**9)]) | beam.ParDo(reader())
