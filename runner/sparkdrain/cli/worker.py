@@ -35,7 +35,6 @@ _UNLIMITED: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 )
-_STAGING_TO: Final[str] = common_urns.artifact_roles.STAGING_TO.urn
 _PIP_ROLE: Final[str] = common_urns.artifact_roles.PIP_REQUIREMENTS_FILE.urn
 _NOT_PACKAGES: Final = frozenset(
     {PICKLED_MAIN_SESSION_FILE, "submission_environment_dependencies.txt"}

@@ -118,11 +118,6 @@ class DrainMonitor:
         """How many records were found that are no notifications; each counts once."""
         return len(self._seen)
 
-    @property
-    def outages(self) -> int:
-        """How many looks in a row the store has not answered."""
-        return self._outages
-
     def on_drain(self, callback: Callable[[DrainNotification], object]) -> bool:
         """Register the callback.
 

@@ -21,7 +21,6 @@ from apache_beam.transforms.trigger import (
     Always,
     BatchGlobalTriggerDriver,
     DefaultTrigger,
-    _Never,
     create_trigger_driver,
 )
 from apache_beam.utils import proto_utils
@@ -29,7 +28,6 @@ from apache_beam.utils import proto_utils
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Never = _Never
 create_pardo_operation = _create_pardo_operation
 
 __all__ = [
@@ -40,7 +38,6 @@ __all__ = [
     "DefaultTrigger",
     "ExecutionContext",
     "MetricsContainer",
-    "Never",
     "common",
     "create_InputStream",
     "create_OutputStream",

@@ -16,7 +16,7 @@ from sparkdrain.shuffle.values import EncodedCoder
 from sparkdrain.stages.shards.foreign_windows import with_foreign_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from sparkdrain.graph.plan import Edge, EdgeId, Plan
 
@@ -60,11 +60,6 @@ class Codings:
     def of_writers(self) -> Codings:
         """The same at the end that writes edges."""
         return Codings(self.context, self.components, self._wired, writing=True)
-
-    @property
-    def wired(self) -> Collection[EdgeId]:
-        """The edges whose elements are length-prefixed."""
-        return self._wired.keys()
 
     def coder(self, edge: Edge) -> coders.Coder:
         """The element coder of the PCollection that the edge carries."""
