@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sparkdrain.invocation import importance_of
 
 if TYPE_CHECKING:
-
     from sparkdrain.jobs.messages import Messages
 
 

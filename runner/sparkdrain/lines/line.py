@@ -10,7 +10,6 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-
     from sparkdrain.lines.certificate import Certificate
     from sparkdrain.lines.encrypted import Connection
     from sparkdrain.wire import ControlMessage

@@ -139,8 +139,8 @@ class RecordReader(Protocol):
         """Let go of connections."""
 
 
-class Sink(Protocol):
-    """Sends records."""
+class Sender(Protocol):
+    """Takes records."""
 
     def send(
         self,
@@ -152,6 +152,10 @@ class Sink(Protocol):
         millis: int | None,
     ) -> None:
         """Queue a record; waits while the queue is full."""
+
+
+class Sink(Sender, Protocol):
+    """Sends records."""
 
     def flush(self) -> list[Sent]:
         """Wait until all that was queued is with the brokers, or is not going to be.
@@ -181,8 +185,8 @@ class Sent(NamedTuple):
     last: int
 
 
-class Transactions(Protocol):
-    """Of one ``transactional.id``: that of a group of a sink."""
+class Transactions(Sender, Protocol):
+    """Of one ``transactional.id``: that of a group of a sink. Records belong to the one begun."""
 
     def fence(self) -> None:
         """End what anybody else with this id has begun, and whatever they try from now on."""
@@ -192,17 +196,6 @@ class Transactions(Protocol):
 
     def begin(self) -> None:
         """Begin a transaction."""
-
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        millis: int | None,
-    ) -> None:
-        """Send a record within the transaction."""
 
     def record(self, recorded: Recorded) -> None:
         """Record this within the transaction."""

@@ -9,12 +9,9 @@ import confluent_kafka as ck
 from confluent_kafka import KafkaError, KafkaException
 from typing_extensions import override
 
-from sparkdrain.io.kafka.client import Headers, Partition, Sent, Sink
-from sparkdrain.io.kafka.confluent_errors import (
-    Problems,
-    failure,
-    made,
-)
+from sparkdrain.io.kafka.client import Partition, Sent, Sink
+from sparkdrain.io.kafka.confluent_errors import Problems, failure, made
+from sparkdrain.io.kafka.confluent_sender import ConfluentSender
 from sparkdrain.io.kafka.errors import KafkaWriteFailed
 
 if TYPE_CHECKING:
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 _PATIENCE: Final = 60.0  # seconds
 
 
-class ConfluentSink(Sink):
+class ConfluentSink(ConfluentSender, Sink):
     """See ``Sink``."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, tell: bool) -> None:
@@ -38,37 +35,6 @@ class ConfluentSink(Sink):
         self._partitions: dict[str, int] = {}
 
     @override
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        millis: int | None,
-    ) -> None:
-        if partition is None and not headers and millis is None:
-            try:
-                self._producer.produce(topic, value, key, on_delivery=self._delivered)
-            except BufferError:
-                self._producer.poll(0.05)
-            else:
-                return
-        optional: dict[str, Any] = {}
-        if partition is not None:
-            optional["partition"] = partition
-        if headers:
-            optional["headers"] = list(headers)
-        if millis is not None:
-            optional["timestamp"] = millis
-        while True:
-            try:
-                self._producer.produce(topic, value, key, on_delivery=self._delivered, **optional)
-            except BufferError:
-                self._producer.poll(0.05)
-            else:
-                return
-
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self._failures[message.topic(), error.str()] += 1

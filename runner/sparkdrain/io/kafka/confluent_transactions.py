@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from sparkdrain.io.kafka.client import Transactions
 from sparkdrain.io.kafka.confluent_errors import REFUSALS, Problems, failure, made, may_pass
+from sparkdrain.io.kafka.confluent_sender import ConfluentSender
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.note import Recorded
 from sparkdrain.io.kafka.patience import in_time
@@ -19,14 +20,14 @@ from sparkdrain.io.kafka.patience import in_time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sparkdrain.io.kafka.client import Headers, Partition
+    from sparkdrain.io.kafka.client import Partition
 
 # Seconds.
 _PATIENCE: Final = 60.0
 _RECORD_SECONDS: Final = 15.0
 
 
-class ConfluentTransactions(Transactions):
+class ConfluentTransactions(ConfluentSender, Transactions):
     """See ``Transactions``. An instance serves one key group, one call of ``publish`` at a time.
 
     Args:
@@ -51,7 +52,7 @@ class ConfluentTransactions(Transactions):
         reading = {"isolation.level": "read_committed", "enable.auto.commit": False}
         config = {"bootstrap.servers": servers, **config, **reading, "group.id": ident}
         self._consumer = made(servers, ck.Consumer, config)
-        self._producer: Any = None
+        self._producer = None
         self._problems = Problems()
         self._failures: Counter[str] = Counter()
 
@@ -84,29 +85,6 @@ class ConfluentTransactions(Transactions):
         self._try(self._producer.begin_transaction)
 
     @override
-    def send(
-        self,
-        topic: str,
-        partition: int | None,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers,
-        millis: int | None,
-    ) -> None:
-        optional: dict[str, Any] = {"headers": list(headers)} if headers else {}
-        if partition is not None:
-            optional["partition"] = partition
-        if millis is not None:
-            optional["timestamp"] = millis
-        while True:
-            try:
-                self._producer.produce(topic, value, key, on_delivery=self._delivered, **optional)
-            except BufferError:
-                self._producer.poll(0.05)
-            else:
-                return
-
-    @override
     def record(self, recorded: Recorded) -> None:
         metadata = [recorded.metadata] if recorded.metadata else []
         offsets = [TopicPartition(*self._mark, recorded.number, *metadata)]
@@ -120,6 +98,7 @@ class ConfluentTransactions(Transactions):
     def commit(self) -> None:
         self._try(self._producer.commit_transaction, _PATIENCE)
 
+    @override
     def _delivered(self, error: KafkaError | None, _: Any) -> None:
         if error is not None:
             self._failures[error.str()] += 1
