@@ -25,7 +25,6 @@ def loopback_pool() -> str:
 @cache
 def _pool(pid: int) -> tuple[str, grpc.Server]:
     # By process: gRPC's servers do not survive a fork.
-    del pid
     server = grpc.server(shared_unbounded_instance(), options=(("grpc.so_reuseport", 0),))
     pool = BeamFnExternalWorkerPoolServicer(use_process=False, state_cache_size=_CACHE_BYTES)
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)

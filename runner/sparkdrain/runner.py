@@ -80,7 +80,6 @@ class SparkDrainRunner(PortableRunner):
     def _optimize_pipeline(
         proto_pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions
     ) -> beam_runner_api_pb2.Pipeline:
-        del options
         return proto_pipeline
 
 

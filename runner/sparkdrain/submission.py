@@ -192,7 +192,6 @@ def submission(options: PipelineOptions) -> ServiceHandle:
 @functools.cache
 def _channel(endpoint: str, process: int, access: Access) -> grpc.Channel:
     # By process: gRPC's connections do not survive a fork.
-    del process
     channel = access.channel(endpoint)
     atexit.register(channel.close)  # runs before the server of this process is stopped
     return channel

@@ -104,7 +104,6 @@ class Value(Cell):
 
     @override
     def settle(self, batch: Batch, store: Store) -> int:
-        del store
         if self._changed:
             value = self._value
             if value is None:

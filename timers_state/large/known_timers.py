@@ -71,7 +71,6 @@ class KnownTimers(StoredTimers):
 
     @override
     def first(self, changes: Changes, up_to: int) -> TimerEntry | None:
-        del up_to
         heap = self._heap
         if heap is None:
             heap = [entry[:4] for known in self._entries.values() for entry in known.values()]
@@ -101,7 +100,6 @@ class KnownTimers(StoredTimers):
 
     @override
     def write(self, batch: Batch, store: Store, changes: Changes, stored: bool) -> None:
-        del store, stored  # nothing is read
         for window, changed in changes.items():
             known = self._entries.get(window)
             if known is None:

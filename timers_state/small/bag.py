@@ -36,7 +36,6 @@ class SmallBag(SmallCopied):
     @staticmethod
     @override
     def with_row(value: Copied | None, suffix: bytes, data: bytes) -> Copied:
-        del suffix
         size, items = value or (0, [])
         added = decode_segment(data)
         items += added

@@ -61,7 +61,6 @@ class SmallMap(SmallCopied):
         prefix: bytes, before: Copied | None, after: Copied | None, batch: Batch, store: Store
     ) -> None:
         """Each key is a row."""
-        del store
         for key, value in _changes(before, after):
             if value is None:
                 batch.delete(prefix + key)

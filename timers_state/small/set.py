@@ -39,7 +39,6 @@ class SmallSet(SmallCopied):
     @staticmethod
     @override
     def with_row(value: Copied | None, suffix: bytes, data: bytes) -> Copied:
-        del data
         size, items = value or (0, {})
         items[suffix] = None
         return size + _ENTRY_BYTES + len(suffix), items

@@ -151,7 +151,6 @@ def process_memory() -> RocksMemory:
 
 @lru_cache(maxsize=1)
 def _memory_of(pid: int) -> RocksMemory:
-    del pid
     return RocksMemory()
 
 

@@ -68,7 +68,6 @@ class BeamStorage(Storage):
 
     @override
     def link(self, path: str, to: Path) -> bool:
-        del path, to
         return False
 
     @override

@@ -55,7 +55,6 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Called in the thread that waits, where the error is still handled."""
-        del record
         error = sys.exc_info()[1]
         if error is not None:
             self.heard[threading.current_thread()] = _told(error)

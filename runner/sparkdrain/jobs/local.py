@@ -31,7 +31,6 @@ def local_server() -> JobServer:
 @functools.cache
 def _server_of(process: int) -> JobServer:
     # By process: a forked child inherits the cache, but not the server's threads.
-    del process
     with without_fork_support(os.environ):
         server = JobServer(SparkEngine())
         server.start()

@@ -122,7 +122,6 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         self, request: api.GetJobsRequest, context: grpc.ServicerContext
     ) -> api.GetJobsResponse:
         """All known jobs."""
-        del request, context
         return api.GetJobsResponse(job_info=[job.info for job in self._jobs.all()])
 
     def GetState(  # noqa: N802
@@ -198,7 +197,6 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         self, request: api.DescribePipelineOptionsRequest, context: grpc.ServicerContext
     ) -> api.DescribePipelineOptionsResponse:
         """The options of this runner."""
-        del request, context
         return described_options.describe()
 
 
@@ -228,7 +226,6 @@ def _details(text: str) -> str:
 
 
 def _new_job_id(name: str, context: grpc.ServicerContext) -> str:
-    del context
     return f"{_file_name(name)}-{uuid.uuid4()}"
 
 

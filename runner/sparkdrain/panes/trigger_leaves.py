@@ -42,7 +42,6 @@ class _Leaf(Trigger):
 
     @override
     def awaits_end(self, numbers: Numbers) -> bool:
-        del numbers
         return False
 
     @override
@@ -51,7 +50,6 @@ class _Leaf(Trigger):
 
     @override
     def wake(self, numbers: Numbers, after: int) -> int | None:
-        del numbers, after
         return None
 
 
@@ -60,12 +58,10 @@ class AfterEveryBundle(_Leaf):
 
     @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        del numbers, moment
         return True
 
     @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        del numbers, moment
         return False
 
 
@@ -74,12 +70,10 @@ class Never(_Leaf):
 
     @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        del numbers, moment
         return False
 
     @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        del numbers, moment
         return True
 
 
@@ -93,7 +87,6 @@ class Default(_Leaf):
 
     @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        del count, moment
         numbers[self._index] = _AWAITS_END
 
     @override
@@ -105,7 +98,6 @@ class Default(_Leaf):
 
     @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        del numbers, moment
         return False
 
     @override
@@ -134,17 +126,14 @@ class AfterCount(_Leaf):
 
     @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        del moment
         numbers[self._index] += count
 
     @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
-        del moment
         return numbers[self._index] >= self._count
 
     @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        del numbers, moment
         return True
 
     @override
@@ -165,7 +154,6 @@ class AfterProcessingTime(_Leaf):
 
     @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        del count
         if not numbers[self._index]:
             numbers[self._index] = max(0, moment.now + self._delay) + 1
 
@@ -175,7 +163,6 @@ class AfterProcessingTime(_Leaf):
 
     @override
     def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        del numbers, moment
         return True
 
     @override

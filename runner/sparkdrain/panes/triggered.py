@@ -76,7 +76,6 @@ class TriggeredGrouping(RoundGrouping):
 
     @override
     def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:
-        del ahead
         return self._shared_panes(self._processed(frontier, now))
 
     @override

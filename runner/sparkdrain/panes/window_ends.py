@@ -84,7 +84,6 @@ class WindowEndGrouping(RoundGrouping):
 
     @override
     def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:
-        del now
         if self._first(Domain.EVENT) is None:
             self._waiting = {}
         for section, group, groups in self._arrivals.sorted_out(self._blocks.take_all()):
@@ -105,7 +104,6 @@ class WindowEndGrouping(RoundGrouping):
 
     @override
     def advance(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[PaneBatch]:
-        del now
         pairs: list[Any] = []
         size = 0
         context: Any = None
@@ -191,7 +189,6 @@ class WindowEndGrouping(RoundGrouping):
 
     @override
     def has_due(self, frontier: int, now: int) -> bool:
-        del now
         return any(
             first is not None and first <= frontier
             for first in (

@@ -92,7 +92,6 @@ class _Everywhere:
 
     def put(self, edge: int, partition: SparkPartition, payload: bytes) -> None:
         """See ``Outbox``; ``sent_bytes`` counts a block once."""
-        del partition
         self.sent_bytes += len(payload)
         for each in self._partitions:
             self._outbox.put(edge, each, payload)

@@ -40,12 +40,10 @@ class Backend(backend.Backend):
 
     @override
     def exists(self, place: str) -> bool:
-        del place
         return True
 
     @override
     def prepare(self, place: str, *, group: bool) -> list[str]:
-        del place, group
         return []
 
     @override
@@ -80,7 +78,6 @@ class MemoryMetadataStore(MetadataStore):
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
     ) -> dict[str, bytes]:
-        del on_corrupt
         self._check(namespace)
         with self._records.lock:
             records = self._records.spaces.get(namespace, {})

@@ -18,7 +18,6 @@ STREAM = "sparkdrain:test_stream"
 
 def separate_test_streams(stages: Iterable[Any], context: Any) -> Iterator[Any]:
     """Yield all stages; of a TestStream, one for each output, all with the whole script."""
-    del context
     for stage in stages:
         transform = stage.transforms[0]
         if transform.spec.urn != urns.TEST_STREAM:

@@ -40,7 +40,6 @@ class BeamFeeder:
         is_late: Callable[[Any], bool],
     ) -> None:
         """Feed what encoded keys have; what is late was dropped when it was decoded."""
-        del is_late
         for encoded, chunks in keys:
             self._feed_key(encoded, elements(chunks))
 

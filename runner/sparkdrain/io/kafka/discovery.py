@@ -90,7 +90,6 @@ class KnownTracker(RestrictionTracker):
 
     def try_split(self, fraction_of_remainder: float) -> tuple[Known, Known] | None:
         """Stops it; what is left is to look for others."""
-        del fraction_of_remainder
         if self._stopped:
             return None
         self._stopped = True
@@ -110,7 +109,6 @@ class KnownOf(RestrictionProvider):
 
     @override
     def initial_restriction(self, element: Any) -> Known:
-        del element
         return Known()
 
     @override
@@ -119,7 +117,6 @@ class KnownOf(RestrictionProvider):
 
     def restriction_size(self, element: Any, restriction: Known) -> int:
         """There is one question to ask."""
-        del element, restriction
         return 1
 
     @override

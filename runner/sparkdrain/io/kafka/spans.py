@@ -84,7 +84,6 @@ class SpansOf(RestrictionProvider):
 
     def split(self, element: Element, restriction: OffsetRange) -> Iterator[OffsetRange]:
         """Parts of a bounded range, so that several workers may read a partition."""
-        del element
         if restriction.stop == NO_END or restriction.size() <= _PART:
             yield restriction
         else:
@@ -92,7 +91,6 @@ class SpansOf(RestrictionProvider):
 
     def restriction_size(self, element: Element, restriction: OffsetRange) -> int:
         """Offsets to read; of a partition without end, nobody knows."""
-        del element
         return 1 if restriction.stop == NO_END else restriction.size()
 
     def truncate(self, element: Element, restriction: OffsetRange) -> OffsetRange | None:
@@ -101,5 +99,4 @@ class SpansOf(RestrictionProvider):
         Of a partition without end nothing: what was claimed is kept, the rest is left for
         whoever goes on from there. A bounded range is read to its end.
         """
-        del element
         return None if restriction.stop == NO_END else restriction

@@ -58,7 +58,6 @@ class NoCheckpoints(Checkpoints):
 
     @override
     def enter(self, phase: DrainPhase, request: bytes | None = None) -> None:
-        del request
         if phase in INSTRUCTIONS and INSTRUCTIONS[phase].ends:
             self._last = LastRounds()
 
@@ -68,7 +67,6 @@ class NoCheckpoints(Checkpoints):
 
     @override
     def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
-        del schedule, play, now
         if self._last is None:
             return Orders()
         return Orders(levels=frozenset(level for level, _ in self._unsettled), last=True)

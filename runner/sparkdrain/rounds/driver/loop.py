@@ -93,7 +93,6 @@ class NoPlay(Play):
 
     @override
     def next(self, *, quiet: bool) -> Mapping[str, Feed]:
-        del quiet
         return {}
 
     @override

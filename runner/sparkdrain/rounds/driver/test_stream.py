@@ -73,7 +73,6 @@ class ScriptClock(Clock):
         Raises:
             SparkDrainError: nothing can happen any more, and yet the job is not over.
         """
-        del interrupt
         if not self.is_over:
             return
         if then is None:

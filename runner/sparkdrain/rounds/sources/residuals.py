@@ -61,7 +61,6 @@ class ResidualStore:
 
     def _scope(self, number: int = 0) -> KeyScope:
         # All in one place, that of no key: when slots can be moved, the number will tell where.
-        del number
         return self._overlay.scope(self._state_id, b"")
 
     def _load(self) -> tuple[int, int]:

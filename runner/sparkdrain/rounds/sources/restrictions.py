@@ -175,7 +175,6 @@ class RestrictionInput(Input):
 
     @override
     def inside(self, count: Count) -> Inside:
-        del count
         return Inside(residuals=sum(map(len, self._stores)))
 
     @override

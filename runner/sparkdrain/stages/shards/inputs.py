@@ -66,7 +66,6 @@ class Input:
 
     def inside(self, count: Count) -> Inside:
         """What is left, as it was committed."""
-        del count
         return NOTHING
 
     def close(self) -> None:
