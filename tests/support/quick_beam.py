@@ -11,40 +11,23 @@ import argparse
 import sys
 import types
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms import core, userstate
+from apache_beam.transforms import core
 
-if TYPE_CHECKING:
-    from apache_beam import DoFn
-
-_specs: WeakKeyDictionary[type[DoFn], tuple[frozenset[Any], frozenset[Any]]] = WeakKeyDictionary()
 _arguments: WeakKeyDictionary[Any, tuple[list[str], list[Any]]] = WeakKeyDictionary()
 _views: dict[tuple[Any, ...], dict[str, Any]] = {}
-_get_dofn_specs = userstate.get_dofn_specs
 _get_function_args_defaults = core.get_function_args_defaults
 _view_as = PipelineOptions.view_as
 
 
 def use() -> None:
-    """Replace three functions in this process by ones with the same results."""
-    userstate.get_dofn_specs = _specs_of
+    """Replace two functions in this process by ones with the same results."""
     core.get_function_args_defaults = _arguments_of
     PipelineOptions.view_as = _viewed_as
-
-
-def _specs_of(dofn: DoFn) -> tuple[set[Any], set[Any]]:
-    """The states and timers of the class of a DoFn, unless the DoFn has methods of its own."""
-    if any(isinstance(value, types.MethodType) for value in vars(dofn).values()):
-        return _get_dofn_specs(dofn)
-    found = _specs.get(type(dofn))
-    if found is None:
-        states, timers = _get_dofn_specs(dofn)
-        found = _specs[type(dofn)] = frozenset(states), frozenset(timers)
-    return set(found[0]), set(found[1])
 
 
 def _arguments_of(function: Any) -> tuple[list[str], list[Any]]:
