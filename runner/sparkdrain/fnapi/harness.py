@@ -20,6 +20,7 @@ from sparkdrain.fnapi.elements import Metadata, Output
 from sparkdrain.fnapi.errors import failed
 from sparkdrain.fnapi.inlet import FnInlet
 from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
+from sparkdrain.fnapi.lent import LentInlet, SplitBundle
 from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
@@ -30,6 +31,7 @@ from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import proto_utils
 from sparkdrain.graph.environments import is_go, is_java
+from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.harness.harness import Harness
 from sparkdrain.metrics.merge import merge
@@ -98,7 +100,7 @@ class Wiring:
     script: Callable[[], int] | None = None
 
 
-class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
+class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     """Runs a stage in an SDK harness, one bundle after the other.
 
     Args:
@@ -140,8 +142,10 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
         self._instruction = ""
+        self.ending = ""
         self._infos: list[metrics_pb2.MonitoringInfo] = []
         self._to_finalize: list[str] = []
+        self._residuals: list[beam_fn_api_pb2.DelayedBundleApplication] = []
         self._unsent = beam_fn_api_pb2.Elements()
         self._unsent_bytes = 0
         self._tokens = [
@@ -184,14 +188,17 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
                         token=uuid.uuid4().bytes,
                     )
                 )
-            self._inlets = {
-                transform: FnInlet(
+            self._inlets: dict[TransformId, FnInlet] = {}
+            for transform, edge in stage.sources:
+                feeds = (
                     self._add_to(transform),
                     Metadata(_window_coder(components, windowings, self._made_by(transform))),
                     None if edge is None else edges[edge].kind,
                 )
-                for transform, edge in stage.sources
-            }
+                is_lent = edge is not None and processed_by(stage, transform) is not None
+                self._inlets[transform] = (
+                    LentInlet(*feeds, transform, self) if is_lent else FnInlet(*feeds)
+                )
         except BaseException:
             outside.harnesses.give_back(self._worker)
             raise
@@ -305,25 +312,23 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
 
     @override
     def finish(self, *, drained: bool = False) -> None:
-        residuals = self._finish()
-        while residuals:
+        self.end_bundle()
+        while self._residuals:
             # A restriction may wait for it; and nothing of a bounded job is durable before its end.
             self.finalize()
+            residuals, self._residuals = self._residuals, []
             time.sleep(max(0.0, min(rest.requested_time_delay.ToSeconds() for rest in residuals)))
             for rest in residuals:
                 self._source_of(rest.application).add(rest.application.element)
-            residuals = self._finish()
+            self.end_bundle()
 
-    def _finish(self) -> list[beam_fn_api_pb2.DelayedBundleApplication]:
-        """End one bundle; what it leaves over."""
+    @override
+    def end_bundle(self) -> None:
         for inlet in self._inlets.values():
             inlet.flush()
-        if not self._instruction:
-            return []
-        self._end_input()
-        while not self._has_ended():
-            self._worker.wait()
-        return self._take_end()
+        if self._instruction:
+            self._end_input()
+            self._residuals += self.end_alone()
 
     def _end_input(self) -> None:
         """Tell the harness that nothing more comes in the bundle."""
@@ -339,6 +344,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
                 is_last=(transform, family) in self._closing,
             )
         self._send()
+        self.ending = self._instruction
 
     def _has_ended(self) -> bool:
         response = self._response
@@ -356,7 +362,9 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
         return list(response.residual_roots)
 
     def _ended(self) -> str:
-        instruction, self._instruction = self._instruction, ""
+        instruction, self._instruction, self.ending = self._instruction, "", ""
+        for inlet in self._inlets.values():
+            inlet.ended()
         self._worker.forget(instruction)
         self._answers.forget()
         return instruction
@@ -514,15 +522,17 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle):
 
     @override
     def split(self, source: TransformId) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
-        wanted = beam_fn_api_pb2.ProcessBundleSplitRequest.DesiredSplit(
-            fraction_of_remainder=0, estimated_input_elements=1
-        )
-        request = beam_fn_api_pb2.InstructionRequest(
-            process_bundle_split=beam_fn_api_pb2.ProcessBundleSplitRequest(
-                instruction_id=self._instruction, desired_splits={source: wanted}
-            )
-        )
+        request = _split_of(self._instruction, source, 0.0, 1)
         return self._worker.ask_amid_bundle(request).process_bundle_split
+
+    @override
+    def split_ending(
+        self, bundle: str, source: TransformId, keep: float, elements: int
+    ) -> beam_fn_api_pb2.ProcessBundleSplitResponse:
+        answer = self._worker.ask(_split_of(bundle, source, keep, elements))
+        if answer is None:
+            return beam_fn_api_pb2.ProcessBundleSplitResponse()
+        return answer.process_bundle_split
 
     @override
     def end_alone(self) -> list[beam_fn_api_pb2.DelayedBundleApplication]:
@@ -608,6 +618,20 @@ def _window_coder(
     components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
 ) -> Any:
     return _windowing(components, windowings, pcollection).windowfn.get_window_coder()
+
+
+def _split_of(
+    bundle: str, source: TransformId, keep: float, elements: int
+) -> beam_fn_api_pb2.InstructionRequest:
+    """Asks a harness to keep a part of what is left of a bundle, and to give back the rest."""
+    desired = beam_fn_api_pb2.ProcessBundleSplitRequest.DesiredSplit(
+        fraction_of_remainder=keep, estimated_input_elements=elements
+    )
+    return beam_fn_api_pb2.InstructionRequest(
+        process_bundle_split=beam_fn_api_pb2.ProcessBundleSplitRequest(
+            instruction_id=bundle, desired_splits={source: desired}
+        )
+    )
 
 
 def made_by(

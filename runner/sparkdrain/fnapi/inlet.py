@@ -97,6 +97,9 @@ class FnInlet(Inlet):
             parts, self._parts, self._size = self._parts, [], 0
             self._send(b"".join(parts))
 
+    def ended(self) -> None:
+        """The bundle has ended."""
+
     @override
     def split(self, keep: float) -> list[Any]:
         return []

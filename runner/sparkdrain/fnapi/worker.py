@@ -76,7 +76,9 @@ class SdkWorker:
         self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._listeners: dict[str, Listener] = {}
-        self._others: dict[str, queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse]] = {}
+        self._others: dict[
+            str, queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse | None]
+        ] = {}
         # What takes the answers to instructions that are no bundles.
         self._awaited: dict[str, Callable[[beam_fn_api_pb2.InstructionResponse], None]] = {}
         self._unsent = 0
@@ -128,17 +130,19 @@ class SdkWorker:
         self._listeners.pop(instruction, None)
 
     def ask(
-        self, request: beam_fn_api_pb2.InstructionRequest, seconds: float
+        self, request: beam_fn_api_pb2.InstructionRequest, seconds: float | None = None
     ) -> beam_fn_api_pb2.InstructionResponse | None:
         """Have an instruction carried out beside the bundle; from any thread.
 
         Returns:
-            The answer; None if none has come in time.
+            The answer; None if the harness is lost, or none has come in time.
         """
         request.instruction_id = f"ask-{next(self._numbers)}"
-        answer: queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse] = queue.SimpleQueue()
+        answer: queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse | None] = queue.SimpleQueue()
         self._others[request.instruction_id] = answer
         try:
+            if self.is_lost:
+                return None
             self._requests.put(request)
             return answer.get(timeout=seconds)
         except queue.Empty:
@@ -242,6 +246,8 @@ class SdkWorker:
         finally:
             # Nothing can be asked for any more.
             self.is_lost = True
+            for other in list(self._others.values()):
+                other.put(None)
             self._inbox.put(self._look)
 
     def _responded(self, response: beam_fn_api_pb2.InstructionResponse) -> None:

@@ -109,13 +109,15 @@ class BatchSlot:
             self._close(failed=failed)
 
     def _process(self, stages: Slot) -> None:
-        """Give all inputs their turn."""
+        """Give all inputs their turn, and end the bundles."""
         lending = self._lend(stages)
         first, last = parts_of_turn()
         try:
             for shard in stages.shards:
                 shard.process([first] * len(shard.inputs))
                 shard.advance([last] * len(shard.inputs))
+            for shard in stages.shards:
+                shard.finish()
         finally:
             if lending is not None:
                 lending.close()
@@ -191,8 +193,6 @@ class BatchSlot:
 
     def _finish(self, stages: Slot, inputs: dict[Producer, int]) -> None:
         outbox = self._outbox
-        for shard in stages.shards:
-            shard.finish()
         stages.flush()
         outbox.end()
         for shard in stages.shards:
