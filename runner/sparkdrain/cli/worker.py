@@ -86,6 +86,7 @@ def _environment(arguments: argparse.Namespace, folder: Path) -> dict[str, str]:
         "RUNNER_CAPABILITIES": " ".join(info.runner_capabilities),
         "LOGGING_API_SERVICE_DESCRIPTOR": text_format.MessageToString(info.logging_endpoint),
         "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(info.control_endpoint),
+        "STATUS_API_SERVICE_DESCRIPTOR": text_format.MessageToString(info.status_endpoint),
     }
 
 

@@ -59,7 +59,7 @@ def go_command(
         f"--control_endpoint={endpoint}",
         f"--semi_persist_dir={folder}",
     ]
-    return command, {"PIPELINE_OPTIONS_FILE": str(file)}
+    return command, {"PIPELINE_OPTIONS_FILE": str(file), "STATUS_ENDPOINT": endpoint}
 
 
 def _whole(options: dict[str, Any]) -> dict[str, Any]:

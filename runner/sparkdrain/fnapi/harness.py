@@ -24,6 +24,7 @@ from sparkdrain.fnapi.lent import LentInlet, SplitBundle
 from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
+from sparkdrain.fnapi.sight import busiest, stack_in, times
 from sparkdrain.fnapi.timers import TimerFamilies
 from sparkdrain.fnapi.truncation import Truncated, truncating
 from sparkdrain.fnapi.user_state import UserState, is_of_user
@@ -37,6 +38,7 @@ from sparkdrain.harness.harness import Harness
 from sparkdrain.metrics.merge import merge
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterable, Mapping
 
     from apache_beam.portability.api import metrics_pb2
@@ -52,10 +54,14 @@ if TYPE_CHECKING:
         Writer,
     )
     from sparkdrain.harness.limits import UpTo
+    from sparkdrain.harness.step_book import Frame
 
 # Bytes of elements that go in one message.
 _MESSAGE_BYTES: Final = 2 << 20
 _FINALIZE_SECONDS: Final = 60.0
+# A look at what a harness is at takes at most thrice the one and once the other.
+_TELL_SECONDS: Final = 1.0
+_MOMENT_SECONDS: Final = 0.5
 _ELEMENT_COUNT: Final = "beam:metric:element_count:v1"
 _COUNT: Final = VarIntCoder()
 
@@ -511,12 +517,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         if self._response is not None:
             infos = self._response.process_bundle.monitoring_infos
         else:
-            request = beam_fn_api_pb2.InstructionRequest(
-                process_bundle_progress=beam_fn_api_pb2.ProcessBundleProgressRequest(
-                    instruction_id=self._instruction
-                )
-            )
-            answer = self._worker.ask_amid_bundle(request)
+            answer = self._worker.ask_amid_bundle(_progress_of(self._instruction))
             infos = answer.process_bundle_progress.monitoring_infos
         return made_by(self._descriptor.transforms[transform], infos)
 
@@ -601,7 +602,20 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     @override
     def at_work(self) -> tuple[str, bytes | None]:
-        return "", None
+        """The step whose code takes time now. It is watched for a moment, which is waited for."""
+        before = self._times()
+        time.sleep(_MOMENT_SECONDS)
+        found = busiest(before, self._times())
+        return (self._descriptor.transforms[found].unique_name if found else ""), None
+
+    def _times(self) -> Counter[str]:
+        bundle = self._instruction
+        answer = self._worker.ask(_progress_of(bundle), _TELL_SECONDS) if bundle else None
+        return times(() if answer is None else answer.process_bundle_progress.monitoring_infos)
+
+    @override
+    def stack(self) -> tuple[Frame, ...]:
+        return stack_in(self._worker.status(_TELL_SECONDS)) if self._instruction else ()
 
     @override
     def tell_more(self, transform: TransformId, *, more: bool) -> None:
@@ -618,6 +632,13 @@ def _window_coder(
     components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
 ) -> Any:
     return _windowing(components, windowings, pcollection).windowfn.get_window_coder()
+
+
+def _progress_of(bundle: str) -> beam_fn_api_pb2.InstructionRequest:
+    """Asks a harness how far a bundle is."""
+    return beam_fn_api_pb2.InstructionRequest(
+        process_bundle_progress=beam_fn_api_pb2.ProcessBundleProgressRequest(instruction_id=bundle)
+    )
 
 
 def _split_of(

@@ -62,6 +62,7 @@ def java_command(
     return [java, "-cp", os.pathsep.join(_with_names(jars, folder)), _MAIN], {
         "HARNESS_ID": worker_id,
         "CONTROL_API_SERVICE_DESCRIPTOR": here,
+        "STATUS_API_SERVICE_DESCRIPTOR": here,
         "LOGGING_API_SERVICE_DESCRIPTOR": here,
         "PIPELINE_OPTIONS_FILE": str(file),
     }

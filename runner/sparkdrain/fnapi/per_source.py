@@ -175,6 +175,10 @@ class HarnessPerSource(Harness):
         return next((at for each in self._all if (at := each.at_work())[0]), ("", None))
 
     @override
+    def stack(self) -> Sequence[tuple[str, int, str]]:
+        return next((found for each in self._all if (found := each.stack())), ())
+
+    @override
     def tell_more(self, transform: TransformId, *, more: bool) -> None:
         for each in self._all:
             each.tell_more(transform, more=more)

@@ -55,6 +55,7 @@ def provision_info(
         logging_endpoint=here,
         artifact_endpoint=here,
         control_endpoint=here,
+        status_endpoint=here,
         dependencies=dependencies,
         metadata={"worker_id": worker_id},
     )

@@ -106,6 +106,7 @@ class SdkServices(
             beam_fn_api_pb2_grpc.add_BeamFnDataServicer_to_server,
             beam_fn_api_pb2_grpc.add_BeamFnStateServicer_to_server,
             beam_fn_api_pb2_grpc.add_BeamFnLoggingServicer_to_server,
+            beam_fn_api_pb2_grpc.add_BeamFnWorkerStatusServicer_to_server,
             beam_provision_api_pb2_grpc.add_ProvisionServiceServicer_to_server,
             beam_artifact_api_pb2_grpc.add_ArtifactRetrievalServiceServicer_to_server,
         ):
@@ -213,6 +214,17 @@ class SdkServices(
                 if step or level >= logging.WARNING:
                     client.log(level, text)
         return iter(())
+
+    def WorkerStatus(  # noqa: N802
+        self, request_iterator: Iterator[beam_fn_api_pb2.WorkerStatusResponse], context: Any
+    ) -> Iterator[beam_fn_api_pb2.WorkerStatusRequest]:
+        """Questions how a harness is, and its answers."""
+        worker = self._client(context).worker
+        requests = worker.status_requests()
+        if not context.add_callback(lambda: requests.put(None)):
+            requests.put(None)
+        _in_thread("fnapi-status", worker.statuses, request_iterator)
+        return iter(requests.get, None)
 
     def GetProvisionInfo(  # noqa: N802
         self, request: beam_provision_api_pb2.GetProvisionInfoRequest, context: Any

@@ -76,11 +76,13 @@ class SdkWorker:
         self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._numbers = itertools.count(1)
         self._listeners: dict[str, Listener] = {}
-        self._others: dict[
-            str, queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse | None]
-        ] = {}
+        self._others: dict[str, queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse | None]] = {}
         # What takes the answers to instructions that are no bundles.
         self._awaited: dict[str, Callable[[beam_fn_api_pb2.InstructionResponse], None]] = {}
+        self._status_requests: queue.SimpleQueue[beam_fn_api_pb2.WorkerStatusRequest | None] = (
+            queue.SimpleQueue()
+        )
+        self._statuses: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._unsent = 0
         self._room = threading.Condition()
         self._waiting_bytes = 0
@@ -202,6 +204,17 @@ class SdkWorker:
         finally:
             del self._awaited[request.instruction_id]
 
+    def status(self, seconds: float) -> str:
+        """What the harness tells of itself; "" if it does not in time. From any thread."""
+        while not self._statuses.empty():
+            self._statuses.get()  # came too late for who has asked
+        id_ = f"status-{next(self._numbers)}"
+        self._status_requests.put(beam_fn_api_pb2.WorkerStatusRequest(id=id_))
+        try:
+            return self._statuses.get(timeout=seconds)
+        except queue.Empty:
+            return ""
+
     def _look(self) -> None:
         ended = self._how_it_ended()
         if not ended and not self.is_lost:
@@ -257,6 +270,19 @@ class SdkWorker:
             listener.responded(response)
         elif awaited is not None:
             awaited(response)
+
+    def status_requests(self) -> queue.SimpleQueue[beam_fn_api_pb2.WorkerStatusRequest | None]:
+        """Where questions how the harness is come from now on; None is to end them.
+
+        Python's harness connects again when its questions end.
+        """
+        self._status_requests = queue.SimpleQueue()
+        return self._status_requests
+
+    def statuses(self, responses: Iterator[beam_fn_api_pb2.WorkerStatusResponse]) -> None:
+        """Take its answers in until the connection ends."""
+        for response in responses:
+            self._statuses.put(response.status_info)
 
     def to_process(self) -> Iterator[beam_fn_api_pb2.Elements]:
         """The elements for the harness; to its end."""

@@ -209,6 +209,10 @@ class StageBundle(BundleProcessor, Harness):
         self.ops[rest.transform].process(rest.element)
 
     @override
+    def stack(self) -> tuple[()]:
+        return ()
+
+    @override
     def tell_more(self, transform: TransformId, *, more: bool) -> None:
         handle = self._dofns.get(transform)
         told = None if handle is None else getattr(handle.dofn, "more_is_safe", None)

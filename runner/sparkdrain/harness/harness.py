@@ -297,5 +297,12 @@ class Harness(Protocol):
         Called from another thread: nothing that is told needs to be true any more.
         """
 
+    def stack(self) -> Sequence[tuple[str, int, str]]:
+        """Where the code of a stage in another process stands, the innermost call first.
+
+        Each call is a file, a line and a function. Empty if the stage runs in this process, or
+        nothing is told. Called from another thread, as ``at_work`` is.
+        """
+
     def tell_more(self, transform: TransformId, *, more: bool) -> None:
         """Tell a DoFn, if it wants to know, whether further elements are safe: ``StableParDo``."""

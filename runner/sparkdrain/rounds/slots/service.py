@@ -81,7 +81,8 @@ class SlotService:
         """What the round is at, as an ``AtWork``; see ``Service.look``."""
         slot = self._slots.get(self._level)
         step, key = ("", None) if slot is None else slot.at_work()
-        frames = tuple(stack_of(threading.main_thread().ident))
+        elsewhere = () if slot is None else slot.stack()
+        frames = tuple(elsewhere or stack_of(threading.main_thread().ident))
         if not step:
             with contextlib.suppress(OSError):
                 step = step_in((self.directory / NOTES).read_text(), frames)

@@ -38,7 +38,7 @@ from sparkdrain.stages.shards.writers import writer_for
 from timers_state import Overlay, RoundStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from apache_beam.portability.api import metrics_pb2
@@ -237,6 +237,11 @@ class RoundSlot:
                 if step:
                     return step, key
         return "", None
+
+    def stack(self) -> Sequence[tuple[str, int, str]]:
+        """Where code in another process stands, see ``Harness.stack``."""
+        opened = (shard.opened for shard in self._slot.shards)
+        return next((found for each in opened if each and (found := each.stack())), ())
 
     def close(self) -> None:
         """Tear DoFns down, and delete all state."""
