@@ -241,10 +241,13 @@ def test_the_spare_driver_is_no_job_and_ends_with_the_server(at_server):
     assert all(each.is_ended for each in client.drivers.started)
 
 
-def test_a_port_in_use_is_named_with_the_option(at_server):
+@pytest.mark.parametrize("option", ["job_port", "artifact_port", "expansion_port"])
+def test_a_port_in_use_is_named_with_the_option(at_server, option):
     port = int(at_server().server.endpoint.rpartition(":")[2])
-    second = StandingServer(ServerSettings(job_port=port, is_warm=False), FakeEngine())
-    with pytest.raises(BadSetup, match=rf":{port}: the port is in use.*--job-port"):
+    settings = ServerSettings(**{"job_port": 0, "is_warm": False, option: port})
+    second = StandingServer(settings, FakeEngine())
+    flag = f"--{option.replace('_', '-')}"
+    with pytest.raises(BadSetup, match=rf":{port}: the port is in use.*another {flag} or"):
         second.start()
     second.stop()
 

@@ -284,7 +284,7 @@ class PooledHarness(Life):
         try:
             answer = stub.StartWorker(request, timeout=_POOL_SECONDS)
         except grpc.RpcError as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable(error.details()) from error
         if answer.error:
             message = f"The worker pool at {self._address!r} started no worker: {answer.error}"
             raise HarnessNotStarted(message)
