@@ -10,7 +10,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
 from apache_beam.transforms import trigger, userstate, window
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 
 from sparkdrain.io.stable import StableParDo
 from sparkdrain.rounds.slots import open_slot
@@ -129,6 +129,8 @@ def polling():
 
 @law(3, HealthCheck.function_scoped_fixture)
 @given(LIVES)
+@example(([1, 3], [12]))
+@example(([1, 2], [20]))
 def test_sources_go_on_in_other_slots(lives) -> None:
     made, _ = made_in(lives, polling(), clock=LeapingClock())
     assert len(made) == 28
