@@ -27,10 +27,16 @@ class _Leaf(Trigger):
     """Remembers nothing and waits for nothing."""
 
     has_ontime_pane = False
+    fires_once = True
+    """Whether it is finished when it has fired."""
 
     @override
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
         pass
+
+    @override
+    def fire(self, numbers: Numbers, moment: Moment) -> bool:
+        return self.fires_once
 
     @override
     def reset(self, numbers: Numbers) -> None:
@@ -56,13 +62,11 @@ class _Leaf(Trigger):
 class AfterEveryBundle(_Leaf):
     """Always, and what Beam makes of processing time behind a GroupByKey."""
 
+    fires_once = False
+
     @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         return True
-
-    @override
-    def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        return False
 
 
 class Never(_Leaf):
@@ -72,15 +76,12 @@ class Never(_Leaf):
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         return False
 
-    @override
-    def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        return True
-
 
 class Default(_Leaf):
     """At the end of the window, and for what comes later at once."""
 
     has_ontime_pane = True
+    fires_once = False
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -95,10 +96,6 @@ class Default(_Leaf):
             return False
         numbers[self._index] = 0
         return True
-
-    @override
-    def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        return False
 
     @override
     def reset(self, numbers: Numbers) -> None:
@@ -133,10 +130,6 @@ class AfterCount(_Leaf):
         return numbers[self._index] >= self._count
 
     @override
-    def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        return True
-
-    @override
     def reset(self, numbers: Numbers) -> None:
         numbers[self._index] = 0
 
@@ -160,10 +153,6 @@ class AfterProcessingTime(_Leaf):
     @override
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         return 0 < numbers[self._index] <= moment.now + 1
-
-    @override
-    def fire(self, numbers: Numbers, moment: Moment) -> bool:
-        return True
 
     @override
     def reset(self, numbers: Numbers) -> None:
