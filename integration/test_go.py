@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.go import go_command
 from tests.support.server_process import server_process
 
 PROGRAM = Path(__file__).with_name("go")
-ARM_OF_APPLE = 0x0100000C
 
 
 def ran(program: Path, binary: Path, endpoint: str, *flags: str):
@@ -25,6 +26,35 @@ def ran(program: Path, binary: Path, endpoint: str, *flags: str):
     )
 
 
+def built_for(system: str, machine: str, folder: Path) -> Path:
+    """A binary that the Go compiler makes for a system."""
+    source, binary = folder / "main.go", folder / f"{system}-{machine}"
+    source.write_text("package main\n\nfunc main() {}\n")
+    env = {**os.environ, "GOOS": system, "GOARCH": machine, "CGO_ENABLED": "0"}
+    build = ["go", "build", "-o", binary, source]
+    subprocess.run(build, cwd=folder, env=env, check=True, timeout=600)
+    return binary
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    ("system", "machine", "told"),
+    [
+        ("darwin", "arm64", "darwin/arm64"),
+        ("darwin", "amd64", "darwin/amd64"),
+        ("windows", "amd64", "windows"),
+        ("linux", "riscv64", "linux/riscv64"),
+    ],
+)
+def test_a_binary_that_go_made_for_another_system_is_known(tmp_path, system, machine, told):
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go compiler here")
+    binary = built_for(system, machine, tmp_path)
+    with pytest.raises(HarnessNotStarted, match=f"is for {told}, and this executor runs"):
+        go_command(binary, {}, "id", "unix:here", tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
@@ -32,10 +62,9 @@ def test_a_go_program_finds_what_it_expects_and_fails_if_it_does_not(tmp_path):
     """Groups, sums, a side input, state, timers and a splittable DoFn, each checked inside."""
     if shutil.which("go") is None:
         pytest.skip("there is no Go compiler here")
-    exact, other = tmp_path / "exact", tmp_path / "other"
+    exact, other = tmp_path / "exact", built_for("darwin", "arm64", tmp_path)
     build = ["go", "build", "-o", exact, "."]
     subprocess.run(build, cwd=PROGRAM, check=True, timeout=1200)
-    other.write_bytes(b"\xcf\xfa\xed\xfe" + struct.pack("<I", ARM_OF_APPLE))
     with server_process("--warm=off") as (_process, endpoint):
         done = ran(exact, exact, endpoint)
         assert done.returncode == 0, done.stdout + done.stderr
