@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import socket
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
@@ -12,6 +16,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.external import JavaExternalTransform
 from containers import JAVA_IMAGE, NEEDED, PYTHON_IMAGE, Engine
 from java_expansion import expansion_service
+
+from sparkdrain.errors import WorkerLost
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,20 +39,67 @@ def engine(tmp_path_factory) -> Iterator[Engine]:
     engine.close()
 
 
-def test_python_stages_run_in_containers_that_are_gone_afterwards(on, engine):
+@pytest.fixture(scope="module")
+def in_python(engine) -> list[str]:
+    """The flags of a job whose stages run in containers of Python."""
     engine.make_python()
+    return ["--environment_type=DOCKER", f"--environment_config={PYTHON_IMAGE}"]
 
+
+def test_python_stages_run_in_containers_that_are_gone_afterwards(on, engine, in_python):
     def where(_: object) -> str:
         return os.environ.get("IN_IMAGE", "nowhere")
 
-    flags = ["--environment_type=DOCKER", f"--environment_config={PYTHON_IMAGE}"]
-    with on("local[2]", *flags) as pipeline:
+    with on("local[2]", *in_python) as pipeline:
         pairs = pipeline | beam.Create([(n % 3, n) for n in range(300)])
         sums = pairs | beam.CombinePerKey(sum)
         assert_that(sums, equal_to([(key, sum(range(key, 300, 3))) for key in range(3)]))
         images = pairs | beam.Map(where) | beam.Distinct()
         assert_that(images, equal_to(["python"]), "in the image")
     assert engine.running() == []
+
+
+def _slot_of(container: str) -> int:
+    """The process that has started a container: the parent of its guard."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().decode().split("\0")
+            if "-I" in command and f"--name={container}" in command:
+                return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue  # it has ended
+    raise AssertionError(container)
+
+
+def test_a_slot_that_is_killed_fails_its_job_and_leaves_no_container(on, engine, in_python):
+    killed: list[str] = []
+    over = threading.Event()
+
+    def kill_the_slot(door: socket.socket) -> None:
+        line, _ = door.accept()
+        with line:
+            killed.extend(engine.running())
+            os.kill(_slot_of(killed[0]), signal.SIGKILL)
+            over.wait(300)
+
+    with socket.create_server(("localhost", 0)) as door:
+        port = door.getsockname()[1]
+
+        def wait(number: int) -> int:
+            # The container has the network of this machine.
+            with socket.create_connection(("localhost", port)) as line:
+                line.recv(1)  # nothing comes
+            return number
+
+        threading.Thread(target=kill_the_slot, args=(door,), daemon=True).start()
+        pipeline = on("local[1]", *in_python)
+        _ = pipeline | beam.Create([1, 2, 3]) | beam.Map(wait)
+        # Spark gives a task one attempt on this machine.
+        with pytest.raises(WorkerLost):
+            pipeline.run().wait_until_finish()
+        wait_until(lambda: engine.running() == [], 90.0)
+        over.set()
+    assert len(killed) == 1
 
 
 def test_java_stages_run_in_containers(on, engine, tmp_path):
