@@ -501,6 +501,10 @@ _AROUND = (
         f"{STAGES}failing_programs: the_users_exception_is_the_first_thing_that_is_printed",
     ),
     _row(
+        "The user's own exception by its class, as in Beam's runners without workers",
+        "DoFnProcessTest.dofn_process_keyparam_error_no_key",
+    ),
+    _row(
         "Progress while a job runs: a live table or plain lines",
         f"{STAGES}progress_display: the_live_table_shows_the_steps the_last_line_sums_the_job_up",
     ),

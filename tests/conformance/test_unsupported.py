@@ -7,7 +7,13 @@ import test_in_rounds
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 from unsupported import FAILING, HOW, NOT_RUN
 
-_SUITES = ("test_fn_api_runner", "test_in_rounds", "test_portable_runner", "test_validates_runner")
+_SUITES = (
+    "test_fn_api_runner",
+    "test_in_rounds",
+    "test_portable_runner",
+    "test_records_over_loopback",
+    "test_validates_runner",
+)
 
 
 @pytest.mark.parametrize("name", FAILING)
