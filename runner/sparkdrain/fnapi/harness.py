@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam.coders import VarIntCoder
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
-from apache_beam.runners import pipeline_context
 from typing_extensions import override
 
-from sparkdrain.errors import Unsupported
 from sparkdrain.fnapi.answers import Answers
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
@@ -28,9 +26,10 @@ from sparkdrain.fnapi.sight import busiest, stack_in, times
 from sparkdrain.fnapi.timers import TimerFamilies
 from sparkdrain.fnapi.truncation import Truncated, truncating
 from sparkdrain.fnapi.user_state import UserState, is_of_user
+from sparkdrain.fnapi.value_counts import ValueCounts
 from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph import urns
-from sparkdrain.graph.beam import proto_utils
+from sparkdrain.graph.beam import common_urns, proto_utils
 from sparkdrain.graph.environments import is_go, is_java
 from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.wire import has_pairs
@@ -39,7 +38,7 @@ from sparkdrain.metrics.merge import merge
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from apache_beam.portability.api import metrics_pb2
 
@@ -64,6 +63,7 @@ _TELL_SECONDS: Final = 1.0
 _MOMENT_SECONDS: Final = 0.5
 _ELEMENT_COUNT: Final = "beam:metric:element_count:v1"
 _COUNT: Final = VarIntCoder()
+_EMBEDDING: Final[str] = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDING.urn
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         edges, components, windowings = wiring.edges, wiring.components, wiring.windowings
         outside = wiring.outside
         environment = components.environments[stage.environment]
-        self._can_truncate = urns.TRUNCATE_RESTRICTIONS in environment.capabilities
+        self._capabilities = frozenset(environment.capabilities)
         self._truncating: dict[TransformId, tuple[FnHarness, Truncated]] = {}
 
         def truncation(source: TransformId, transform: TransformId) -> tuple[FnHarness, Truncated]:
@@ -143,7 +143,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             for transform, edge in stage.sinks
         }
         self._lives: dict[str, WindowLives] = {}
-        self._state = UserState(self._lives.__getitem__, self._coder_of_multimap)
+        self._state = UserState(self._lives.__getitem__, self._count)
+        self._counts: dict[tuple[str, str], ValueCounts] = {}
         self._answers = Answers()
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
@@ -152,8 +153,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._infos: list[metrics_pb2.MonitoringInfo] = []
         self._to_finalize: list[str] = []
         self._residuals: list[beam_fn_api_pb2.DelayedBundleApplication] = []
-        self._unsent = beam_fn_api_pb2.Elements()
-        self._unsent_bytes = 0
+        self._unsent, self._unsent_bytes = beam_fn_api_pb2.Elements(), 0
         self._tokens = [
             beam_fn_api_pb2.ProcessBundleRequest.CacheToken(
                 side_input=beam_fn_api_pb2.ProcessBundleRequest.CacheToken.SideInput(
@@ -243,28 +243,18 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             )
             self._families += [(transform, family) for family in specs]
 
-    def _coder_of_multimap(self, transform: str, name: str) -> Any:
-        """The coder of the values of a multimap.
-
-        Raises:
-            Unsupported: only the harness knows it.
-        """
-        payload = proto_utils.parse_Bytes(
-            self._descriptor.transforms[transform].spec.payload, beam_runner_api_pb2.ParDoPayload
-        )
-        id_ = payload.state_specs[name].multimap_spec.value_coder_id
-        context = pipeline_context.PipelineContext(
-            beam_runner_api_pb2.Components(coders=self._descriptor.coders)
-        )
-        try:
-            return context.coders.get_by_id(id_)
-        except KeyError as error:
-            message = (
-                f"All entries of the multimap {name!r} are asked for at once, and the coder of "
-                f"its values is one that this runner does not know: {error}. Ask for its keys, "
-                "and for the values of each; or give it one of Beam's own coders for values."
+    def _count(self, transform: str, name: str, several: Sequence[bytes]) -> list[int]:
+        """How many values several parts of a multimap have. Only the harness knows their coder."""
+        if (transform, name) not in self._counts:
+            payload = proto_utils.parse_Bytes(
+                self._descriptor.transforms[transform].spec.payload,
+                beam_runner_api_pb2.ParDoPayload,
             )
-            raise Unsupported(message) from error
+            coder = payload.state_specs[name].multimap_spec.value_coder_id
+            embeds = _EMBEDDING in self._capabilities
+            counts = ValueCounts(self._worker, self._descriptor, coder, embeds=embeds)
+            self._counts[transform, name] = counts
+        return self._counts[transform, name].count(several)
 
     def _made_by(self, source: TransformId) -> str:
         (pcollection,) = self._descriptor.transforms[source].outputs.values()
@@ -543,7 +533,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     def _truncate(self, source: TransformId, transform: TransformId, element: Any) -> Any | None:
         """What is left of a restriction, by the DoFn; Beam's default if its SDK cannot be asked."""
-        if not self._can_truncate:
+        if urns.TRUNCATE_RESTRICTIONS not in self._capabilities:
             outputs = self._descriptor.transforms[transform].outputs.values()
             bounded = beam_runner_api_pb2.IsBounded.BOUNDED
             kept = all(self._descriptor.pcollections[o].is_bounded == bounded for o in outputs)

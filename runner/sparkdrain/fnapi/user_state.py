@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import struct
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam import coders
-from apache_beam.coders.coder_impl import create_InputStream
 
 from sparkdrain.fnapi.elements import unprefixed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from apache_beam.portability.api import beam_fn_api_pb2
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from timers_state import KeyScope
     from timers_state.cells.multimap import Multimap
 
+# Keys whose values are counted together.
+_COUNTED: Final = 100
+_COUNT: Final = struct.Struct(">i")
 # Of an ordered list: sort key, and the item with its length. Python's SDK writes them so, and Go's
 # because its coder for items says so.
-_COUNT: Final = struct.Struct(">i")
 _ENTRY: Final = coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder())).get_impl()
 
 
@@ -31,16 +33,17 @@ class UserState:
 
     Args:
         lives: of the windows of a transform.
-        value_coder: of the multimap of a transform, by the names of both; to count values.
+        count: how many values there are in several parts of the multimap of a transform, by the
+            names of both.
     """
 
     def __init__(
         self,
         lives: Callable[[str], WindowLives],
-        value_coder: Callable[[str, str], coders.Coder],
+        count: Callable[[str, str, Sequence[bytes]], Sequence[int]],
     ) -> None:
         self._lives = lives
-        self._value_coder = value_coder
+        self._count = count
 
     def read(self, key: beam_fn_api_pb2.StateKey) -> Iterator[bytes]:
         """The content of a state, in pieces."""
@@ -55,8 +58,8 @@ class UserState:
                 found = scope.ordered_list(tag, asked.window).read(*_bounds(asked))
                 return map(_ENTRY.encode_nested, found)
             case "multimap_entries_user_state":
-                value = self._value_coder(asked.transform_id, asked.user_state_id)
-                return _entries(scope.multimap(tag, asked.window), value)
+                count = partial(self._count, asked.transform_id, asked.user_state_id)
+                return _entries(scope.multimap(tag, asked.window), count)
             case _:
                 return scope.multimap(tag, asked.window).keys()
 
@@ -97,17 +100,15 @@ class UserState:
         return kind, asked, self._lives(asked.transform_id).scope(encoded)
 
 
-def _entries(multimap: Multimap, value: coders.Coder) -> Iterator[bytes]:
+def _entries(
+    multimap: Multimap, count: Callable[[Sequence[bytes]], Sequence[int]]
+) -> Iterator[bytes]:
     """Each key with its values, as the coder of pairs of a key and an iterable has them."""
-    decode = value.get_impl().decode_from_stream
-    keys = multimap.keys()
-    for key in keys:
-        data = b"".join(multimap.get(key))
-        stream, count = create_InputStream(data), 0
-        while stream.size() > 0:
-            decode(stream, True)
-            count += 1
-        yield b"".join((key, _COUNT.pack(count), data))
+    keys = iter(multimap.keys())
+    while some := list(islice(keys, _COUNTED)):
+        parts = [b"".join(multimap.get(key)) for key in some]
+        for key, number, data in zip(some, count(parts), parts, strict=True):
+            yield b"".join((key, _COUNT.pack(number), data))
 
 
 def _bounds(asked: Any) -> tuple[int, int]:
