@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 
 import grpc
@@ -18,6 +19,7 @@ from apache_beam.utils.thread_pool_executor import UnboundedThreadPoolExecutor
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.artifacts import Artifacts
+from sparkdrain.jobs.kept_files import KeptFiles
 from sparkdrain.submission import ServiceHandle
 from tests.support.waiting import wait_until
 
@@ -271,3 +273,50 @@ def test_no_other_file_of_the_machine_can_be_had(channel, tmp_path):
     with pytest.raises(grpc.RpcError) as caught:
         list(stub.GetArtifact(beam_artifact_api_pb2.GetArtifactRequest(artifact=secret)))
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_a_file_that_was_staged_before_is_not_asked_for_again(artifacts, offer, tmp_path):
+    path = file(tmp_path, "a.jar", "content")
+    job = pipeline([dependency(path, "a.jar", sha256(path))])
+    artifacts.expect("job-1", job)
+    offer("job-1")
+    (one,) = artifacts.collect("job-1", job)
+    artifacts.forget("job-1")
+    path.unlink()
+    artifacts.expect("job-2", job)
+    offer("job-2")
+    (two,) = artifacts.collect("job-2", job)
+    assert two.path.read_text() == "content"
+    assert two.path != one.path
+    artifacts.close()
+    artifacts.expect("job-3", job)
+    with pytest.raises(Exception, match=r"a\.jar"):
+        offer("job-3")
+
+
+def test_a_job_that_changes_its_file_does_not_change_that_of_another_job(
+    artifacts, offer, tmp_path
+):
+    path = file(tmp_path, "a.jar", "content")
+    job = pipeline([dependency(path, "a.jar", sha256(path))])
+    found = []
+    for token in ("job-1", "job-2", "job-3"):
+        artifacts.expect(token, job)
+        offer(token)
+        (collected,) = artifacts.collect(token, job)
+        found.append(collected.path)
+        assert collected.path.read_text() == "content"
+        collected.path.write_text(token)
+    assert [each.read_text() for each in found] == ["job-1", "job-2", "job-3"]
+
+
+def test_of_kept_files_those_go_that_were_not_used_for_longest(tmp_path):
+    kept = KeptFiles(tmp_path / "kept", most_bytes=25)
+    paths = [file(tmp_path, name, name * 10) for name in "abc"]
+    hashes = [sha256(path) for path in paths]
+    for number, (path, known) in enumerate(zip(paths, hashes, strict=True)):
+        os.utime(path, (number, number))
+        kept.keep(path, known)
+    there = [kept.put(known, tmp_path / "copy") for known in hashes]
+    assert there == [False, True, True]
+    assert not kept.put("../a", tmp_path / "copy")

@@ -11,6 +11,7 @@ from apache_beam.transforms import environments
 from typing_extensions import override
 
 from sparkdrain.errors import BadSetup
+from sparkdrain.jobs.kept_files import KeptFiles
 from sparkdrain.jobs.staging import Retrieval, ReverseRetrieval, Staged, Staging, file_path
 from sparkdrain.types import Artifact
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # The client has sent everything when it calls Run; only the last file's closing may be under way.
 _STAGING_SECONDS: Final = 10.0
+# No job has an id like this.
+_KEPT: Final = ".kept"
 
 
 class StagedFiles(Protocol):
@@ -49,6 +52,7 @@ class Artifacts(StagedFiles):
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._kept = KeptFiles(root / _KEPT)
         self._lock = threading.Lock()
         self._stagings: dict[str, Staging] = {}
 
@@ -59,6 +63,10 @@ class Artifacts(StagedFiles):
         add = beam_artifact_api_pb2_grpc.add_ArtifactRetrievalServiceServicer_to_server
         add(Retrieval(self._find), server)
 
+    def close(self) -> None:
+        """Drop what is kept for jobs to come."""
+        self._kept.close()
+
     @override
     def expect(self, token: str, pipeline: beam_runner_api_pb2.Pipeline) -> None:
         wanted = [
@@ -68,7 +76,7 @@ class Artifacts(StagedFiles):
             if environment.dependencies
         ]
         with self._lock:
-            self._stagings[token] = Staging(self._root / token, wanted)
+            self._stagings[token] = Staging(self._root / token, wanted, self._kept)
 
     @override
     def collect(self, token: str, pipeline: beam_runner_api_pb2.Pipeline) -> tuple[Artifact, ...]:

@@ -24,6 +24,8 @@ from sparkdrain.graph.staged import staged_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from sparkdrain.jobs.kept_files import KeptFiles
+
 ArtifactInformation: TypeAlias = beam_runner_api_pb2.ArtifactInformation
 
 FILE: Final = common_urns.artifact_types.FILE.urn
@@ -66,6 +68,7 @@ class Staging:
     Attributes:
         home: the folder for them.
         wanted: what each environment of the pipeline depends on.
+        kept: what other jobs have staged.
         staged: what has come.
         problem: why not everything came; empty if it did, or may still come.
         over: whether a client has sent all, or has failed to.
@@ -73,6 +76,7 @@ class Staging:
 
     home: Path
     wanted: Sequence[Sequence[ArtifactInformation]]
+    kept: KeptFiles
     staged: list[Staged] = field(default_factory=list)
     problem: str = ""
     over: threading.Event = field(default_factory=threading.Event)
@@ -84,7 +88,7 @@ class _Gone(Exception):
 
 
 class ReverseRetrieval(beam_artifact_api_pb2_grpc.ArtifactStagingServiceServicer):
-    """Asks a client for the files of its job, one after another.
+    """Asks a client for the files of its job, one after another; not for those that are kept.
 
     A file is written under another name until all of it is there. A client that goes away leaves no
     part of a file, and may come again.
@@ -139,15 +143,19 @@ def _resolve_and_get(
     responses: Iterator[api.ArtifactResponseWrapper],
 ) -> Iterator[api.ArtifactRequestWrapper]:
     staging.problem = f"{len(dependencies)} files were offered for staging but did not arrive."
-    request = api.ResolveArtifactsRequest(artifacts=dependencies)
-    yield api.ArtifactRequestWrapper(resolve_artifact=request)
+    resolve = api.ResolveArtifactsRequest(artifacts=dependencies)
+    yield api.ArtifactRequestWrapper(resolve_artifact=resolve)
     for offered in _next(responses).resolve_artifact_response.replacements:
         name = _shown_name(offered)
         staging.problem = f"{name!r} was offered for staging but did not arrive."
-        yield api.ArtifactRequestWrapper(get_artifact=api.GetArtifactRequest(artifact=offered))
         path = staging.home / hashlib.sha256(offered.SerializeToString()).hexdigest()
-        sha256 = _write(path, responses)
-        check_content(name, sha256, told_sha256(offered))
+        sha256 = told_sha256(offered)
+        if not staging.kept.put(sha256, path):
+            request = api.GetArtifactRequest(artifact=offered)
+            yield api.ArtifactRequestWrapper(get_artifact=request)
+            sha256 = _write(path, responses)
+            check_content(name, sha256, told_sha256(offered))
+            staging.kept.keep(path, sha256)
         staging.staged.append(Staged(offered, path, sha256))
     staging.problem = ""
 

@@ -147,6 +147,7 @@ class StandingServer:
             stopping.wait()
         self._pool.shutdown(wait=False)  # gRPC leaves the threads to whoever made the pool
         self._drivers.close()
+        self._artifacts.close()
         self._store.close()
         self._lock.close()
         if not self._settings.directory:
