@@ -220,6 +220,25 @@ def test_harnesses_end_when_their_job_is_over():
         harnesses.close()
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_process_that_got_no_work_is_not_started_or_ended_at_once(tmp_path, ahead):
+    pid = tmp_path / "pid"
+    environment = environments.ProcessEnvironment(f"bash -c 'echo $$ > {pid}; sleep 1000'")
+    proto = environment.to_runner_api(pipeline_context.PipelineContext())
+    harnesses = Harnesses()
+    try:
+        worker = harnesses.lend(HarnessJob("job", {}), "env", proto, ahead=ahead)
+        while ahead and not (pid.exists() and pid.read_text()):
+            time.sleep(0.05)
+        began = time.monotonic()
+        harnesses.give_back(worker, keep=False)
+        assert time.monotonic() - began < launch._STOP_SECONDS
+        assert pid.exists() == ahead
+        assert not ahead or _is_gone(int(pid.read_text()))
+    finally:
+        harnesses.close()
+
+
 def test_a_descriptor_is_found_by_its_id_alone():
     """The TypeScript SDK does not say which harness asks."""
     services, worker = SdkServices(), SdkWorker("1", lambda: "")

@@ -163,7 +163,10 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             )
             for side in stage.side_inputs
         ]
-        self._worker = outside.harnesses.lend(outside.job, stage.environment, environment)
+        # Without a further level, a slot that gets no elements needs no harness.
+        self._worker = outside.harnesses.lend(
+            outside.job, stage.environment, environment, ahead=wiring.keep
+        )
         try:
             self._descriptor = descriptor_for(
                 stage,
@@ -270,6 +273,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         """Have the harness start a bundle, unless it has one."""
         if self._instruction:
             return
+        self._harnesses.await_connection(self._worker)
         self._response = None
         self._open_outputs = {*self._outputs, *self._families}
         request = beam_fn_api_pb2.ProcessBundleRequest(

@@ -13,7 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sparkdrain.fnapi.errors import HarnessNotStarted
+from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.launch import Life, life_of
 from sparkdrain.fnapi.provision import fetched, provision_info
 from sparkdrain.fnapi.services import Admitted, SdkServices
@@ -56,6 +56,7 @@ class _Kept:
     life: Life
     folder: Path
     users: int = 0
+    has_begun: bool = False
     idle: threading.Timer | None = None
 
 
@@ -70,14 +71,20 @@ class Harnesses:
         self._services: SdkServices | None = None
 
     def lend(
-        self, job: HarnessJob, id_: str, environment: beam_runner_api_pb2.Environment
+        self,
+        job: HarnessJob,
+        id_: str,
+        environment: beam_runner_api_pb2.Environment,
+        *,
+        ahead: bool = True,
     ) -> SdkWorker:
-        """A harness that is connected.
+        """A harness; ``await_connection`` before it gets work.
 
         Args:
             job: whom it works for.
             id_: of the environment.
             environment: where it runs.
+            ahead: whether to start it now; else it is started when there is work.
 
         Raises:
             HarnessNotStarted: it could not be started; says what to do.
@@ -92,14 +99,42 @@ class Harnesses:
                 self._end(key)
                 kept = None
             if kept is None:
-                kept = self._kept[key] = self._start(job, environment)
+                kept = self._kept[key] = self._make(job, environment)
                 if job.id not in self._jobs:
                     self._jobs.add(job.id)
                     job.when_over(partial(self._end_job, job.id))
+            if ahead:
+                self._begin(kept)
             if kept.idle is not None:
                 kept.idle.cancel()
             kept.users += 1
             return kept.worker
+
+    def await_connection(self, worker: SdkWorker) -> None:
+        """Wait until a harness can work. Other stages may lend theirs meanwhile.
+
+        Raises:
+            HarnessNotStarted: it has ended, or has not connected in time; says what to do.
+        """
+        if worker.is_connected:
+            return
+        with self._lock:
+            kept = next(kept for kept in self._kept.values() if kept.worker is worker)
+            self._begin(kept)
+        life = kept.life
+        try:
+            is_connected = worker.await_connection(_START_SECONDS)
+        except HarnessLost as error:
+            message = f"{life.how_it_ended()}\nCorrect --environment_config, or what it runs."
+            raise HarnessNotStarted(message) from error
+        if not is_connected:
+            worker.is_lost = True
+            message = (
+                f"The SDK harness of the environment has started, but has not connected to "
+                f"{life.endpoint} within {_START_SECONDS:.0f} s. Look at what it writes, and "
+                "whether it can reach this address."
+            )
+            raise HarnessNotStarted(message)
 
     def endpoint_of(self, worker: SdkWorker) -> str:
         """Where a harness finds the services of this process."""
@@ -133,7 +168,7 @@ class Harnesses:
                 self._services.stop()
                 self._services = None
 
-    def _start(self, job: HarnessJob, environment: beam_runner_api_pb2.Environment) -> _Kept:
+    def _make(self, job: HarnessJob, environment: beam_runner_api_pb2.Environment) -> _Kept:
         if self._services is None:
             self._services = SdkServices()
         services = self._services
@@ -147,24 +182,22 @@ class Harnesses:
             info = provision_info(
                 worker.id, life.endpoint, job.options, [files[name] for name in found]
             )
-            by_payload = {files[name].type_payload: path for name, path in found.items()}
-            services.admit(Admitted(worker, info, by_payload, job.log))
-            life.start(worker.id)
-            if not worker.await_connection(_START_SECONDS):
-                message = (
-                    f"The SDK harness of the environment {environment.urn} has started, but has "
-                    f"not connected to {life.endpoint} within {_START_SECONDS:.0f} s. Look at what "
-                    "it writes, and whether it can reach this address."
-                )
-                raise HarnessNotStarted(message)
-        except BaseException as error:
-            ended = life.how_it_ended()
+        except BaseException:
             self._stop(kept)
-            if ended and not isinstance(error, HarnessNotStarted):
-                message = f"{ended}\nCorrect --environment_config, or what it runs."
-                raise HarnessNotStarted(message) from error
             raise
+        by_payload = {files[name].type_payload: path for name, path in found.items()}
+        services.admit(Admitted(worker, info, by_payload, job.log))
         return kept
+
+    def _begin(self, kept: _Kept) -> None:
+        if kept.has_begun:
+            return
+        kept.has_begun = True
+        try:
+            kept.life.start(kept.worker.id)
+        except BaseException:
+            kept.worker.is_lost = True
+            raise
 
     def _end_job(self, job: str) -> None:
         with self._lock:
@@ -185,7 +218,8 @@ class Harnesses:
         if kept.idle is not None:
             kept.idle.cancel()
         kept.worker.close()
-        kept.life.stop()
+        # Who has not connected has nothing to tear down.
+        kept.life.stop(at_once=not kept.worker.is_connected)
         if self._services is not None:
             self._services.dismiss(kept.worker)
         shutil.rmtree(kept.folder, ignore_errors=True)

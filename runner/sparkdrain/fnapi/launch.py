@@ -68,8 +68,12 @@ class Life(Protocol):
     def last_words(self) -> str:
         """What the harness wrote last, as the end of a sentence; "" if that is unknown here."""
 
-    def stop(self) -> None:
-        """End it."""
+    def stop(self, *, at_once: bool = False) -> None:
+        """End it.
+
+        Args:
+            at_once: whether it has nothing to do before.
+        """
 
 
 def life_of(
@@ -211,13 +215,13 @@ class HarnessProcess(Life):
         return f"The last that it wrote:\n{said}" if said else "It wrote nothing."
 
     @override
-    def stop(self) -> None:
+    def stop(self, *, at_once: bool = False) -> None:
         process = self._process
         if process is None or process.stdin is None:
             return
         # It was told to end by the end of its requests, and tears its DoFns down now.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(self._patience)
+            process.wait(0.0 if at_once else self._patience)
         with contextlib.suppress(OSError):
             process.stdin.close()
         # Who kills the guard before it has run its last command leaves behind what that removes.
@@ -298,7 +302,7 @@ class PooledHarness(Life):
         return ""
 
     @override
-    def stop(self) -> None:
+    def stop(self, *, at_once: bool = False) -> None:
         if self._channel is None:
             return
         stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)

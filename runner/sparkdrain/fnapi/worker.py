@@ -105,6 +105,11 @@ class SdkWorker:
                 return descriptor.transforms[transform].unique_name or transform
         return transform
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the harness has asked for instructions."""
+        return self._connected.is_set()
+
     def await_connection(self, seconds: float) -> bool:
         """Wait until the harness asks for instructions; whether it did.
 
