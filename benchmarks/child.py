@@ -90,12 +90,19 @@ class Session:
         """Waits until the runner is open; raises SessionFailed."""
         self._await_reply(limit)
 
-    def run(self, work: Work, limit: float) -> Measured:
-        """Orders one run and waits for its end; raises SessionFailed."""
+    def run(self, work: Work, limit: float, job: str = "") -> Measured:
+        """Orders one run and waits for its end; raises SessionFailed.
+
+        Args:
+            work: how much.
+            limit: seconds.
+            job: its name, for sessions that run several.
+        """
         self._tree.look()
         before = self._tree.cpu
         self._peak = 0
         order = {"n": work.n, "keys": work.keys, "text": str(work.text), "out": str(work.out)}
+        order |= {"job": job} if job else {}
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(order).encode() + b"\n")

@@ -1,9 +1,10 @@
 """How long a trivial job takes at a server: from its submission until it is known to be DONE.
 
-Run: ``python -m benchmarks.job_latency [--jobs N] [--pause SECONDS] [--warm on|off]``. One server
-process, and one client that submits a pipeline of two elements N times; before each job the client
-waits, so that the server can make its spare driver ready. Prints for each job the seconds, and for
-each message of the job when it came.
+Run: ``python -m benchmarks.job_latency [--jobs N] [--pause SECONDS] [--warm on|off]
+[--language python|java]``. One server process, and one client that submits a pipeline of two
+elements, or eight in Java, N times; before each job the client waits, so that the server can make
+its spare driver ready. Prints for each job the seconds, and for each message of the job when it
+came. A program in Java is a new process for each job: its time begins when it calls ``run()``.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 
+from benchmarks.environments.programs import build
+from benchmarks.plan import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+_LOOK_SECONDS = 0.01
 
 
 @contextmanager
@@ -50,17 +57,53 @@ def trivial_job(endpoint: str, master: str) -> tuple[float, list[str]]:
         options=PipelineOptions([*options, f"--spark_master_url={master}", "--job_name=trivial"])
     )
     _ = pipeline | beam.Create([1, 2]) | beam.Map(lambda number: number + 1)
-    begin = time.monotonic()
-    job_id = pipeline.run().job_id
-    told = [f"{time.monotonic() - begin:6.2f} submitted"]
+    begin = time.time()
+    told = _told(endpoint, pipeline.run().job_id)
+    return _since(begin, told)
+
+
+def trivial_java_job(endpoint: str, home: Path) -> tuple[float, list[str]]:
+    """The same of a job in Java.
+
+    Args:
+        endpoint: of the server.
+        home: of the program.
+    """
+    command = ["java", "-cp", (home / "path").read_text(), "Jobs", "--runner=PortableRunner"]
+    command += [f"--jobEndpoint={endpoint}", "--job=trivial", "--elements=8"]
+    with grpc.insecure_channel(endpoint) as channel:
+        stub = beam_job_api_pb2_grpc.JobServiceStub(channel)
+
+        def known() -> set[str]:
+            return {info.job_id for info in stub.GetJobs(api.GetJobsRequest()).job_info}
+
+        before = known()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+            assert client.stdout is not None
+            began = next(line for line in client.stdout if line.startswith("began "))
+            while not (new := known() - before):
+                assert client.poll() is None, "the program has ended"
+                time.sleep(_LOOK_SECONDS)
+            told = _told(endpoint, new.pop())
+            client.kill()  # it asks every three seconds only whether the job is over
+    return _since(int(began.split()[1]) / 1000, told)
+
+
+def _told(endpoint: str, job_id: str) -> list[tuple[float, str]]:
+    """What a job tells, and when."""
+    told = [(time.time(), "is known")]
     with grpc.insecure_channel(endpoint) as channel:
         stub = beam_job_api_pb2_grpc.JobServiceStub(channel)
         for each in stub.GetMessageStream(api.JobMessagesRequest(job_id=job_id)):
             text = each.message_response.message_text
             state = api.JobState.Enum.Name(each.state_response.state)
-            told.append(f"{time.monotonic() - begin:6.2f} {text or state}")
-    assert told[-1].endswith("DONE"), told
-    return time.monotonic() - begin, told
+            told.append((time.time(), text or state))
+    assert told[-1][1] == "DONE", told
+    return told
+
+
+def _since(begin: float, told: list[tuple[float, str]]) -> tuple[float, list[str]]:
+    return told[-1][0] - begin, [f"{when - begin:6.2f} {text}" for when, text in told]
 
 
 def main() -> None:
@@ -70,15 +113,23 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=20.0, help="seconds before each job")
     parser.add_argument("--warm", choices=("on", "off"), default="on")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--language", choices=("python", "java"), default="python")
     given = parser.parse_args()
     took = []
-    with served(f"--warm={given.warm}") as endpoint:
+    programs = ROOT / ".cache" / "programs"
+    if given.language == "java":
+        build("java", programs)
+    with served(f"--warm={given.warm}", f"--spark-master-url={given.master}") as endpoint:
         for number in range(given.jobs):
             time.sleep(given.pause)
-            seconds, told = trivial_job(endpoint, given.master)
+            if given.language == "java":
+                seconds, told = trivial_java_job(endpoint, programs / "java")
+            else:
+                seconds, told = trivial_job(endpoint, given.master)
             took.append(seconds)
             print(f"job {number}: {seconds:.2f} s", *told, sep="\n  ", flush=True)
-    print(f"warm={given.warm} median {statistics.median(took):.2f} s, best {min(took):.2f} s")
+    median = f"median {statistics.median(took):.2f} s, best {min(took):.2f} s"
+    print(f"{given.language} warm={given.warm} {median}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 HEAP = "3g"
 _HERE = Path(__file__).parent
@@ -81,15 +83,28 @@ def _job_server(
 def sdk_worker_pool(directory: Path) -> Iterator[str]:
     """A pool that starts a Python SDK process for each worker asked of it; yields its endpoint."""
     port = _free_port()
-    boot = directory / "boot"
-    boot.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{_HERE / "boot.py"}" "$@"\n')
-    boot.chmod(0o700)
+    boot = boot_of_worker(directory)
     command = [
         *(sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"),
         *(f"--service_port={port}", f"--container_executable={boot}"),
     ]
     with _server(command, port, directory / "worker-pool.log"):
         yield f"localhost:{port}"
+
+
+def boot_of_worker(directory: Path, command: Sequence[str] = ()) -> Path:
+    """A program that starts an SDK process with the arguments of Beam's containers.
+
+    Args:
+        directory: where the program is put.
+        command: of the process, see `boot.py`; nothing for a Python SDK process.
+    """
+    boot = directory / "boot"
+    program = [sys.executable, str(_HERE / "boot.py")]
+    program += [f"--command={json.dumps(command)}"] if command else []
+    boot.write_text(f'#!/bin/sh\nexec {shlex.join(program)} "$@"\n')
+    boot.chmod(0o700)
+    return boot
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.jobs import JOBS, STARTUP, Job, job_module
+from benchmarks.jobs.outside import OUTSIDE
 from benchmarks.jobs.work import Work
 from benchmarks.runners import run_pipeline
 from benchmarks.text import make_text, word_counts
@@ -20,7 +21,7 @@ def small(job: Job, tmp_path: Path) -> Work:
     return Work(n, job.keys_for(n), text, out)
 
 
-@pytest.mark.parametrize("job", [STARTUP, *JOBS], ids=lambda job: job.name)
+@pytest.mark.parametrize("job", [STARTUP, *JOBS, *OUTSIDE], ids=lambda job: job.name)
 def test_the_pipeline_gives_what_the_job_expects(job: Job, tmp_path: Path) -> None:
     work = small(job, tmp_path)
     seconds, result = run_pipeline(["--runner=FnApiRunner"], job, work)
@@ -28,7 +29,9 @@ def test_the_pipeline_gives_what_the_job_expects(job: Job, tmp_path: Path) -> No
     assert seconds > 0
 
 
-@pytest.mark.parametrize("job", [j for j in JOBS if not j.of_text], ids=lambda job: job.name)
+@pytest.mark.parametrize(
+    "job", [j for j in (*JOBS, *OUTSIDE) if not j.of_text], ids=lambda job: job.name
+)
 def test_an_element_or_a_key_less_is_noticed(job: Job, tmp_path: Path) -> None:
     expected = job_module("jobs", job).expected
     first = Work(3000, job.keys_for(3000), Path(), tmp_path)

@@ -1,0 +1,125 @@
+"""Command line: ``python -m benchmarks.environments [--only CONTESTS] [--jobs JOBS] ...``.
+
+Each contest keeps a session for each setting of it, which has a small run first to warm up. Then a
+job has a small and a large run, in turns of all settings. What a further element costs is the
+difference of both by that of their sizes: starts of processes are in both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.environments.programs import build
+from benchmarks.environments.tables import costs_table, ratios_table
+from benchmarks.environments.track import Track
+from benchmarks.environments.ways import CONTESTS, PEER
+from benchmarks.jobs.outside import OUTSIDE
+from benchmarks.peers.fetch import PeerMissing, job_server_jars, python_sdk
+from benchmarks.plan import OWN, ROOT, Kit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.environments.track import Found
+    from benchmarks.environments.ways import Contest
+    from benchmarks.jobs import Job
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and prints; 1 where a setting of this runner has no figure, else 0."""
+    options = _options(arguments)
+    contests = [contest for contest in CONTESTS if contest.name in options.only]
+    cache = options.cache.absolute()
+    kits = _kits(contests, cache)
+    print(_heading(options), flush=True)
+    found: list[Found] = []
+    for contest in contests:
+        print(f"  {contest.name}", file=sys.stderr, flush=True)
+        found += _measure(contest, kits, cache / "programs", options)
+    print(f"\n{ratios_table(contests, found)}\n\n{costs_table(contests, found)}", flush=True)
+    return int(any(each.problem and each.way.family != PEER for each in found))
+
+
+def _measure(
+    contest: Contest, kits: dict[str, Kit], programs: Path, options: argparse.Namespace
+) -> list[Found]:
+    if contest.ours.language != "python":
+        try:
+            build(contest.ours.language, programs)
+        except PeerMissing as error:
+            kits = dict.fromkeys(kits, Kit(None, None, str(error)))
+    ways = (contest.ours, *contest.theirs)
+    tracks = [Track(way, kits[way.family], programs, options.limit) for way in ways]
+    found: list[Found] = []
+    try:
+        for track in tracks:
+            track.open()
+        for job in OUTSIDE:
+            if job.name in options.jobs:
+                scaled = replace(job, size=round(job.size * options.scale))
+                found += _measure_job(scaled, contest, tracks, options.runs)
+    finally:
+        for track in tracks:
+            track.close()
+    return found
+
+
+def _measure_job(job: Job, contest: Contest, tracks: Sequence[Track], runs: int) -> list[Found]:
+    for track in tracks:
+        is_peer = track.way.family == PEER
+        track.begin(job, contest.shares.get(job.name, 1.0) if is_peer else 1.0)
+    for turn in range(runs):
+        for i in range(len(tracks)):
+            tracks[(i + turn) % len(tracks)].run()
+    found = [track.found() for track in tracks]
+    for each in found:
+        seconds = [f"{run.seconds:.1f} s" for run in each.runs]
+        said = each.problem[:500] or f"{', '.join(seconds)} for {each.n:,}"
+        print(f"    {each.job} {each.way.name}: {said}", file=sys.stderr, flush=True)
+    return found
+
+
+def _kits(contests: Sequence[Contest], cache: Path) -> dict[str, Kit]:
+    kits = dict.fromkeys({contest.ours.family for contest in contests}, OWN)
+    if any(contest.theirs for contest in contests):
+        peers = cache / "peers"
+        try:
+            kits[PEER] = Kit(python_sdk(peers), job_server_jars("spark-job-server", peers))
+        except PeerMissing as error:
+            kits[PEER] = Kit(None, None, str(error))
+    return kits
+
+
+def _heading(options: argparse.Namespace) -> str:
+    return (
+        f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start; scale "
+        f"{options.scale:g}, {options.runs} timed runs, medians"
+    )
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.environments", description=__doc__)
+    contests = ",".join(contest.name for contest in CONTESTS)
+    jobs = ",".join(job.name for job in OUTSIDE)
+    parser.add_argument("--only", default=contests, help=f"of {contests}")
+    parser.add_argument("--jobs", default=jobs, help=f"of {jobs}")
+    parser.add_argument("--runs", type=int, default=1, help="timed runs of each job")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor on every n")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds of a run at most")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="what was fetched")
+    options = parser.parse_args(arguments)
+    for name, known in (("only", contests), ("jobs", jobs)):
+        chosen = getattr(options, name).split(",")
+        if unknown := set(chosen) - set(known.split(",")):
+            parser.error(f"--{name}: {', '.join(sorted(unknown))}: none of {known}")
+        setattr(options, name, chosen)
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
