@@ -53,11 +53,7 @@ def warning(option: str, folder: Path) -> str | None:
         option: which names the folder.
         folder: need not be there.
     """
-    try:
-        mounts = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return None
-    mount = mount_of(folder.resolve(), mounts)
+    mount = _mount_under(folder)
     if mount is None or not mount.is_nfs or mount.is_seen_at_once:
         return None
     return (
@@ -66,6 +62,12 @@ def warning(option: str, folder: Path) -> str | None:
         "lost by that. But a driver that was replaced goes on for so long beside the new one, and "
         f"a request to drain comes late. Mount it with {_SAFE}."
     )
+
+
+def is_on_nfs(folder: Path) -> bool:
+    """Whether a server keeps the files of a folder, which need not be there."""
+    mount = _mount_under(folder)
+    return mount is not None and mount.is_nfs
 
 
 def mount_of(path: Path, mountinfo: str) -> Mount | None:
@@ -84,6 +86,14 @@ def mount_of(path: Path, mountinfo: str) -> Mount | None:
         if found is None or len(mount.point) >= len(found.point):
             found = mount
     return found
+
+
+def _mount_under(folder: Path) -> Mount | None:
+    try:
+        mounts = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    return mount_of(folder.resolve(), mounts)
 
 
 def _mount(line: str) -> Mount | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 
 import pytest
@@ -18,12 +19,15 @@ from sparkdrain.options import JobSettings
 
 ONE_FILE = """
 from sparkdrain.coordination.backends import memory
+from sparkdrain.coordination.reach import StoreReach
 
 STORES = memory.Backend()  # a server of this kind, for all processes
 
 class Backend:
-    is_shared = True
     open = STORES.open
+
+    def reach(self, place):
+        return StoreReach.NETWORK
 
     def place(self, text):
         host, colon, port = text.partition(":")
@@ -87,7 +91,7 @@ def test_what_its_backend_refuses_is_told_with_the_option(new_kind, capsys):
 
 
 def test_it_is_among_those_that_are_told_when_an_address_is_wrong(new_kind):
-    with pytest.raises(BadOption, match=f"rocksdb:/absolute/path or {new_kind}:HOST:PORT"):
+    with pytest.raises(BadOption, match=f"rocksdb:/absolute/path, .* or {new_kind}:HOST:PORT"):
         parse("what")
 
 
@@ -95,5 +99,16 @@ def test_a_kind_whose_package_is_missing_says_which(monkeypatch, tmp_path):
     (tmp_path / "lacking.py").write_text("import no_such_package")
     monkeypatch.setattr(backends, "__path__", [*backends.__path__, str(tmp_path)])
     monkeypatch.setitem(backends.BACKENDS, "lacking", "lacking:")
-    with pytest.raises(BadSetup, match="needs the package 'no_such_package'"):
+    with pytest.raises(BadSetup, match=r"needs the package 'no_such_package'.*runner\[lacking\]"):
         parse("lacking:")
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"), [("zookeeper", "kazoo"), ("kafka", "kafka"), ("azure", "azure.core")]
+)
+def test_a_store_without_its_package_says_how_to_install_it(kind, package, monkeypatch):
+    """In an installation without extras."""
+    monkeypatch.delitem(sys.modules, f"{backends.__name__}.{kind}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(BadSetup, match=rf"package '{package}'.*spark-drain-runner\[{kind}\]"):
+        parse(f"{kind}:jobs")

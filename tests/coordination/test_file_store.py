@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from sparkdrain.coordination.backends.file import FileStore
 from sparkdrain.coordination.backends.record_file import DamagedFile, decode, encode, file_name
-from sparkdrain.coordination.metadata import CorruptRecord, StoreDown
+from sparkdrain.coordination.metadata import ABSENT, CorruptRecord, StoreDown, Versioned
+from tests.support.store_contract import value_of, values_of
 
 
 @pytest.fixture
@@ -23,14 +25,40 @@ def only_file(tmp_path):
     return path
 
 
-@given(st.text(min_size=1), st.binary())
-def test_a_record_is_read_back_unchanged(key, value):
-    assert decode(encode(key, value)) == (key, value)
+@given(st.text(min_size=1), st.binary(), st.text())
+def test_a_record_is_read_back_unchanged(key, value, version):
+    assert decode(encode(key, value, version)) == (key, Versioned(value, version))
+
+
+OF_A_RELEASE_BEFORE_VERSIONS = (
+    b'sparkdrain-metadata 1 {"key": "k", "size": 5, "sha256": '
+    b'"580f6331980a122caae4050182ead7b43ad3e0e1288834c4877b9e45573ec353"}\nvalue'
+)
+
+
+def test_a_record_of_a_release_before_versions_is_read_and_can_be_replaced(store, tmp_path):
+    path = tmp_path / "store" / "a" / file_name("k")
+    path.parent.mkdir()
+    path.write_bytes(OF_A_RELEASE_BEFORE_VERSIONS)
+    found = store.get("a", "k")
+    assert found.value == b"value"
+    assert store.all("a") == {"k": found}
+    assert store.put("a", "k", b"new", "another") is None
+    assert store.put("a", "k", b"new", found.version) is not None
+    assert store.put("a", "k", b"newer", found.version) is None
+
+
+def test_a_release_before_versions_reads_a_record_that_has_one():
+    line, _, value = encode("k", b"value", "v").partition(b"\n")
+    head = json.loads(line.removeprefix(b"sparkdrain-metadata 1 "))
+    old = json.loads(OF_A_RELEASE_BEFORE_VERSIONS.partition(b"\n")[0][22:])
+    assert {name: head[name] for name in old} == old
+    assert value == b"value"
 
 
 @given(st.text(min_size=1, max_size=5), st.binary(max_size=20), st.data())
 def test_a_record_with_any_byte_changed_cut_or_added_is_not_believed(key, value, data):
-    whole = encode(key, value)
+    whole = encode(key, value, "7f00")
     at = data.draw(st.integers(0, len(whole) - 1))
     other = whole[at] ^ data.draw(st.integers(1, 255))
     changed = [whole[:at] + bytes([other]) + whole[at + 1 :], whole[:at], whole + b"x"]
@@ -40,12 +68,12 @@ def test_a_record_with_any_byte_changed_cut_or_added_is_not_believed(key, value,
         except DamagedFile:
             continue
         # Of the JSON in the first line a few bytes carry nothing, as spaces do.
-        assert read == (key, value)
+        assert read == (key, Versioned(value, "7f00"))
         assert damaged == changed[0]
 
 
 def test_a_record_whose_key_has_changed_is_not_believed():
-    whole = encode("a key", b"value")
+    whole = encode("a key", b"value", "v")
     assert whole.count(b"a key") == 1
     with pytest.raises(DamagedFile, match="checksum"):
         decode(whole.replace(b"a key", b"b key"))
@@ -68,21 +96,22 @@ def test_a_damaged_file_is_named_and_hides_no_other_record(store, tmp_path):
     for act in (
         lambda: store.get("a", "bad"),
         lambda: store.all("a"),
-        lambda: store.compare_and_set("a", "bad", None, b""),
+        lambda: store.put("a", "bad", b"", ABSENT),
+        lambda: store.remove("a", "bad", ABSENT),
     ):
         with pytest.raises(CorruptRecord) as caught:
             act()
         assert str(path) in str(caught.value)
         assert "has 4 bytes instead of 5" in str(caught.value)
     heard = []
-    assert store.all("a", heard.append) == {"good": b"1"}
+    assert values_of(store, "a", on_corrupt=heard.append) == {"good": b"1"}
     # A record that is left out is not read.
-    assert store.all("a", without={"bad"}) == {"good": b"1"}
+    assert values_of(store, "a", without={"bad"}) == {"good": b"1"}
     assert [str(path) in str(error) for error in heard] == [True]
     store.remove("a", "bad")
-    assert store.all("a") == {"good": b"1"}
+    assert values_of(store, "a") == {"good": b"1"}
     store.put("a", "bad", b"again")
-    assert store.get("a", "bad") == b"again"
+    assert value_of(store, "a", "bad") == b"again"
 
 
 def test_a_file_under_the_name_of_another_record_is_not_believed(store, tmp_path):
@@ -96,8 +125,8 @@ def test_what_a_crashed_writer_left_is_no_record_and_is_cleared_away(store, tmp_
     store.put("a", "k", b"1")
     left = tmp_path / "store" / "a" / "0123.unfinished"
     left.write_bytes(b"half")
-    assert store.all("a") == {"k": b"1"}
-    assert FileStore(tmp_path / "store").all("a") == {"k": b"1"}
+    assert values_of(store, "a") == {"k": b"1"}
+    assert values_of(FileStore(tmp_path / "store"), "a") == {"k": b"1"}
     assert not left.exists()
 
 
@@ -112,7 +141,7 @@ def test_a_write_that_fails_leaves_the_record_as_it_was(store, tmp_path, monkeyp
         patch.setattr(os, "fsync", full)
         with pytest.raises(StoreDown, match=r"store.* No space left"):
             store.put("a", "k", b"after")
-    assert store.get("a", "k") == b"before"
+    assert value_of(store, "a", "k") == b"before"
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -178,7 +207,7 @@ def test_a_store_that_is_taken_away_is_down_or_empty_and_comes_back(store, tmp_p
         store.put("a", "k", b"2")
     (tmp_path / "store").unlink()
     (tmp_path / "elsewhere").rename(tmp_path / "store")
-    assert store.get("a", "k") == b"1"
+    assert value_of(store, "a", "k") == b"1"
 
 
 COUNT = """
@@ -189,9 +218,10 @@ store = FileStore(Path(sys.argv[1]))
 for _ in range(25):
     while True:
         before = store.get("counts", "n")
-        if store.compare_and_set("counts", "n", before, b"%d" % (int(before or 0) + 1)):
+        value, version = (b"0", "") if before is None else (before.value, before.version)
+        if store.put("counts", "n", b"%d" % (int(value) + 1), version):
             break
-    store.put("all", f"{sys.argv[2]}-{before}", b"")
+    store.put("all", f"{sys.argv[2]}-{value}", b"")
 """
 
 
@@ -201,7 +231,7 @@ def test_processes_that_count_together_lose_no_step(tmp_path):
     running = [subprocess.Popen([*command, str(n)], env=environ) for n in range(3)]
     assert [process.wait(100) for process in running] == [0, 0, 0]
     store = FileStore(tmp_path / "store")
-    assert store.get("counts", "n") == b"75"
+    assert value_of(store, "counts", "n") == b"75"
     assert len(store.all("all")) == 75
 
 
@@ -226,9 +256,9 @@ def test_a_writer_that_is_killed_leaves_the_old_record_and_no_lock(tmp_path):
     )
     assert done.returncode == -9
     store = FileStore(tmp_path / "store")
-    assert store.all("a") == {"k": b"kept"}
+    assert values_of(store, "a") == {"k": b"kept"}
     store.put("a", "k", b"next")
-    assert store.get("a", "k") == b"next"
+    assert value_of(store, "a", "k") == b"next"
 
 
 def test_who_keeps_the_lock_is_named_and_nobody_waits_for_it_for_ever(tmp_path):
@@ -252,4 +282,4 @@ def test_who_keeps_the_lock_is_named_and_nobody_waits_for_it_for_ever(tmp_path):
     told = str(raised.value)
     assert f"has been locked for 0.2 s by process {other.pid} ({sys.executable})" in told
     assert "password" not in told
-    assert FileStore(tmp_path / "store").get("a", "key") == b"1"
+    assert value_of(FileStore(tmp_path / "store"), "a", "key") == b"1"

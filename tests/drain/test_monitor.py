@@ -50,11 +50,11 @@ class Flaky(MemoryMetadataStore):
 
     down = False
 
-    def all(self, namespace, on_corrupt=None, without=frozenset()):
+    def all(self, namespace, on_corrupt=None, without=frozenset(), prefix=""):
         if self.down:
             message = "no answer"
             raise StoreDown(message)
-        found = super().all(namespace, on_corrupt, without)
+        found = super().all(namespace, on_corrupt, without, prefix)
         self.given = list(found)
         return found
 

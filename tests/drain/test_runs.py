@@ -231,11 +231,11 @@ class Interleaved(MemoryMetadataStore):
         super().__init__()
         self.other = other
 
-    def compare_and_set(self, *arguments):
+    def put(self, *arguments):
         if (other := self.other) is not None:
             self.other = None
             other(self)
-        return super().compare_and_set(*arguments)
+        return super().put(*arguments)
 
 
 @pytest.mark.parametrize("later", ["same id", "id of its own"])
@@ -276,10 +276,9 @@ def test_an_old_run_that_is_taken_up_meanwhile_is_not_forgotten():
     again = run("r0", began=0, job_id="again")
 
     class TakenUp(MemoryMetadataStore):
-        def compare_and_set(self, namespace, key, expected, value):
-            if value is None:
-                self.put(namespace, key, again.encode())
-            return super().compare_and_set(namespace, key, expected, value)
+        def remove(self, namespace, key, version):
+            self.put(namespace, key, again.encode())
+            return super().remove(namespace, key, version)
 
     store = TakenUp()
     for number in range(101):

@@ -468,7 +468,7 @@ class Refusing(FakeEngine):
         raise CheckpointRefused(message)
 
 
-def written(store) -> dict[str, dict[str, bytes]]:
+def written(store) -> dict[str, dict[str, object]]:
     return {name: store.all(name) for name in (runs.NAMESPACE, records.NAMESPACE, records.HEARD)}
 
 

@@ -78,7 +78,14 @@ def test_stopping_cancels_running_jobs_and_leaves_no_files(serve):
     assert not home.exists()
 
 
-def test_a_call_gets_its_answer_although_the_server_stops(serve, monkeypatch):
+def no_thread(*_: object) -> None:
+    """As Python refuses it from 3.12 on."""
+    message = "can't create new thread at interpreter shutdown"
+    raise RuntimeError(message)
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["", "while the interpreter ends"])
+def test_a_call_gets_its_answer_although_the_server_stops(serve, monkeypatch, ends):
     asked = threading.Event()
     answer = JobService.DescribePipelineOptions
 
@@ -93,5 +100,10 @@ def test_a_call_gets_its_answer_although_the_server_stops(serve, monkeypatch):
         client = beam_job_api_pb2_grpc.JobServiceStub(channel)
         call = client.DescribePipelineOptions.future(api.DescribePipelineOptionsRequest())
         assert asked.wait(30)
-        server.stop()
+        home = directory(server)
+        with monkeypatch.context() as ending:
+            if ends:
+                ending.setattr(threading.Thread, "start", no_thread)
+            server.stop()
         assert call.result(30).options
+    assert not home.exists()

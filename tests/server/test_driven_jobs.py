@@ -20,6 +20,7 @@ from sparkdrain.server.driver import DriverProcess
 from sparkdrain.server.server import StandingServer
 from sparkdrain.server.session import Session
 from sparkdrain.server.settings import ServerSettings
+from tests.support.thread_driver import ThreadDriver
 from tests.support.waiting import wait_until
 
 
@@ -133,6 +134,40 @@ def test_a_raw_client_drains_a_running_job(at_server):
     client.until_state(job_id, "RUNNING")
     assert client.drain(job_id) in {"DRAINING", "DRAINED"}
     assert client.path(job_id) == ["STOPPED", "STARTING", "RUNNING", "DRAINING", "DRAINED"]
+    assert client.drain(job_id) == "DRAINED"
+
+
+class BrokenOff(grpc.RpcError):
+    """What a caller sees whose channel is closed while it waits."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.CANCELLED
+
+
+class Hasty:
+    """The service of a driver that ends before its answer to a request to drain is there."""
+
+    def __init__(self, driver, service, error) -> None:
+        self._driver, self._service, self._error = driver, service, error
+
+    def __getattr__(self, name):
+        return getattr(self._service, name)
+
+    def Drain(self, request):
+        self._service.Drain(request)
+        wait_until(lambda: self._driver.is_ended)
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [BrokenOff(), ValueError("the channel is closed")])
+def test_a_job_that_is_over_before_its_driver_has_answered_is_drained(
+    at_server, monkeypatch, error
+):
+    service = ThreadDriver.service
+    monkeypatch.setattr(ThreadDriver, "service", lambda self: Hasty(self, service(self), error))
+    client = at_server(FakeEngine(until_drained))
+    job_id = client.run("stream")
+    client.until_state(job_id, "RUNNING")
     assert client.drain(job_id) == "DRAINED"
 
 

@@ -9,7 +9,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from fake_engine import FakeEngine, until_cancelled, until_drained
 
 from sparkdrain.coordination.address import StoreAddress
-from sparkdrain.coordination.metadata import LARGEST_VALUE, StoreDown
+from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.errors import BadSetup
 from sparkdrain.invocation import Outcome
 from sparkdrain.server.recovery import Fate, fate
@@ -59,7 +59,7 @@ def test_a_job_that_ended_is_known_with_all_that_can_be_asked(at_server, where):
         return Outcome([counter], [counter])
 
     client = at_server(FakeEngine(behave), **where)
-    big = beam_runner_api_pb2.Pipeline(requirements=["x" * 3 * LARGEST_VALUE])
+    big = beam_runner_api_pb2.Pipeline(requirements=["x" * 2_000_000])
     job_id = client.prepare("wc", big, my_own="x")
     client.stub.Run(api.RunJobRequest(preparation_id=job_id))
     before = client.path(job_id), client.messages(job_id)

@@ -13,6 +13,9 @@ from sparkdrain.jobs.states import name
 if TYPE_CHECKING:
     import grpc
 
+# In seconds: what a busy machine may take for a job; a broken server is found by the assertions.
+_PATIENCE = 300.0
+
 
 class JobClient:
     """Prepares, runs and follows jobs."""
@@ -37,17 +40,21 @@ class JobClient:
 
     def path(self, job_id: str) -> list[str]:
         """All states of a job, at its end."""
-        stream = self.stub.GetStateStream(api.GetJobStateRequest(job_id=job_id), timeout=60)
+        stream = self.stub.GetStateStream(api.GetJobStateRequest(job_id=job_id), timeout=_PATIENCE)
         return [name(event.state) for event in stream]
 
     def messages(self, job_id: str) -> list[str]:
         """All messages of a job, at its end."""
-        stream = self.stub.GetMessageStream(api.JobMessagesRequest(job_id=job_id), timeout=60)
+        stream = self.stub.GetMessageStream(
+            api.JobMessagesRequest(job_id=job_id), timeout=_PATIENCE
+        )
         found = (each.message_response.message_text for each in stream)
         return [text for text in found if text]
 
     def until_message(self, job_id: str, begin: str) -> str:
-        stream = self.stub.GetMessageStream(api.JobMessagesRequest(job_id=job_id), timeout=60)
+        stream = self.stub.GetMessageStream(
+            api.JobMessagesRequest(job_id=job_id), timeout=_PATIENCE
+        )
         for each in stream:
             if each.message_response.message_text.startswith(begin):
                 stream.cancel()
@@ -55,7 +62,7 @@ class JobClient:
         raise AssertionError(begin)
 
     def until_state(self, job_id: str, wanted: str) -> None:
-        stream = self.stub.GetStateStream(api.GetJobStateRequest(job_id=job_id), timeout=60)
+        stream = self.stub.GetStateStream(api.GetJobStateRequest(job_id=job_id), timeout=_PATIENCE)
         for each in stream:
             if name(each.state) == wanted:
                 stream.cancel()

@@ -9,6 +9,7 @@ import grpc
 
 from sparkdrain.cli import drain_by_service
 from sparkdrain.coordination.address import beside, parse
+from sparkdrain.coordination.reach import StoreReach
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
@@ -34,7 +35,7 @@ def address_of(metadata_store: str | None, checkpoint_dir: str | None) -> StoreA
         address, given = parse(metadata_store), f"--metadata_store={metadata_store}"
     else:
         address, given = beside(checkpoint_dir or ""), f"--checkpoint_dir={checkpoint_dir}"
-    if not STORES.is_shared(address):
+    if STORES.reach(address) is StoreReach.PROCESS:
         message = f"What {given} names is inside of the process that runs the job: ask there."
         raise BadOption(message)
     return address

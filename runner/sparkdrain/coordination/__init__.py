@@ -1,5 +1,5 @@
-"""Owns: small records that processes share across runs, behind one contract with many backends.
+"""Owns: records with versions that processes share across runs, behind one contract.
 
-Never: knows what the records mean, nor holds anything large.
+Never: knows what the records mean.
 Start at `metadata.py`, the contract; `address.py` chooses a backend.
 """

@@ -73,14 +73,21 @@ def parse(text: str) -> StoreAddress:
     kind, colon, place = text.partition(":")
     if not colon or kind not in BACKENDS:
         close = difflib.get_close_matches(kind, BACKENDS, n=1)
-        hint = f" Did you mean {close[0]}:{place}?" if close else ""
+        hint = f" Did you mean {_shown(f'{close[0]}:{place}')}?" if close else ""
         *forms, last = BACKENDS.values()
         message = (
-            f"--metadata_store cannot be {text!r}: it takes {', '.join(forms)} or {last}.{hint}"
+            f"--metadata_store cannot be {_shown(text)!r}: it takes {', '.join(forms)} or "
+            f"{last}.{hint}"
         )
         raise BadOption(message)
     try:
         return StoreAddress(kind, load(kind).place(place))
     except ValueError as error:
-        message = f"--metadata_store cannot be {text!r}: {error}"
+        message = f"--metadata_store cannot be {_shown(text)!r}: {error}"
         raise BadOption(message) from error
+
+
+def _shown(text: str) -> str:
+    """An address without what may be a password: whatever is in front of an @."""
+    kind, colon, place = text.partition(":")
+    return text if "@" not in place else f"{kind}{colon}...@{place.rpartition('@')[2]}"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sparkdrain.coordination.metadata import MetadataStore
+    from sparkdrain.coordination.reach import StoreReach
 
 
 class Backend(Protocol):
@@ -21,16 +22,15 @@ class Backend(Protocol):
     one ``Backend`` opens on one place share their records.
     """
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether other processes can open its stores, too."""
-
     def place(self, text: str) -> str:
         """Read what stands behind the kind in an address; nothing is opened.
 
         Raises:
             ValueError: the text names no place; says what it has to be.
         """
+
+    def reach(self, place: str) -> StoreReach:
+        """Who can open the store there."""
 
     def exists(self, place: str) -> bool:
         """Whether a store is there. Answer True if only ``open`` can tell."""
@@ -63,6 +63,9 @@ def load(kind: str) -> Backend:
     try:
         module = importlib.import_module(f"{backends.__name__}.{kind}")
     except ImportError as error:
-        message = f"--metadata_store={kind}: needs the package {error.name!r}, which is missing."
+        message = (
+            f"--metadata_store={kind}: needs the package {error.name!r}, which is missing. Install "
+            f"it with: pip install 'spark-drain-runner[{kind}]'"
+        )
         raise BadSetup(message) from error
     return cast("Backend", module.Backend())

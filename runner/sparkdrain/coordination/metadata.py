@@ -1,8 +1,9 @@
-"""The contract of a metadata store: small records in namespaces, kept beyond one run."""
+"""The contract of a metadata store: records with versions in namespaces, kept beyond one run."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.errors import SparkDrainError
@@ -10,8 +11,11 @@ from sparkdrain.errors import SparkDrainError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-LARGEST_VALUE: Final = 512 * 1024
-"""Bytes; what every backend that we know of can take as one record."""
+ANY: Final = "*"
+"""Stands for every version, and for no record."""
+
+ABSENT: Final = ""
+"""The version of a record that is not there."""
 
 LONGEST_KEY: Final = 512
 """Bytes of a key in UTF-8."""
@@ -31,25 +35,70 @@ class CorruptRecord(MetadataError):
     """A record is there, but is not what was written; names it. Others can still be read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A record as a store has it.
+
+    Attributes:
+        value: what was put.
+        version: names the write that has put it. No two writes of a key have the same version,
+            also if the record was removed in between.
+    """
+
+    value: bytes
+    version: str
+
+
+def version_of(found: Versioned | None) -> str:
+    """The version of what ``get`` has found, for the ``put`` or ``remove`` that depends on it."""
+    return ABSENT if found is None else found.version
+
+
 class MetadataStore(Protocol):
     """Records by namespace and key; every handle on the same store sees the same records.
 
-    Each call takes effect at once and as a whole, or raises and has none that lasts. A record that
-    was put is there after the process that put it has crashed; after ``flush`` also if the machine
-    has. Thread-safe. ``tests/coordination`` holds every backend to this.
+    Each call takes effect at once and as a whole, or raises. A call that raises ``StoreDown`` may
+    have taken effect, or may take effect later. A record that was put is there after the process
+    that put it has crashed; after ``flush`` also if the machine has. A value may be of any size.
+    Thread-safe. ``tests/coordination`` holds every backend to this.
 
     All methods raise ``StoreDown`` if the store cannot be used now, and ``ValueError`` if it is
-    closed, or if the namespace, the key or the value is none that a store takes: see ``checked``.
+    closed, or if the namespace or the key is none that a store takes: see ``checked``.
     """
 
-    def put(self, namespace: str, key: str, value: bytes) -> None:
-        """Write a record, over the one that may be there."""
-
-    def get(self, namespace: str, key: str) -> bytes | None:
+    def get(self, namespace: str, key: str) -> Versioned | None:
         """The record; None if there is none.
 
         Raises:
             CorruptRecord: it is there and cannot be read.
+        """
+
+    def put(self, namespace: str, key: str, value: bytes, version: str = ANY) -> str | None:
+        """Write a record if the one that is there has the version.
+
+        Args:
+            namespace: of the record.
+            key: of the record.
+            value: of the record.
+            version: as ``get``, ``all`` or ``put`` has told it; ``ABSENT`` if no record may be
+                there; ``ANY`` to write over whatever is there.
+
+        Returns:
+            The version of the record now; None if it had another, and nothing has changed. Of
+            several calls with the same version other than ``ANY``, one at most writes.
+
+        Raises:
+            CorruptRecord: a version was asked for, and the record is there and cannot be read.
+        """
+
+    def remove(self, namespace: str, key: str, version: str = ANY) -> bool:
+        """Remove a record if it has the version; with ``ANY``, readable or not, if it is there.
+
+        Returns:
+            Whether it had the version; if not, nothing has changed.
+
+        Raises:
+            CorruptRecord: as ``put``.
         """
 
     def all(
@@ -57,32 +106,18 @@ class MetadataStore(Protocol):
         namespace: str,
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
-    ) -> dict[str, bytes]:
+        prefix: str = "",
+    ) -> dict[str, Versioned]:
         """All records of the namespace by key.
 
         Args:
             namespace: which one.
             on_corrupt: takes the error of each record that cannot be read and is left out.
             without: keys of records to leave out, which the caller knows already.
+            prefix: what the keys begin with.
 
         Raises:
             CorruptRecord: a record cannot be read, and there is no ``on_corrupt``.
-        """
-
-    def remove(self, namespace: str, key: str) -> None:
-        """Remove the record, readable or not, if it is there."""
-
-    def compare_and_set(
-        self, namespace: str, key: str, expected: bytes | None, value: bytes | None
-    ) -> bool:
-        """Write ``value`` if the record is ``expected``; None stands for no record.
-
-        Returns:
-            Whether the record was ``expected``; if not, nothing has changed. Of several that
-            expect the same, exactly one is told so.
-
-        Raises:
-            CorruptRecord: the record is there and cannot be read.
         """
 
     def flush(self) -> None:
@@ -92,7 +127,7 @@ class MetadataStore(Protocol):
         """Let go of this handle; others are not affected. A second call does nothing."""
 
 
-def checked(namespace: str, key: str | None = None, value: bytes | None = None) -> None:
+def checked(namespace: str, key: str | None = None) -> None:
     """Return if a store takes these.
 
     Raises:
@@ -106,7 +141,4 @@ def checked(namespace: str, key: str | None = None, value: bytes | None = None) 
         raise ValueError(message)
     if key is not None and not 0 < len(key.encode()) <= LONGEST_KEY:
         message = f"A key has 1 to {LONGEST_KEY} bytes in UTF-8, not {len(key.encode())}."
-        raise ValueError(message)
-    if value is not None and len(value) > LARGEST_VALUE:
-        message = f"A record has at most {LARGEST_VALUE} bytes, not {len(value)}."
         raise ValueError(message)

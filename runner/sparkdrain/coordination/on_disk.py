@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 
 from sparkdrain import access, nfs
+from sparkdrain.coordination.reach import StoreReach
 
 
 def place(text: str) -> str:
@@ -22,6 +23,12 @@ def place(text: str) -> str:
         )
         raise ValueError(message)
     return str(path)
+
+
+def reach(place: str) -> StoreReach:
+    """Who can open a store in the directory: other machines too, if a server keeps its files."""
+    on_nfs = nfs.is_on_nfs(Path(place))
+    return StoreReach.NETWORK if on_nfs else StoreReach.MACHINE
 
 
 def exists(place: str) -> bool:

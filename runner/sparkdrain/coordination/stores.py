@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sparkdrain.coordination.address import StoreAddress
     from sparkdrain.coordination.backend import Backend
     from sparkdrain.coordination.metadata import MetadataStore
+    from sparkdrain.coordination.reach import StoreReach
 
 
 class Stores:
@@ -26,9 +27,9 @@ class Stores:
         self._lock = threading.Lock()
         self._backends: dict[str, Backend] = {}
 
-    def is_shared(self, address: StoreAddress) -> bool:
-        """Whether other processes can open the store, too."""
-        return self._backend(address).is_shared
+    def reach(self, address: StoreAddress) -> StoreReach:
+        """Who can open the store."""
+        return self._backend(address).reach(address.place)
 
     def exists(self, address: StoreAddress) -> bool:
         """Whether a store is there; True if only ``open`` can tell."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from typing_extensions import override
 
-from sparkdrain.coordination.metadata import MetadataStore, StoreDown
+from sparkdrain.coordination.metadata import ANY, MetadataStore, StoreDown
 from sparkdrain.in_time import InTime, NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from sparkdrain.coordination.metadata import CorruptRecord
+    from sparkdrain.coordination.metadata import CorruptRecord, Versioned
 
 T = TypeVar("T")
 ANSWER_SECONDS: Final = 30.0
@@ -20,7 +20,7 @@ ANSWER_SECONDS: Final = 30.0
 
 
 class TimedStore(MetadataStore):
-    """See ``MetadataStore``. Every call ends in time, however long the disk below hangs.
+    """See ``MetadataStore``. Every call ends in time, however long a disk or a service hangs.
 
     A call that was given up raises ``StoreDown``, and may still take effect later.
 
@@ -36,12 +36,16 @@ class TimedStore(MetadataStore):
         self._calls = InTime(seconds, "metadata-store")
 
     @override
-    def put(self, namespace: str, key: str, value: bytes) -> None:
-        self._in_time(lambda: self._store.put(namespace, key, value))
+    def get(self, namespace: str, key: str) -> Versioned | None:
+        return self._in_time(lambda: self._store.get(namespace, key))
 
     @override
-    def get(self, namespace: str, key: str) -> bytes | None:
-        return self._in_time(lambda: self._store.get(namespace, key))
+    def put(self, namespace: str, key: str, value: bytes, version: str = ANY) -> str | None:
+        return self._in_time(lambda: self._store.put(namespace, key, value, version))
+
+    @override
+    def remove(self, namespace: str, key: str, version: str = ANY) -> bool:
+        return self._in_time(lambda: self._store.remove(namespace, key, version))
 
     @override
     def all(
@@ -49,18 +53,9 @@ class TimedStore(MetadataStore):
         namespace: str,
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
-    ) -> dict[str, bytes]:
-        return self._in_time(lambda: self._store.all(namespace, on_corrupt, without))
-
-    @override
-    def remove(self, namespace: str, key: str) -> None:
-        self._in_time(lambda: self._store.remove(namespace, key))
-
-    @override
-    def compare_and_set(
-        self, namespace: str, key: str, expected: bytes | None, value: bytes | None
-    ) -> bool:
-        return self._in_time(lambda: self._store.compare_and_set(namespace, key, expected, value))
+        prefix: str = "",
+    ) -> dict[str, Versioned]:
+        return self._in_time(lambda: self._store.all(namespace, on_corrupt, without, prefix))
 
     @override
     def flush(self) -> None:
@@ -77,5 +72,5 @@ class TimedStore(MetadataStore):
         try:
             return self._calls.call(f"The metadata store in {self._place}", call)
         except NoAnswer as error:
-            message = f"{error}. Its disk hangs; what was asked may still be done later."
+            message = f"{error}. What was asked may still be done later."
             raise StoreDown(message) from None

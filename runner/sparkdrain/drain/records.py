@@ -54,9 +54,9 @@ def read(
         StoreDown: the store cannot be read now.
     """
     found = []
-    for key, data in store.all(NAMESPACE, on_unreadable, without).items():
+    for key, record in store.all(NAMESPACE, on_unreadable, without).items():
         try:
-            notification = DrainNotification.decode(data)
+            notification = DrainNotification.decode(record.value)
             if str(notification.id) != key:
                 message = f"The notification {notification.id} lies under the key {key!r}."
                 raise UnreadableNotification(message)
@@ -80,8 +80,8 @@ def first_heard(store: MetadataStore, notification: DrainNotification, now: int)
     """
     key = str(notification.id)
     known = store.get(HEARD, key)
-    if known is not None and known.isdigit():
-        return min(int(known), now)
+    if known is not None and known.value.isdigit():
+        return min(int(known.value), now)
     store.put(HEARD, key, str(now).encode())
     store.flush()
     return now

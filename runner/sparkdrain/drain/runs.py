@@ -8,13 +8,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
+from sparkdrain.coordination.metadata import version_of
 from sparkdrain.drain import records
 from sparkdrain.drain.mode import DrainMode
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import BadOption, Fenced, SparkDrainError
 
 if TYPE_CHECKING:
-    from sparkdrain.coordination.metadata import MetadataStore
+    from collections.abc import Mapping
+
+    from sparkdrain.coordination.metadata import MetadataStore, Versioned
     from sparkdrain.drain.phases import DrainPhase
 
 NAMESPACE: Final = "sparkdrain-runs-v1"
@@ -142,7 +145,7 @@ def check(store: MetadataStore, run: Run) -> Run | None:
         BadOption: the run id cannot be used.
         StoreDown: the store cannot be used now.
     """
-    before = _read(_bytes(store, run))
+    before = _read(_found(store, run))
     if before is None:
         return None
     if before.state in GOOD_ENDS:
@@ -168,7 +171,7 @@ def begin(store: MetadataStore, run: Run) -> None:
         StoreDown: the store cannot be used now.
     """
     while True:
-        data = _bytes(store, run)
+        found = _found(store, run)
         check(store, run)
         for other in known(store):
             if _is_lost(run, other):
@@ -179,7 +182,7 @@ def begin(store: MetadataStore, run: Run) -> None:
                     "different names."
                 )
                 raise Fenced(message)
-        if store.compare_and_set(NAMESPACE, run.run_id, data, run.encode()):
+        if store.put(NAMESPACE, run.run_id, run.encode(), version_of(found)) is not None:
             break
     _forget_old(store)
     store.flush()
@@ -195,13 +198,13 @@ def tell(store: MetadataStore, run: Run, state: RunState, phase: DrainPhase | No
         phase: of its drain; None: the phase that was told before.
     """
     while True:
-        data = store.get(NAMESPACE, run.run_id)
-        before = _read(data)
+        found = store.get(NAMESPACE, run.run_id)
+        before = _read(found)
         if before is None or not _is_told_by(before, run):
             return
         told = before.phase if phase is None else phase.name
         after = dataclasses.replace(before, state=state, phase=told).encode()
-        if store.compare_and_set(NAMESPACE, run.run_id, data, after):
+        if store.put(NAMESPACE, run.run_id, after, version_of(found)) is not None:
             break
     store.flush()
 
@@ -218,7 +221,11 @@ def known(store: MetadataStore) -> list[Run]:
     A run that lost its checkpoints to a run with a higher epoch has failed, whatever its record
     says: its driver cannot publish any more, and may be dead.
     """
-    read = (_read(data) for data in store.all(NAMESPACE, _ignore).values())
+    return _known(store.all(NAMESPACE, _ignore))
+
+
+def _known(records: Mapping[str, Versioned]) -> list[Run]:
+    read = map(_read, records.values())
     found = [run for run in read if run is not None]
     told = (
         dataclasses.replace(run, state="FAILED")
@@ -291,7 +298,7 @@ def _not_one(name: str, found: list[Run], runs: list[Run]) -> str:
     )
 
 
-def _bytes(store: MetadataStore, run: Run) -> bytes | None:
+def _found(store: MetadataStore, run: Run) -> Versioned | None:
     try:
         return store.get(NAMESPACE, run.run_id)
     except ValueError as error:
@@ -299,10 +306,10 @@ def _bytes(store: MetadataStore, run: Run) -> bytes | None:
         raise BadOption(message) from error
 
 
-def _read(data: bytes | None) -> Run | None:
+def _read(found: Versioned | None) -> Run | None:
     # A record that cannot be read names no run that could be asked for anything.
     try:
-        return None if data is None else Run.decode(data)
+        return None if found is None else Run.decode(found.value)
     except ValueError:
         return None
 
@@ -321,12 +328,12 @@ def _is_told_by(record: Run, run: Run) -> bool:
 
 
 def _forget_old(store: MetadataStore) -> None:
-    records = store.all(NAMESPACE, _ignore)
-    over = [run for run in known(store) if run.is_over]
+    found = store.all(NAMESPACE, _ignore)
+    over = [run for run in _known(found) if run.is_over]
     for run in over[_KEPT:]:
         # Only what was seen is removed: the run may have been taken up again meanwhile.
-        if (data := records.get(run.run_id)) is not None:
-            store.compare_and_set(NAMESPACE, run.run_id, data, None)
+        if (record := found.get(run.run_id)) is not None:
+            store.remove(NAMESPACE, run.run_id, record.version)
 
 
 def _by_lease(run: Run) -> tuple[int, int, str]:

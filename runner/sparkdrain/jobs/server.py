@@ -120,10 +120,19 @@ class JobServer:
             job.cancel()
         for job in running:
             job.story.wait(_CANCEL_SECONDS)
-        self._server.stop(_GRACE_SECONDS).wait()
+        self._stop_serving()
         self._pool.shutdown(wait=False)  # gRPC leaves the threads to whoever made the pool
         for home in self._homes:
             shutil.rmtree(home, ignore_errors=True)
+
+    def _stop_serving(self) -> None:
+        try:
+            self._server.stop(_GRACE_SECONDS).wait()
+        except RuntimeError:
+            # From Python 3.12 on, no thread starts while the interpreter ends; gRPC wants one to
+            # count the seconds. It takes no new calls any more.
+            self._server.wait_for_termination(_GRACE_SECONDS)
+            self._server.stop(None)
 
     def jobs(self) -> list[Job]:
         """All jobs that are known, oldest first."""

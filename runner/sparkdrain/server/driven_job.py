@@ -182,7 +182,7 @@ class DrivenJob(ServedJob):
         if service is not None and self._drain(service) == _S.DRAINING:
             self._enter(_S.DRAINING)
         else:
-            self._story.wait(_END_SECONDS)  # it was over when the request came
+            self._story.wait(_END_SECONDS)  # it was over when the request came, or soon after
 
     @override
     def dry_run(self, seconds: float) -> DryRun:
@@ -297,11 +297,16 @@ class DrivenJob(ServedJob):
                 else:
                     self._story.move(step)
 
-    def _drain(self, service: JobServiceStub) -> int:
+    def _drain(self, service: JobServiceStub) -> int | None:
+        """The job's state after the request; None if its driver has ended before it answered."""
         try:
             answer = service.Drain(api.DrainJobRequest(job_id=self.submission.job_id))
         except grpc.RpcError as error:
+            if error.code() in _LOST:
+                return None
             raise_ours(error)
+        except ValueError:  # so gRPC calls a channel that is closed
+            return None
         return int(answer.state)
 
     def _ask_metrics(self, service: JobServiceStub) -> None:

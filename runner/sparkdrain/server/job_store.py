@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_job_api_pb2 as api
 
-from sparkdrain.coordination.metadata import LARGEST_VALUE
 from sparkdrain.v1.server_pb2 import StoredJob, StoredMessages, ToldMessages
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ class JobStore:
     def heads(self) -> list[StoredJob]:
         """The heads of all jobs, the oldest first; a head that cannot be read is left out."""
         rows = self.store.all(_HEADS, lambda error: None).values()
-        return sorted(map(StoredJob.FromString, rows), key=_began)
+        return sorted((StoredJob.FromString(row.value) for row in rows), key=_began)
 
     def write_head(self, head: StoredJob) -> None:
         """Write what the head tells; its parts are there."""
@@ -108,17 +106,13 @@ class JobStore:
         self._remove(head.job_id, f"messages-{told.number}", told.parts)
 
     def _write(self, job_id: str, what: str, data: bytes) -> int:
-        for part in count():
-            begin = part * LARGEST_VALUE
-            if begin >= len(data):
-                return part
-            chunk = data[begin : begin + LARGEST_VALUE]
-            self.store.put(_PARTS, _key(job_id, what, part), chunk)
-        raise AssertionError
+        """Write a part of any size; releases before this one cut it into several."""
+        self.store.put(_PARTS, _key(job_id, what, 0), data)
+        return 1
 
     def _read(self, job_id: str, what: str, parts: int) -> bytes:
         read = (self.store.get(_PARTS, _key(job_id, what, part)) for part in range(parts))
-        return b"".join(chunk or b"" for chunk in read)
+        return b"".join(b"" if found is None else found.value for found in read)
 
     def _remove(self, job_id: str, what: str, parts: int) -> None:
         for part in range(parts):

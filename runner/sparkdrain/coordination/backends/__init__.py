@@ -14,5 +14,8 @@ BACKENDS: Final = {
     "memory": "memory:, memory:NAME",
     "file": "file:/absolute/path",
     "rocksdb": "rocksdb:/absolute/path",
+    "zookeeper": "zookeeper:HOST:PORT/path",
+    "kafka": "kafka:HOST:PORT/topic",
+    "azure": "azure:CONTAINER",
 }
 """What the addresses of each kind of store look like; a kind is the name of its module."""

@@ -20,8 +20,17 @@ from sparkdrain.coordination.backends.record_file import (
     decode,
     encode,
     file_name,
+    may_begin,
 )
-from sparkdrain.coordination.metadata import CorruptRecord, MetadataStore, StoreDown, checked
+from sparkdrain.coordination.metadata import (
+    ANY,
+    CorruptRecord,
+    MetadataStore,
+    StoreDown,
+    Versioned,
+    checked,
+    version_of,
+)
 from sparkdrain.coordination.timed_store import ANSWER_SECONDS, TimedStore
 from sparkdrain.errors import BadSetup
 from sparkdrain.in_time import InTime, NoAnswer
@@ -41,8 +50,8 @@ _LOCKS_OF_THIS_MACHINE: Final = Path("/proc/locks")
 class Backend(backend.Backend):
     """See ``coordination.backend.Backend``. A place is a directory."""
 
-    is_shared = True
     place = staticmethod(on_disk.place)
+    reach = staticmethod(on_disk.reach)
     exists = staticmethod(on_disk.exists)
     prepare = staticmethod(on_disk.prepare)
 
@@ -86,15 +95,29 @@ class FileStore(MetadataStore):
                 unfinished.unlink()  # its writer has crashed, or it would have the lock
 
     @override
-    def put(self, namespace: str, key: str, value: bytes) -> None:
-        self._check(namespace, key, value)
-        with self._alone():
-            self._write(namespace, key, value)
-
-    @override
-    def get(self, namespace: str, key: str) -> bytes | None:
+    def get(self, namespace: str, key: str) -> Versioned | None:
         self._check(namespace, key)
         return self._read(namespace, key)
+
+    @override
+    def put(self, namespace: str, key: str, value: bytes, version: str = ANY) -> str | None:
+        self._check(namespace, key)
+        with self._alone():
+            if not self._has(namespace, key, version):
+                return None
+            return self._write(namespace, key, value)
+
+    @override
+    def remove(self, namespace: str, key: str, version: str = ANY) -> bool:
+        self._check(namespace, key)
+        with self._alone():
+            if not self._has(namespace, key, version):
+                return False
+            path = self._root / namespace / file_name(key)
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+                access.sync_folder(path.parent)
+            return True
 
     @override
     def all(
@@ -102,13 +125,14 @@ class FileStore(MetadataStore):
         namespace: str,
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
-    ) -> dict[str, bytes]:
+        prefix: str = "",
+    ) -> dict[str, Versioned]:
         self._check(namespace)
         records = {}
         # Neither opened nor read: a caller who looks each second asks for what is new.
         left_out = {file_name(key) for key in without}
         for path in self._files(namespace):
-            if path.name in left_out:
+            if path.name in left_out or not may_begin(path.name, prefix):
                 continue
             try:
                 record = self._load(path)
@@ -117,26 +141,10 @@ class FileStore(MetadataStore):
                     raise
                 on_corrupt(error)
                 continue
-            if record is not None:  # else it was removed meanwhile
+            # A record that is gone was removed meanwhile.
+            if record is not None and record[0].startswith(prefix):
                 records[record[0]] = record[1]
         return records
-
-    @override
-    def remove(self, namespace: str, key: str) -> None:
-        self._check(namespace, key)
-        with self._alone():
-            self._write(namespace, key, None)
-
-    @override
-    def compare_and_set(
-        self, namespace: str, key: str, expected: bytes | None, value: bytes | None
-    ) -> bool:
-        self._check(namespace, key, value)
-        with self._alone():
-            if self._read(namespace, key) != expected:
-                return False
-            self._write(namespace, key, value)
-            return True
 
     @override
     def flush(self) -> None:
@@ -146,7 +154,10 @@ class FileStore(MetadataStore):
     def close(self) -> None:
         self._closed = True
 
-    def _read(self, namespace: str, key: str) -> bytes | None:
+    def _has(self, namespace: str, key: str, version: str) -> bool:
+        return version == ANY or version == version_of(self._read(namespace, key))
+
+    def _read(self, namespace: str, key: str) -> Versioned | None:
         path = self._root / namespace / file_name(key)
         record = self._load(path)
         if record is not None and record[0] != key:
@@ -154,7 +165,7 @@ class FileStore(MetadataStore):
             raise CorruptRecord(message)
         return None if record is None else record[1]
 
-    def _load(self, path: Path) -> tuple[str, bytes] | None:
+    def _load(self, path: Path) -> tuple[str, Versioned] | None:
         with self._as_down():
             try:
                 data = path.read_bytes()
@@ -174,15 +185,11 @@ class FileStore(MetadataStore):
                 return []
         return [self._root / namespace / name for name in sorted(names) if name.endswith(ENDING)]
 
-    def _write(self, namespace: str, key: str, value: bytes | None) -> None:
-        """Replace or remove the record; others write nothing meanwhile."""
+    def _write(self, namespace: str, key: str, value: bytes) -> str:
+        """Replace the record, and tell its version; others write nothing meanwhile."""
         directory = self._root / namespace
         path = directory / file_name(key)
-        if value is None:
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
-                access.sync_folder(directory)
-            return
+        version = secrets.token_hex(16)
         if namespace not in self._settled:
             access.make_folder(directory)
             access.sync_folder(self._root)
@@ -190,7 +197,7 @@ class FileStore(MetadataStore):
         unfinished = directory / f"{secrets.token_hex(8)}{_UNFINISHED}"
         try:
             with open(unfinished, "xb", opener=access.opener) as file:
-                file.write(encode(key, value))
+                file.write(encode(key, value, version))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(unfinished, path)
@@ -198,6 +205,7 @@ class FileStore(MetadataStore):
             unfinished.unlink(missing_ok=True)
             raise
         access.sync_folder(directory)
+        return version
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -235,11 +243,11 @@ class FileStore(MetadataStore):
             message = f"The metadata store in {self._root} cannot be used now: {error}"
             raise StoreDown(message) from error
 
-    def _check(self, namespace: str, key: str | None = None, value: bytes | None = None) -> None:
+    def _check(self, namespace: str, key: str | None = None) -> None:
         if self._closed:
             message = f"The metadata store in {self._root} is closed."
             raise ValueError(message)
-        checked(namespace, key, value)
+        checked(namespace, key)
 
 
 _REMEDY: Final = "Remove the file: what it held is lost, other records are not affected."

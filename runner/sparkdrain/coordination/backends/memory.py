@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from sparkdrain.coordination import backend
-from sparkdrain.coordination.metadata import MetadataStore, checked
+from sparkdrain.coordination.metadata import (
+    ANY,
+    MetadataStore,
+    Versioned,
+    checked,
+    version_of,
+)
+from sparkdrain.coordination.reach import StoreReach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from sparkdrain.coordination.metadata import CorruptRecord
 
@@ -22,13 +30,12 @@ class SharedSpaces:
     """What handles on one store share."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    spaces: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    spaces: dict[str, dict[str, Versioned]] = field(default_factory=dict)
+    versions: Iterator[int] = field(default_factory=count)
 
 
 class Backend(backend.Backend):
     """See ``coordination.backend.Backend``. A place is any name."""
-
-    is_shared = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,6 +44,10 @@ class Backend(backend.Backend):
     @override
     def place(self, text: str) -> str:
         return text
+
+    @override
+    def reach(self, place: str) -> StoreReach:
+        return StoreReach.PROCESS
 
     @override
     def exists(self, place: str) -> bool:
@@ -61,15 +72,28 @@ class MemoryMetadataStore(MetadataStore):
         self._closed = False
 
     @override
-    def put(self, namespace: str, key: str, value: bytes) -> None:
-        self._check(namespace, key, value)
-        with self._records.lock:
-            self._write(namespace, key, value)
+    def get(self, namespace: str, key: str) -> Versioned | None:
+        self._check(namespace, key)
+        return self._find(namespace, key)
 
     @override
-    def get(self, namespace: str, key: str) -> bytes | None:
+    def put(self, namespace: str, key: str, value: bytes, version: str = ANY) -> str | None:
         self._check(namespace, key)
-        return self._records.spaces.get(namespace, {}).get(key)
+        with self._records.lock:
+            if not self._has(namespace, key, version):
+                return None
+            written = Versioned(bytes(value), str(next(self._records.versions)))
+            self._records.spaces.setdefault(namespace, {})[key] = written
+            return written.version
+
+    @override
+    def remove(self, namespace: str, key: str, version: str = ANY) -> bool:
+        self._check(namespace, key)
+        with self._records.lock:
+            if not self._has(namespace, key, version):
+                return False
+            self._records.spaces.get(namespace, {}).pop(key, None)
+            return True
 
     @override
     def all(
@@ -77,28 +101,16 @@ class MemoryMetadataStore(MetadataStore):
         namespace: str,
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
-    ) -> dict[str, bytes]:
+        prefix: str = "",
+    ) -> dict[str, Versioned]:
         self._check(namespace)
         with self._records.lock:
             records = self._records.spaces.get(namespace, {})
-            return {key: value for key, value in records.items() if key not in without}
-
-    @override
-    def remove(self, namespace: str, key: str) -> None:
-        self._check(namespace, key)
-        with self._records.lock:
-            self._write(namespace, key, None)
-
-    @override
-    def compare_and_set(
-        self, namespace: str, key: str, expected: bytes | None, value: bytes | None
-    ) -> bool:
-        self._check(namespace, key, value)
-        with self._records.lock:
-            if self._records.spaces.get(namespace, {}).get(key) != expected:
-                return False
-            self._write(namespace, key, value)
-            return True
+            return {
+                key: found
+                for key, found in records.items()
+                if key.startswith(prefix) and key not in without
+            }
 
     @override
     def flush(self) -> None:
@@ -108,15 +120,14 @@ class MemoryMetadataStore(MetadataStore):
     def close(self) -> None:
         self._closed = True
 
-    def _write(self, namespace: str, key: str, value: bytes | None) -> None:
-        space = self._records.spaces.setdefault(namespace, {})
-        if value is None:
-            space.pop(key, None)
-        else:
-            space[key] = bytes(value)
+    def _find(self, namespace: str, key: str) -> Versioned | None:
+        return self._records.spaces.get(namespace, {}).get(key)
 
-    def _check(self, namespace: str, key: str | None = None, value: bytes | None = None) -> None:
+    def _has(self, namespace: str, key: str, version: str) -> bool:
+        return version in (ANY, version_of(self._find(namespace, key)))
+
+    def _check(self, namespace: str, key: str | None = None) -> None:
         if self._closed:
             message = "The metadata store is closed."
             raise ValueError(message)
-        checked(namespace, key, value)
+        checked(namespace, key)

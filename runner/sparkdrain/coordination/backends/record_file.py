@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
+
+from sparkdrain.coordination.metadata import Versioned
 
 ENDING: Final = ".record"
 
 _MAGIC: Final = b"sparkdrain-metadata 1 "
 _LONGEST_SHOWN: Final = 120
+_BEFORE_VERSIONS: Final = {"key", "size", "sha256"}
 
 
 class DamagedFile(ValueError):
@@ -23,14 +26,22 @@ def file_name(key: str) -> str:
     return f"{quote(key, safe='')[:_LONGEST_SHOWN]}-{digest[:32]}{ENDING}"
 
 
-def encode(key: str, value: bytes) -> bytes:
+def may_begin(name: str, prefix: str) -> bool:
+    """Whether the key of a file with that name may begin so; if not, the file need not be read."""
+    return name.startswith(quote(prefix, safe="")[:_LONGEST_SHOWN])
+
+
+def encode(key: str, value: bytes, version: str) -> bytes:
     """A line that says what follows, then the value as it is."""
-    head = json.dumps({"key": key, "size": len(value), "sha256": _digest(key, value)})
+    fields = {"key": key, "size": len(value), "sha256": _digest(key, value), "version": version}
+    head = json.dumps({**fields, "head": _head_digest(fields)})
     return _MAGIC + head.encode() + b"\n" + value
 
 
-def decode(data: bytes) -> tuple[str, bytes]:
-    """Key and value.
+def decode(data: bytes) -> tuple[str, Versioned]:
+    """Key and record. The version of a file that has none is the digest of the record.
+
+    Releases before versions wrote such files, and read files that have one.
 
     Raises:
         DamagedFile: a byte is missing, is too many or has changed.
@@ -45,7 +56,7 @@ def decode(data: bytes) -> tuple[str, bytes]:
         if len(value) != size:
             message = f"its value has {len(value)} bytes instead of {size}"
             raise DamagedFile(message)
-        if _digest(key, value) != digest:
+        if _digest(key, value) != digest or not _is_whole(head):
             message = "its checksum is wrong"
             raise DamagedFile(message)
     except DamagedFile:
@@ -53,7 +64,18 @@ def decode(data: bytes) -> tuple[str, bytes]:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         message = "its first line is damaged"
         raise DamagedFile(message) from error
-    return key, value
+    return key, Versioned(value, str(head.get("version", digest)))
+
+
+def _is_whole(head: dict[str, Any]) -> bool:
+    fields = {name: value for name, value in head.items() if name != "head"}
+    if set(fields) == _BEFORE_VERSIONS:
+        return "head" not in head
+    return head.get("head") == _head_digest(fields)
+
+
+def _head_digest(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _digest(key: str, value: bytes) -> str:

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rocksdict import Options, Rdict, WriteOptions
+from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 from typing_extensions import override
 
 from sparkdrain import access
 from sparkdrain.coordination import backend, on_disk
-from sparkdrain.coordination.metadata import CorruptRecord, MetadataStore, StoreDown, checked
+from sparkdrain.coordination.metadata import (
+    ANY,
+    CorruptRecord,
+    MetadataStore,
+    StoreDown,
+    Versioned,
+    checked,
+    version_of,
+)
+from sparkdrain.coordination.reach import StoreReach
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-# Namespaces hold no such byte, so this row sorts before all records and belongs to none.
 _WRITE_BUFFER: Final = 4 << 20
 """Bytes of rows in memory; RocksDB would take 64 MiB and more. All rows are in its log anyway."""
 
+# Namespaces hold no such byte, so this row sorts before all records and belongs to none.
 _FORMAT_ROW: Final = b"\x00format"
-_FORMAT: Final = b"sparkdrain-metadata 1"
+_FORMAT: Final = b"sparkdrain-metadata 2"
+_WITHOUT_VERSIONS: Final = b"sparkdrain-metadata 1"
+_VERSION_BYTES: Final = 16
+"""A row's version, in front of its value."""
 _LOCKED: Final = ("lock hold by current process", "While lock file")
 _DAMAGED: Final = "Corruption"
 
@@ -31,10 +44,13 @@ _DAMAGED: Final = "Corruption"
 class Backend(backend.Backend):
     """See ``coordination.backend.Backend``. A place is a directory."""
 
-    is_shared = True
     place = staticmethod(on_disk.place)
     exists = staticmethod(on_disk.exists)
     prepare = staticmethod(on_disk.prepare)
+
+    @override
+    def reach(self, place: str) -> StoreReach:
+        return StoreReach.MACHINE
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -97,6 +113,8 @@ class RocksDatabase:
         found = self.db.get(_FORMAT_ROW)
         if found is None and next(iter(self.db.keys()), None) is None:
             self.db.put(_FORMAT_ROW, _FORMAT, write_opt=self.durable)
+        elif found == _WITHOUT_VERSIONS:
+            self._give_versions()
         elif found != _FORMAT:
             message = (
                 f"The database in {self.directory} is no metadata store, or one of a release that "
@@ -104,6 +122,15 @@ class RocksDatabase:
                 "directory."
             )
             raise BadSetup(message)
+
+    def _give_versions(self) -> None:
+        """Rewrite the rows of a release before versions, all of them or none."""
+        batch = WriteBatch(raw_mode=True)
+        batch.put(_FORMAT_ROW, _FORMAT)
+        for row, value in self.db.items():
+            if row != _FORMAT_ROW:
+                batch.put(row, secrets.token_bytes(_VERSION_BYTES) + value)
+        self.db.write(batch, write_opt=self.durable)
 
 
 class RocksMetadataStore(MetadataStore):
@@ -121,16 +148,29 @@ class RocksMetadataStore(MetadataStore):
         self._closed = False
 
     @override
-    def put(self, namespace: str, key: str, value: bytes) -> None:
-        row = self._row(namespace, key, value)
-        with self._telling(row):
-            self._write(row, value)
-
-    @override
-    def get(self, namespace: str, key: str) -> bytes | None:
+    def get(self, namespace: str, key: str) -> Versioned | None:
         row = self._row(namespace, key)
         with self._telling(row):
             return self._read(row)
+
+    @override
+    def put(self, namespace: str, key: str, value: bytes, version: str = ANY) -> str | None:
+        row = self._row(namespace, key)
+        with self._database.lock, self._telling(row):
+            if not self._has(row, version):
+                return None
+            written = secrets.token_bytes(_VERSION_BYTES)
+            self._database.db.put(row, written + value, write_opt=self._database.durable)
+            return written.hex()
+
+    @override
+    def remove(self, namespace: str, key: str, version: str = ANY) -> bool:
+        row = self._row(namespace, key)
+        with self._database.lock, self._telling(row):
+            if not self._has(row, version):
+                return False
+            self._database.db.delete(row, write_opt=self._database.durable)
+            return True
 
     @override
     def all(
@@ -138,40 +178,25 @@ class RocksMetadataStore(MetadataStore):
         namespace: str,
         on_corrupt: Callable[[CorruptRecord], object] | None = None,
         without: Collection[str] = frozenset(),
-    ) -> dict[str, bytes]:
-        prefix = self._row(namespace, None)
-        records: dict[str, bytes] = {}
+        prefix: str = "",
+    ) -> dict[str, Versioned]:
+        space = self._row(namespace, None)
+        begin = space + prefix.encode()
+        records: dict[str, Versioned] = {}
         try:
-            with self._telling(prefix):
-                for row, value in self._database.db.items(from_key=prefix):
-                    if not row.startswith(prefix):
+            with self._telling(begin):
+                for row, value in self._database.db.items(from_key=begin):
+                    if not row.startswith(begin):
                         break
-                    key = row[len(prefix) :].decode()
+                    key = row[len(space) :].decode()
                     if key not in without:
-                        records[key] = value
+                        records[key] = _versioned(value)
         except CorruptRecord as error:
             # A damaged block hides what lies behind it; what came before is good.
             if on_corrupt is None:
                 raise
             on_corrupt(error)
         return records
-
-    @override
-    def remove(self, namespace: str, key: str) -> None:
-        row = self._row(namespace, key)
-        with self._telling(row):
-            self._write(row, None)
-
-    @override
-    def compare_and_set(
-        self, namespace: str, key: str, expected: bytes | None, value: bytes | None
-    ) -> bool:
-        row = self._row(namespace, key, value)
-        with self._database.lock, self._telling(row):
-            if self._read(row) != expected:
-                return False
-            self._store(row, value)
-            return True
 
     @override
     def flush(self) -> None:
@@ -184,25 +209,18 @@ class RocksMetadataStore(MetadataStore):
             self._closed = True
             self._release()
 
-    def _read(self, row: bytes) -> bytes | None:
+    def _has(self, row: bytes, version: str) -> bool:
+        return version == ANY or version == version_of(self._read(row))
+
+    def _read(self, row: bytes) -> Versioned | None:
         value: bytes | None = self._database.db.get(row)
-        return value
+        return None if value is None else _versioned(value)
 
-    def _write(self, row: bytes, value: bytes | None) -> None:
-        with self._database.lock:
-            self._store(row, value)
-
-    def _store(self, row: bytes, value: bytes | None) -> None:
-        if value is None:
-            self._database.db.delete(row, write_opt=self._database.durable)
-        else:
-            self._database.db.put(row, bytes(value), write_opt=self._database.durable)
-
-    def _row(self, namespace: str, key: str | None, value: bytes | None = None) -> bytes:
+    def _row(self, namespace: str, key: str | None) -> bytes:
         if self._closed:
             message = f"The metadata store in {self._database.directory} is closed."
             raise ValueError(message)
-        checked(namespace, key, value)
+        checked(namespace, key)
         return f"{namespace}\x00{key or ''}".encode()
 
     @contextlib.contextmanager
@@ -216,6 +234,10 @@ class RocksMetadataStore(MetadataStore):
                 raise CorruptRecord(message) from error
             message = f"{where} cannot be used now: {error}"
             raise StoreDown(message) from error
+
+
+def _versioned(value: bytes) -> Versioned:
+    return Versioned(value[_VERSION_BYTES:], value[:_VERSION_BYTES].hex())
 
 
 def _refusal(directory: Path, text: str) -> str:
