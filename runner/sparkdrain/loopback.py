@@ -11,6 +11,8 @@ from apache_beam.portability.api import beam_fn_api_pb2_grpc
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 
+from sparkdrain.cached_sizes import weigh_quickly
+
 _CACHE_BYTES: Final = 100 << 20
 
 
@@ -25,6 +27,7 @@ def loopback_pool() -> str:
 @cache
 def _pool(pid: int) -> tuple[str, grpc.Server]:
     # By process: gRPC's servers do not survive a fork.
+    weigh_quickly()
     server = grpc.server(shared_unbounded_instance(), options=(("grpc.so_reuseport", 0),))
     pool = BeamFnExternalWorkerPoolServicer(use_process=False, state_cache_size=_CACHE_BYTES)
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)

@@ -78,7 +78,7 @@ def test_step_and_stack_of_a_process_are_those_of_the_dofn_that_sleeps(outside, 
     begin = FnHarness._begin
 
     def watched(harness):
-        begin(harness)
+        outbound = begin(harness)
         if "Sleeps" in str(harness._descriptor) and not seen:
             seen.append(None)
 
@@ -90,6 +90,7 @@ def test_step_and_stack_of_a_process_are_those_of_the_dofn_that_sleeps(outside, 
 
             threads.append(threading.Thread(target=look))
             threads[0].start()
+        return outbound
 
     threads: list = []
     monkeypatch.setattr(FnHarness, "_begin", watched)
@@ -139,6 +140,14 @@ def test_a_harness_that_connects_again_is_asked_there_and_leaves_no_thread_waiti
     ending.start()
     ending.join(20)
     assert not ending.is_alive()
+
+
+def test_questions_end_when_a_harness_is_to_end():
+    """Java's harness waits a minute for that before it ends itself."""
+    worker = SdkWorker("me", str)
+    questions = worker.status_requests()
+    worker.close()
+    assert questions.get(timeout=0) is None
 
 
 def _answer(requests, answers, told):

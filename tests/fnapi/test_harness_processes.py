@@ -187,6 +187,17 @@ def test_a_guard_is_not_killed_before_its_last_command_has_run(tmp_path, monkeyp
     assert removed.exists()
 
 
+def test_a_guard_sleeps_until_its_command_has_ended():
+    slept = "import select, sys\nwaits = []\nbefore = select.select\n"
+    slept += "def counted(*of):\n    waits.append(of)\n    return before(*of)\n"
+    slept += "select.select = counted\n"
+    source = inspect.getsource(guard).replace("    sys.exit(main())", "    main()")
+    program = slept + source + "\nprint(len(waits))"
+    command = [sys.executable, "-I", "-S", "-c", program, "[]", "sleep", "1.5"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.read() == b"1\n"
+
+
 def test_a_guard_whose_caller_is_gone_ends_the_command_and_its_children(tmp_path):
     pids = tmp_path / "pids"
     command = ["bash", "-c", f"trap '' TERM; sleep 100 & echo $$ $! > {pids}; wait"]

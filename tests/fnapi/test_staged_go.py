@@ -64,3 +64,11 @@ def test_a_binary_for_another_system_is_refused_with_what_to_do(tmp_path, head, 
     binary.write_bytes(head)
     with pytest.raises(HarnessNotStarted, match=rf"is for {system},.*GOOS=.*--worker_binary"):
         go_command(binary, {}, "id", "unix:here", tmp_path)
+
+
+def test_a_binary_that_was_staged_without_that_right_can_be_executed(tmp_path):
+    binary = tmp_path / "worker"
+    binary.write_bytes(Path(sys.executable).read_bytes()[:20])
+    binary.chmod(0o640)
+    go_command(binary, {}, "id", "unix:here", tmp_path)
+    assert binary.stat().st_mode & 0o777 == 0o740

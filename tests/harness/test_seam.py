@@ -34,10 +34,15 @@ PARTS_OF_OPERATIONS = {
     "try_split",
 }
 
-# These start an SDK harness of Beam's, whose operations are its own affair.
-STARTS = {
+# These start an SDK harness of Beam's, or run in it; its operations are its own affair.
+IN_HARNESSES = {
     ("loopback.py", f"{WORKER[0]}.worker_pool_main.BeamFnExternalWorkerPoolServicer"),
     ("worker.py", f"{WORKER[0]}.sdk_worker_main"),
+    ("cached_sizes.py", f"{WORKER[0]}.statecache"),
+    *(
+        ("cached_sizes.py", f"{WORKER[0]}.statecache.{name}")
+        for name in ("_filter_func", "_get_referents_func", "_size_func")
+    ),
 }
 
 
@@ -65,7 +70,7 @@ def test_no_module_outside_imports_beams_operations():
         for name in imported(ast.parse(path.read_text(encoding="utf-8")))
         if name.startswith(WORKER)
     }
-    assert found == STARTS
+    assert found == IN_HARNESSES
 
 
 def test_no_module_outside_asks_an_operation_for_its_parts():

@@ -26,6 +26,7 @@ from apache_beam.portability.api import (
 from apache_beam.runners.internal.names import PICKLED_MAIN_SESSION_FILE
 from google.protobuf import json_format, text_format
 
+from sparkdrain.cached_sizes import weigh_quickly
 from sparkdrain.stages.workers.packages import PIP_ROLE_PREFIX, use_packages
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def worker(arguments: argparse.Namespace) -> int:
             logging.getLogger(f"apache_beam.{name}").setLevel(logging.ERROR)
         from apache_beam.runners.worker import sdk_worker_main  # noqa: PLC0415 - reads these
 
+        weigh_quickly()
         sdk_worker_main.main([])
     finally:
         shutil.rmtree(folder, ignore_errors=True)

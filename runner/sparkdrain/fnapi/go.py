@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import stat
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf import json_format
@@ -31,7 +33,7 @@ def go_command(
     """What starts a harness: a command, and the variables that it reads.
 
     Args:
-        binary: the staged worker binary; it can be executed.
+        binary: the staged worker binary. Its owner may execute it from now on.
         options: of the pipeline, by plain name.
         worker_id: of the harness.
         endpoint: of the slot's services.
@@ -49,6 +51,8 @@ def go_command(
             "by --worker_binary."
         )
         raise HarnessNotStarted(message)
+    if not os.access(binary, os.X_OK):
+        binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
     file = folder / "options.json"
     file.write_text(json.dumps(_whole(json_format.MessageToDict(options_struct(options)))))
     command = [

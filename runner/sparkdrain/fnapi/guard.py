@@ -15,17 +15,19 @@ import sys
 import time
 
 _PATIENCE_SECONDS = 3.0
-_LOOK_SECONDS = 0.2
 AT_THE_END_SECONDS = 60.0
 
 
 def main() -> int:
     """Run the command of ``sys.argv``; its status."""
     at_the_end = json.loads(sys.argv[1])
+    ended = _ends_of_children()
     child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
     while child.poll() is None:
-        readable, _, _ = select.select([0], [], [], _LOOK_SECONDS)
-        if readable and not os.read(0, 1):
+        readable, _, _ = select.select([0, ended], [], [])
+        if ended in readable:
+            os.read(ended, 1)
+        elif not os.read(0, 1):
             _end(child)
     # It may have left others behind.
     _kill(child, signal.SIGKILL)
@@ -39,6 +41,15 @@ def main() -> int:
     if status < 0:
         return 128 - status
     return status
+
+
+def _ends_of_children() -> int:
+    """What can be read when a child may have ended."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return reader
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:

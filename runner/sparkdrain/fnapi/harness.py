@@ -20,6 +20,7 @@ from sparkdrain.fnapi.inlet import FnInlet
 from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
 from sparkdrain.fnapi.lent import LentInlet, SplitBundle
 from sparkdrain.fnapi.lives import WindowLives
+from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
 from sparkdrain.fnapi.sight import busiest, stack_in, times
@@ -55,9 +56,9 @@ if TYPE_CHECKING:
     from sparkdrain.harness.limits import UpTo
     from sparkdrain.harness.step_book import Frame
 
-# Bytes of elements that go in one message.
-_MESSAGE_BYTES: Final = 2 << 20
 _FINALIZE_SECONDS: Final = 60.0
+# Bytes of elements that go in the request for a bundle. Other requests wait behind them.
+_EMBEDDED_BYTES: Final = 64 << 10
 # A look at what a harness is at takes at most thrice the one and once the other.
 _TELL_SECONDS: Final = 1.0
 _MOMENT_SECONDS: Final = 0.5
@@ -153,7 +154,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._infos: list[metrics_pb2.MonitoringInfo] = []
         self._to_finalize: list[str] = []
         self._residuals: list[beam_fn_api_pb2.DelayedBundleApplication] = []
-        self._unsent, self._unsent_bytes = beam_fn_api_pb2.Elements(), 0
+        self._outbound: Outbound | None = None
         self._tokens = [
             beam_fn_api_pb2.ProcessBundleRequest.CacheToken(
                 side_input=beam_fn_api_pb2.ProcessBundleRequest.CacheToken.SideInput(
@@ -254,10 +255,14 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
                 beam_runner_api_pb2.ParDoPayload,
             )
             coder = payload.state_specs[name].multimap_spec.value_coder_id
-            embeds = _EMBEDDING in self._capabilities
-            counts = ValueCounts(self._worker, self._descriptor, coder, embeds=embeds)
+            counts = ValueCounts(self._worker, self._descriptor, coder, embeds=self._embeds)
             self._counts[transform, name] = counts
         return self._counts[transform, name].count(several)
+
+    @property
+    def _embeds(self) -> bool:
+        """Whether the harness takes elements within a request."""
+        return _EMBEDDING in self._capabilities
 
     def _made_by(self, source: TransformId) -> str:
         (pcollection,) = self._descriptor.transforms[source].outputs.values()
@@ -269,17 +274,20 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     def start(self) -> None:
         """See ``Harness``. The harness is told with the first element."""
 
-    def _begin(self) -> None:
-        """Have the harness start a bundle, unless it has one."""
-        if self._instruction:
-            return
+    def _begin(self) -> Outbound:
+        """What takes what a bundle has. The harness starts one, unless it has one."""
+        if self._outbound is not None:
+            return self._outbound
         self._harnesses.await_connection(self._worker)
         self._response = None
         self._open_outputs = {*self._outputs, *self._families}
         request = beam_fn_api_pb2.ProcessBundleRequest(
             process_bundle_descriptor_id=self._descriptor.id, cache_tokens=self._tokens
         )
-        self._instruction = self._worker.process(request, self)
+        self._instruction = self._worker.expect(self)
+        embedded = _EMBEDDED_BYTES if self._embeds else 0
+        self._outbound = Outbound(self._worker, self._instruction, request, embedded=embedded)
+        return self._outbound
 
     @override
     def enter(self) -> None:
@@ -290,18 +298,9 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
         def add(data: bytes) -> None:
             self._check()
-            self._begin()
-            self._unsent.data.add(instruction_id=self._instruction, transform_id=source, data=data)
-            self._unsent_bytes += len(data)
-            if self._unsent_bytes >= _MESSAGE_BYTES:
-                self._send()
+            self._begin().add(source, data)
 
         return add
-
-    def _send(self) -> None:
-        elements, self._unsent = self._unsent, beam_fn_api_pb2.Elements()
-        self._unsent_bytes = 0
-        self._worker.send(elements)
 
     def _check(self) -> None:
         """Raise what user code has raised, before more is sent in vain."""
@@ -332,18 +331,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     def _end_input(self) -> None:
         """Tell the harness that nothing more comes in the bundle."""
-        for source in self._inlets:
-            self._unsent.data.add(
-                instruction_id=self._instruction, transform_id=source, is_last=True
-            )
-        for transform, family in self._families:
-            self._unsent.timers.add(
-                instruction_id=self._instruction,
-                transform_id=transform,
-                timer_family_id=family,
-                is_last=(transform, family) in self._closing,
-            )
-        self._send()
+        families = [(*family, family in self._closing) for family in self._families]
+        self._begin().end(self._inlets, families)
         self.ending = self._instruction
 
     def _has_ended(self) -> bool:
@@ -363,6 +352,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     def _ended(self) -> str:
         instruction, self._instruction, self.ending = self._instruction, "", ""
+        self._outbound = None
         for inlet in self._inlets.values():
             inlet.ended()
         self._worker.forget(instruction)
@@ -396,6 +386,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._response = response
         for data in response.process_bundle.elements.data:
             self.output(data)
+        for timers in response.process_bundle.elements.timers:
+            self.timers(timers)
 
     @override
     def output(self, data: beam_fn_api_pb2.Elements.Data) -> None:
@@ -456,14 +448,10 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         due = self._timers[transform].due(up_to)
         if not due:
             return False
-        self._begin()
+        outbound = self._begin()
         for family in sorted({family for family, _ in due}):
-            self._unsent.timers.add(
-                instruction_id=self._instruction,
-                transform_id=transform,
-                timer_family_id=family,
-                timers=b"".join(data for name, data in due if name == family),
-            )
+            encoded = b"".join(data for name, data in due if name == family)
+            outbound.add_timers(transform, family, encoded)
         self.finish()
         self._timers[transform].fired()
         return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf import json_format, text_format
 
 from sparkdrain.fnapi.errors import HarnessNotStarted
-from sparkdrain.fnapi.provision import options_struct
+from sparkdrain.fnapi.provision import RUNNER_CAPABILITIES, options_struct
 from sparkdrain.fnapi.services import descriptor_of
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def java_command(
         "STATUS_API_SERVICE_DESCRIPTOR": here,
         "LOGGING_API_SERVICE_DESCRIPTOR": here,
         "PIPELINE_OPTIONS_FILE": str(file),
+        "RUNNER_CAPABILITIES": " ".join(RUNNER_CAPABILITIES),
     }
 
 

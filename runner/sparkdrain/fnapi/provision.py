@@ -14,6 +14,11 @@ from sparkdrain.graph.staged import staged_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+RUNNER_CAPABILITIES: Final[tuple[str, ...]] = (
+    common_urns.runner_protocols.CONTROL_RESPONSE_ELEMENTS_EMBEDDING.urn,
+)
+"""What harnesses may use: elements and timers within the answer of a bundle."""
+
 _FILE: Final[str] = common_urns.artifact_types.FILE.urn
 # Python's harness keeps nothing of what it has asked for unless it is told how much it may.
 _CACHE_OPTION: Final = "max_cache_memory_usage_mb"
@@ -57,6 +62,7 @@ def provision_info(
         control_endpoint=here,
         status_endpoint=here,
         dependencies=dependencies,
+        runner_capabilities=RUNNER_CAPABILITIES,
         metadata={"worker_id": worker_id},
     )
 

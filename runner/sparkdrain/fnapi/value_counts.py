@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from typing_extensions import override
 
 from sparkdrain.fnapi.descriptor import SINK, SOURCE
 from sparkdrain.fnapi.errors import failed
+from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph.beam import common_urns
 
@@ -102,17 +104,13 @@ class _Bundle(Listener):
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
         self._lengths: list[bytes] = []
         self._is_over = False
-        elements = beam_fn_api_pb2.Elements()
-        elements.data.add(transform_id=_IN, data=data)
-        elements.data.add(transform_id=_IN, is_last=True)
         request = beam_fn_api_pb2.ProcessBundleRequest(process_bundle_descriptor_id=descriptor)
-        if embeds:
-            request.elements.CopyFrom(elements)
-        self._instruction = worker.process(request, self)
-        if not embeds:
-            for part in elements.data:
-                part.instruction_id = self._instruction
-            worker.send(elements)
+        self._instruction = worker.expect(self)
+        outbound = Outbound(
+            worker, self._instruction, request, embedded=sys.maxsize if embeds else 0
+        )
+        outbound.add(_IN, data)
+        outbound.end([_IN], [])
 
     def has_ended(self) -> bool:
         response = self._response

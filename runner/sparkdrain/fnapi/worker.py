@@ -123,14 +123,17 @@ class SdkWorker:
                 return False
         return True
 
-    def process(self, request: beam_fn_api_pb2.ProcessBundleRequest, listener: Listener) -> str:
-        """Start a bundle; the id of its instruction."""
+    def expect(self, listener: Listener) -> str:
+        """The id for the instruction of a bundle, of which a listener is told from now on."""
         id_ = f"bundle-{next(self._numbers)}"
         self._listeners[id_] = listener
+        return id_
+
+    def process(self, id_: str, request: beam_fn_api_pb2.ProcessBundleRequest) -> None:
+        """Start a bundle that is expected."""
         self._requests.put(
             beam_fn_api_pb2.InstructionRequest(instruction_id=id_, process_bundle=request)
         )
-        return id_
 
     def forget(self, instruction: str) -> None:
         """Nothing more is expected of a bundle."""
@@ -241,6 +244,8 @@ class SdkWorker:
         self.is_lost = True
         self._requests.put(None)
         self._elements.put(None)
+        # Java's waits a minute for this end before it ends itself.
+        self._status_requests.put(None)
         with self._room:
             self._room.notify_all()
 

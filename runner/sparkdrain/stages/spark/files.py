@@ -9,7 +9,10 @@ from pyspark import SparkFiles
 
 
 def sent_file(name: str) -> Path:
-    """Where a file that was sent with ``SparkContext.addFile`` is on this machine, in a task."""
+    """Where a file that was sent with ``SparkContext.addFile`` is on this machine, in a task.
+
+    A path that begins at the root stays as it is.
+    """
     return Path(SparkFiles.get(name)).absolute()
 
 

@@ -86,7 +86,7 @@ def job_context(
     inside = [artifact for artifact in artifacts if artifact.name not in outside]
     dependencies = dependencies_of(inside, files.directory)
     staged = {
-        artifact.name: files.send(named_by_content(artifact.path, files.directory, "staged"))
+        artifact.name: files.send_staged(artifact.path)
         for artifact in artifacts
         if artifact.name in outside
     }
@@ -140,6 +140,16 @@ class _SentFiles:
                 self.add(str(file))
                 self._sent.add(file.name)
         return file.name
+
+    def send_staged(self, file: Path) -> str:
+        """Send a file that only SDK harnesses need; answers what ``sent_file`` finds it by.
+
+        On this machine a harness reads it where it is: a program in Java has tens of jars, and
+        Spark would copy each of them twice.
+        """
+        if self.local:
+            return str(file.absolute())
+        return self.send(named_by_content(file, self.directory, "staged"))
 
     def send_code(self) -> str:
         """Send this package."""

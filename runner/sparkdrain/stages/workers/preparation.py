@@ -51,7 +51,7 @@ class Preparation:
         rows: name of a sent file with types of rows, or nothing.
         directory: of the program, for workers on its machine; else nothing.
         staged: names of files that harnesses in other processes need, each with the name under
-            which it was sent.
+            which it was sent, or with its path on this machine.
     """
 
     beam: str
