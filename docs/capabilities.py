@@ -537,6 +537,10 @@ _CLUSTER = (
         "two_hosts_give_in_streaming_mode_what_one_machine_does_and_slots_stay_at_home",
     ),
     _row(
+        "Slots of a stream move to a worker that joins the cluster",
+        "integration/test_homes: slots_move_to_a_worker_that_joins_while_the_job_runs",
+    ),
+    _row(
         "An executor that is killed costs time, not results",
         "integration/test_killed_executor: killed_while_a_level_is_being_written "
         "killed_when_a_level_has_ended_and_the_next_one_reads_it",

@@ -102,11 +102,25 @@ class SparkCluster:
     def _start(self) -> None:
         port = self.url.rpartition(":")[2]
         self._run("master", "127.0.0.1", "--port", port, "--webui-port", str(self._page))
-        for number, host in enumerate(self.hosts):
-            directory = self._directory / f"work{number}"
-            size = ["--cores", str(self._cores), "--memory", self._memory]
-            places = ["--work-dir", str(directory), "--webui-port", "0"]
-            self._run("worker", host, *size, *places, self.url)
+        for host in self.hosts:
+            self._run_worker(host)
+        self._await_workers()
+
+    def join(self) -> str:
+        """One worker more; its host."""
+        host = f"127.0.0.{len(self.hosts) + 2}"
+        self.hosts.append(host)
+        self._run_worker(host)
+        self._await_workers()
+        return host
+
+    def _run_worker(self, host: str) -> None:
+        directory = self._directory / f"work{self.hosts.index(host)}"
+        size = ["--cores", str(self._cores), "--memory", self._memory]
+        places = ["--work-dir", str(directory), "--webui-port", "0"]
+        self._run("worker", host, *size, *places, self.url)
+
+    def _await_workers(self) -> None:
         end = time.monotonic() + START_SECONDS
         while len(self.workers()) < len(self.hosts):
             if time.monotonic() > end:

@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 import apache_beam as beam
 import psutil
@@ -15,9 +17,12 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.userstate import CombiningValueStateSpec
+from driver_session import stop_session
+from spark_cluster import SparkCluster
 
 from sparkdrain.hosts.executor import named_in
 from sparkdrain.rounds.driver.placement import AT_HOME, AWAY
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
@@ -47,6 +52,33 @@ class Count(beam.DoFn):
         count.add(1)
         Metrics.counter("hosts", os.environ["SPARK_LOCAL_IP"]).inc()
         Metrics.distribution("live", "counts").update(count.read())
+
+
+@dataclass
+class Noted(beam.DoFn):
+    """As ``Count``; also notes the count of each key, with the host, in a file of the key."""
+
+    folder: str
+    COUNT = CombiningValueStateSpec("count", VarIntCoder(), sum)
+
+    def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+        count.add(1)
+        Metrics.distribution("live", "counts").update(count.read())
+        with (Path(self.folder) / str(element[0])).open("a") as file:
+            file.write(f"{count.read()} {os.environ['SPARK_LOCAL_IP']}\n")
+
+
+def noted(folder: Path) -> list[list[tuple[int, str]]]:
+    """By key: its counts, and where they were made."""
+    return [
+        [(int(count), host) for count, host in map(str.split, file.read_text().splitlines())]
+        for file in folder.iterdir()
+    ]
+
+
+def there(keys: list[tuple[int, str]], host: str) -> bool:
+    """Whether the newest count of a key was made on a host."""
+    return bool(keys) and keys[-1][1] == host
 
 
 def executors() -> dict[str, list[psutil.Process]]:
@@ -87,3 +119,37 @@ def test_a_slot_whose_executor_is_killed_gets_a_new_home(on, cluster, tmp_path):
     assert sum(count for (name, _), count in counters.items() if name == "hosts") == IMPULSES
     at_home, away = (counters["sparkdrain", name] for name in (AT_HOME, AWAY))
     assert away <= 0.05 * at_home, (at_home, away)
+
+
+def test_slots_move_to_a_worker_that_joins_while_the_job_runs(on, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    stop_session()
+    with SparkCluster(workers=1, cores=1) as growing:
+        flags = [f"--checkpoint_dir={tmp_path / 'kept'}", "--recoveries=0", *FLAGS]
+        pipeline = on(growing.url, *flags)
+        _ = (
+            pipeline
+            | PeriodicImpulse(fire_interval=EVERY)
+            | beam.Map(lambda now: (round(now / EVERY) % KEYS, now)).with_output_types(
+                tuple[int, float]
+            )
+            | beam.ParDo(Noted(str(seen)))
+        )
+        result = pipeline.run()
+        wait_until(lambda: list(tmp_path.glob("kept/homes/manifests/*/*.manifest")), 200, 0.1)
+        new = growing.join()
+        wait_until(lambda: sum(there(keys, new) for keys in noted(seen)) > 1, 200, 0.1)
+        assert result.drain() in {"DRAINING", "DRAINED"}
+        result.wait_until_finish()
+        found = result.metrics().query()
+        stop_session()
+    (counts,) = [c for c in found["distributions"] if c.key.metric.name == "counts"]
+    # No recovery was allowed, so each count was made once, wherever its slot was.
+    for keys in noted(seen):
+        assert [count for count, _ in keys] == list(range(1, len(keys) + 1))
+        hosts = [host for _, host in keys]
+        assert hosts == sorted(hosts), "a key that has moved stays"
+    assert not all(there(keys, new) for keys in noted(seen)), "only some have moved"
+    assert counts.committed.count == sum(map(len, noted(seen)))

@@ -60,7 +60,7 @@ class ARecord:
 
     @staticmethod
     def check(root):
-        assert FileStore(Path(root) / "runs").get("space", "a") == b"1"
+        assert FileStore(Path(root) / "runs").get("space", "a").value == b"1"
 
 
 KINDS = {kind.__name__: kind for kind in (AFile, AManifest, ARecord)}

@@ -14,7 +14,7 @@ import hosted
 import psutil
 import pytest
 
-from sparkdrain.errors import BadSetup, SparkDrainError, WorkerLost
+from sparkdrain.errors import BadSetup, HostMissing, SparkDrainError, WorkerLost
 from sparkdrain.hosts.line import Ask, ToLeash
 from sparkdrain.lines.endpoint import Endpoint
 from sparkdrain.lines.line import Line
@@ -219,3 +219,18 @@ def test_the_driver_knows_its_hosts(bench) -> None:
     ((_, pid),) = bench.ask("pid", slot=5)
     (record,) = bench.leash.hosts()
     assert (record.id.slot, record.pid, record.ended) == (5, int(pid), "")
+
+
+def test_a_host_that_is_released_ends_alone_and_another_takes_its_place(bench) -> None:
+    for slot in (4, 5):
+        assert bench.ask("count", slot=slot) == [(0, b"1")]
+    before = {record.id.slot: record for record in bench.leash.hosts()}
+    assert bench.leash.release({before[5].id}) == ()
+    assert {record.id.slot: bool(record.ended) for record in bench.leash.hosts()} == {
+        4: False,
+        5: True,
+    }
+    with pytest.raises(HostMissing):
+        bench.ask("count", slot=5, fresh=False)
+    assert bench.ask("count", slot=5) == [(0, b"1")]
+    assert bench.ask("count", slot=4, fresh=False) == [(0, b"2")]

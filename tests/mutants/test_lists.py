@@ -77,6 +77,10 @@ def _tests_in(scope, prefix):
             # State machines of hypothesis: TestRequests = Requests.TestCase.
             names = [target.id for target in node.targets if isinstance(target, ast.Name)]
             yield from (prefix + name for name in names if name.lower().startswith("test"))
+        elif isinstance(node, ast.ImportFrom) and [each.name for each in node.names] == ["*"]:
+            # A contract that several test modules check.
+            source = ROOT / f"{node.module.replace('.', '/')}.py"
+            yield from _tests_in(ast.parse(source.read_text(encoding="utf-8")), prefix)
 
 
 def _is_slow(node) -> bool:

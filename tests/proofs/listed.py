@@ -59,6 +59,7 @@ PROOFS: Final = (
         "cluster",
         "Two hosts: a package that the job brings, progress of slots on other hosts, every wrong "
         "Python; executors killed between levels; a slot whose executor is killed gets a new home; "
+        "slots move to a worker that joins; "
         "Nexmark in both modes; nothing is left after a kill of anything. The two hosts are two "
         "addresses of one machine",
         (
@@ -151,6 +152,16 @@ PROOFS: Final = (
             "tests/checkpoints/test_object_store.py",
             "tests/checkpoints/test_kills.py",
             "tests/checkpoints/test_rivals.py",
+        ),
+    ),
+    Proof(
+        "stores",
+        "Real services as metadata stores: each does what every store must, is away for a while, "
+        "hangs, and refuses strangers",
+        (
+            "integration/test_zookeeper_store.py",
+            "integration/test_kafka_store.py",
+            "integration/test_azure_store.py",
         ),
     ),
     Proof(

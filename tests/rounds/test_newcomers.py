@@ -17,19 +17,20 @@ class Cluster:
         self.now = 0.0
         self.looks = 0
         self.told: list[str] = []
-        placement = Placement(slots)
-        placement.begin(self.alive)
-        self.newcomers = Newcomers(placement, self.executors, self.told.append, lambda: self.now)
+        self.placement = Placement(slots)
+        self.placement.begin(self.alive)
+        self.newcomers = Newcomers(self.placement, self.executors, lambda: self.now)
 
     def executors(self) -> list[Executor]:
         self.looks += 1
         return self.alive
 
     def look_after(self, seconds: float) -> list[str]:
-        """What is told of if somebody looks that much later."""
-        self.now += seconds
+        """What is told if somebody looks every second for so long."""
         self.told.clear()
-        self.newcomers.look()
+        for _ in range(round(seconds)):
+            self.now += 1
+            self.newcomers.tell(self.told.append)
         return list(self.told)
 
 
@@ -39,7 +40,7 @@ def test_an_executor_that_comes_later_is_told_of_once():
     cluster.alive.append(B3)
     (told,) = cluster.look_after(30)
     assert "3 on b" in told
-    assert "--resume" in told
+    assert "--checkpoint_dir" in told
     assert cluster.look_after(30) == []
     cluster.alive.append(A2)
     cluster.alive.remove(B3)
@@ -60,11 +61,20 @@ def test_nobody_is_told_of_while_an_executor_with_slots_is_gone_since_all_is_pla
     assert cluster.look_after(30) == []
 
 
-def test_executors_are_asked_for_every_half_a_minute_at_most():
+def test_executors_are_asked_for_every_five_seconds_at_most():
     cluster = Cluster(2, A1)
-    for _ in range(60):
-        cluster.look_after(1)
-    assert cluster.looks == 2
+    cluster.look_after(61)
+    assert cluster.looks == 12
+
+
+def test_executors_are_found_when_no_more_come():
+    cluster = Cluster(3, A1)
+    cluster.alive.append(B3)
+    assert cluster.look_after(6) == []
+    cluster.alive.append(A2)
+    assert cluster.look_after(5) == []
+    (told,) = cluster.look_after(5)
+    assert "2 on a, 3 on b" in told
 
 
 def test_on_a_local_master_there_is_nothing_to_tell():

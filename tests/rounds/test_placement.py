@@ -113,3 +113,26 @@ def test_a_host_that_has_ended_is_no_place_for_its_slot():
     placement = Placement(1)
     placement.begin([A1])
     assert placement.places([host(0, B3, ended="killed")]) == (A1.place,)
+
+
+def test_as_few_slots_as_possible_move_to_an_executor_that_comes():
+    placement = Placement(4)
+    placement.begin([A1])
+    hosts = [host(slot, A1) for slot in range(4)]
+    placement.places(hosts)
+    assert placement.without_slots([A1, B3]) == {B3}
+    moved = placement.move([A1, B3])
+    assert len(moved) == 2
+    assert set(moved.values()) == {B3}
+    left = [replace(one, ended="closed") if one.id.slot in moved else one for one in hosts]
+    assert [slot for slot, place in enumerate(placement.places(left)) if place == B3.place] == [
+        *moved
+    ]
+    assert placement.without_slots([A1, B3]) == frozenset()
+    assert placement.move([A1, B3]) == {}
+
+
+def test_nothing_moves_while_an_executor_with_slots_is_gone():
+    placement = Placement(2)
+    placement.begin([A1, A2])
+    assert placement.move([A1, B3]) == {}

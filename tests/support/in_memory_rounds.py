@@ -222,5 +222,13 @@ class InMemoryRounds:
             )
         return self._slots[ident]
 
+    def reopen(self, slots: frozenset[int]) -> None:
+        """End slots; they are made anew when they run, in another place."""
+        for level, slot in list(self._slots):
+            if slot in slots:
+                self._slots.pop((level, slot)).close()
+        for slot in slots:
+            shutil.rmtree(self._home(slot), ignore_errors=True)
+
     def end_round(self) -> None:
         self.partitions.clear()

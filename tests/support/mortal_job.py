@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.rounds.driver.durable import DurableJob
+from sparkdrain.rounds.driver.moves import Moves
 from tests.support.in_memory_rounds import InMemoryRounds
 from tests.support.random_pipelines import results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Crash(Exception):
@@ -54,6 +59,44 @@ class Unhurried:
         self._clock.wait_until(then, cancel)
 
 
+class Moving(Moves):
+    """Has slots opened anew, from a round on.
+
+    Args:
+        rounds: the job.
+        moves: a round and slots, each.
+        settle: waits until no checkpoint is on its way; the job could be over before.
+    """
+
+    def __init__(
+        self,
+        rounds: InMemoryRounds,
+        moves: list[tuple[int, frozenset[int]]],
+        settle: Callable[[], object],
+    ) -> None:
+        self._rounds = rounds
+        self._moves = moves
+        self._settle = settle
+
+    def are_wanted(self) -> bool:
+        wanted = bool(self._moves) and self._rounds.schedule.number >= self._moves[0][0]
+        if wanted:
+            self._settle()
+        return wanted
+
+    def begin(self, number: int) -> frozenset[int]:
+        _, wanted = self._moves.pop(0)
+        slots = frozenset(slot for slot in wanted if slot < self._rounds.schedule.slots)
+        self._rounds.reopen(slots)
+        return slots
+
+    def over(self, seconds: float) -> None:
+        pass
+
+
+MOVES = st.lists(st.tuples(st.integers(0, 12), st.frozensets(st.integers(0, 3))), max_size=3)
+"""After which round of a life slots move, and which; each move is made once."""
+
 LIVES = st.tuples(
     st.lists(st.integers(1, 4), min_size=1, max_size=3), st.lists(st.integers(0, 60), max_size=4)
 )
@@ -68,12 +111,14 @@ class Job:
         folder: where checkpoints go.
         drain_after: after how many rounds of all lives together it is to be drained, if it is.
         clock: processing time; that of the script if not given.
+        moves: of slots, see ``MOVES``.
     """
 
-    def __init__(self, plan, folder, drain_after=None, clock=None) -> None:
+    def __init__(self, plan, folder, drain_after=None, clock=None, moves=()) -> None:
         self.plan = plan
         self.folder = folder
         self.clock = clock
+        self.moves = list(moves)
         self.rounds_to_drain = drain_after
         self.cut = None
         """How much of the script was played when sources were cut."""
@@ -111,6 +156,7 @@ class Job:
         rounds = InMemoryRounds(self.plan, slots, fail=fuse.burn, durable=burning, clock=clock)
         rounds.loop.drain.signal = DrainSignal()
         rounds.loop.drain.timer_repeats = 10
+        rounds.loop.moves = Moving(rounds, self.moves, burning.settle)
         tell = rounds.loop.tell
 
         def count(schedule, reports) -> None:
@@ -146,10 +192,10 @@ class Job:
             rounds.loop.drain.signal.request(DrainNotification.create("run", 0))
 
 
-def made_in(lives, plan, drain_after=None, clock=None):
+def made_in(lives, plan, drain_after=None, clock=None, moves=()):
     """What a job has made that dies again and again, and the job."""
     folder = tempfile.mkdtemp(prefix="checkpoints-")
-    job = Job(plan, folder, drain_after, clock)
+    job = Job(plan, folder, drain_after, clock, moves)
     slots, deaths = lives
     try:
         for steps in [*deaths, None]:

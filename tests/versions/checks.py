@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 # Beam's own suites on Spark, those that reach furthest into Beam: state, timers, side inputs,
 # splittable DoFns, combiners, metrics, windows.
 CONFORMANCE: Final = (
-    "tests/conformance/test_fn_api_runner.py",
+    "tests/conformance/test_fn_api_runner.py::FnApiRunnerSuiteCompiled",
+    "-m",
+    "slow",
     "-k",
     "pardo or side_input or state or timer or sdf or combine or flatten or reshuffle or windowing",
 )

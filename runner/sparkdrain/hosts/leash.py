@@ -12,7 +12,7 @@ from sparkdrain.hosts.sight import Seen
 from sparkdrain.lines.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Sequence, Set
 
     from sparkdrain.hosts.identity import HostId, HostRecord
     from sparkdrain.hosts.line import Ask
@@ -90,6 +90,23 @@ class Leash:
         for line in lines:
             with contextlib.suppress(OSError):
                 line.send(said)
+
+    def release(self, ids: Set[HostId], seconds: float = _CLOSE_SECONDS) -> tuple[HostRecord, ...]:
+        """Let some hosts tear down and end, as ``close`` does; new ones may take their places.
+
+        Returns:
+            those that did not end in time.
+        """
+        with self._changed:
+            lines = [line for line, record in self._lines.items() if record.id in ids]
+        self._speak(lines, FromLeash(close=0.8 * seconds))
+
+        def left() -> list[HostRecord]:
+            return [self._lines[line] for line in lines if line in self._lines]
+
+        with self._changed:
+            self._changed.wait_for(lambda: not left(), seconds)
+            return tuple(left())
 
     def close(self, seconds: float = _CLOSE_SECONDS) -> tuple[HostRecord, ...]:
         """Let all hosts tear down and end, and wait for them, ``seconds`` at most. Idempotent.

@@ -56,6 +56,8 @@ class Orders:
         drain: from now on, the job is drained.
         survey: tell how much is left inside.
         last: no round with elements follows, so the slot waits for its finalizers.
+        still: the slot does nothing in this round but what these orders say: state, sources and
+            time stay as they are.
     """
 
     checkpoint: int | None = None
@@ -65,6 +67,7 @@ class Orders:
     drain: DrainOrder | None = None
     survey: bool = False
     last: bool = False
+    still: bool = False
 
 
 @sent_as(rounds_pb2.RoundHeader)

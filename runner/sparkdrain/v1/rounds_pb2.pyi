@@ -45,7 +45,7 @@ class Feed(_message.Message):
     def __init__(self, elements: _Optional[_Iterable[_Union[TimedElement, _Mapping]]] = ..., frontier: _Optional[int] = ..., before: _Optional[int] = ...) -> None: ...
 
 class Orders(_message.Message):
-    __slots__ = ("checkpoint", "published", "levels", "held", "drain", "survey", "last")
+    __slots__ = ("checkpoint", "published", "levels", "held", "drain", "survey", "last", "still")
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     LEVELS_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,7 @@ class Orders(_message.Message):
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     SURVEY_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    STILL_FIELD_NUMBER: _ClassVar[int]
     checkpoint: int
     published: int
     levels: _containers.RepeatedScalarFieldContainer[int]
@@ -60,7 +61,8 @@ class Orders(_message.Message):
     drain: _drain_pb2.DrainOrder
     survey: bool
     last: bool
-    def __init__(self, checkpoint: _Optional[int] = ..., published: _Optional[int] = ..., levels: _Optional[_Iterable[int]] = ..., held: bool = ..., drain: _Optional[_Union[_drain_pb2.DrainOrder, _Mapping]] = ..., survey: bool = ..., last: bool = ...) -> None: ...
+    still: bool
+    def __init__(self, checkpoint: _Optional[int] = ..., published: _Optional[int] = ..., levels: _Optional[_Iterable[int]] = ..., held: bool = ..., drain: _Optional[_Union[_drain_pb2.DrainOrder, _Mapping]] = ..., survey: bool = ..., last: bool = ..., still: bool = ...) -> None: ...
 
 class RoundHeader(_message.Message):
     __slots__ = ("number", "level", "slot", "now", "committed", "expected", "inputs", "outputs", "begin", "seconds", "elements", "feeds", "orders", "restore")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparkdrain.io.kafka.history import History, read_stamp
@@ -29,6 +29,7 @@ def recorded(history, stage=OwnerStage.OPEN):
 
 
 @given(CONTENTS, CONTENTS, st.integers(0, 5), st.booleans(), st.booleans())
+@example([0, 1], [0], 0, True, False)  # the brokers have more than an older checkpoint has
 def test_published_and_batch_are_one_history_or_nothing_is_published(
     published, own, first, is_ours, more
 ):

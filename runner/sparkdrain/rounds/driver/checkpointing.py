@@ -93,6 +93,7 @@ class Checkpointing(Checkpoints):
         self._attempts = attempts
         self._walk = Walk("The checkpoint on its way", STEPS, FlightState.IDLE)
         self._flight: Flight | None = None
+        self._newest: Cut | None = None
         self._last = LastRounds()
         self._number = self.published = number
         self._failures = 0
@@ -126,6 +127,16 @@ class Checkpointing(Checkpoints):
     @override
     def has_cut(self) -> bool:
         return self._published_phase.is_cut
+
+    @property
+    @override
+    def newest(self) -> Cut | None:
+        return self._newest
+
+    @property
+    @override
+    def failures(self) -> int:
+        return self._failures
 
     @override
     def wake(self) -> int | None:
@@ -258,7 +269,7 @@ class Checkpointing(Checkpoints):
             self._walk.take(FlightEvent.PUBLISHED)
             self._flight = None  # no slot has to hear of it
             return
-        self.published = flight.cut.number
+        self.published, self._newest = flight.cut.number, flight.cut
         if self._ends(flight.cut.phase):
             # Failures go on to be counted: at the end, there may be no good ones more.
             self._walk.take(FlightEvent.ALL_PUBLISHED)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sparkdrain.drain.phases import DrainPhase
+    from sparkdrain.rounds.driver.checkpoint_flight import Cut
     from sparkdrain.rounds.driver.schedule import LevelSlot, Schedule
     from sparkdrain.rounds.messages import RoundReport
 
@@ -46,11 +47,21 @@ class Checkpoints(Protocol):
     def has_cut(self) -> bool:
         """Whether the newest checkpoint says that sources are cut, or none has to."""
 
+    @property
+    def newest(self) -> Cut | None:
+        """What the newest checkpoint covers, if this driver has published one."""
+
+    @property
+    def failures(self) -> int:
+        """How many checkpoints have failed in a row."""
+
 
 class NoCheckpoints(Checkpoints):
     """A job whose state is not made durable."""
 
     has_cut = True
+    newest = None
+    failures = 0
 
     def __init__(self) -> None:
         self._unsettled: set[LevelSlot] = set()

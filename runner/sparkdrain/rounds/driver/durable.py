@@ -13,7 +13,7 @@ from sparkdrain import access, nfs
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.decide import differences
 from sparkdrain.checkpoints.lease import Lease, claim
-from sparkdrain.checkpoints.manifest import Manifest, ShardState
+from sparkdrain.checkpoints.manifest import Manifest
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import lost, newest, take_up
 from sparkdrain.checkpoints.publisher import Publisher
@@ -21,9 +21,8 @@ from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused
 from sparkdrain.rounds.driver.driver_state import DriverState
-from sparkdrain.rounds.driver.inheritances import inheritances
+from sparkdrain.rounds.driver.inheritances import inheritances, shards_of
 from sparkdrain.rounds.driver.lease_watch import LeaseWatch
-from sparkdrain.rounds.kept_report import kept_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -232,10 +231,6 @@ class DurableJob:
         """Begin to make a complete checkpoint the newest one, and to remove those too many."""
         assert self._lease is not None, "take the job first"
         assert self._publisher is not None
-        shards = tuple(
-            ShardState(level, slot, cut.files[level, slot].files, kept_form(report))
-            for (level, slot), report in sorted(cut.reports.items())
-        )
         drain = None if cut.drain is None else DrainNotification.decode(cut.drain)
         manifest = Manifest(
             self.paths.job_name,
@@ -246,7 +241,7 @@ class DurableJob:
             self.clock(),
             dict(self.identity),
             self.slots,
-            shards,
+            shards_of(cut),
             DriverState(cut.play, cut.phase, drain).encode(),
         )
         self._publisher.begin(manifest)

@@ -36,6 +36,7 @@ from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, phase_of
 from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.loop import RoundLoop
+from sparkdrain.rounds.driver.moves import NoMoves, SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.placement import Placement
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.executor import Executor
     from sparkdrain.invocation import Invocation
     from sparkdrain.rounds.driver.checkpoints import Checkpoints
+    from sparkdrain.rounds.driver.moves import Moves
     from sparkdrain.stages.workers.preparation import Preparation
     from sparkdrain.types import CancelToken
 
@@ -229,6 +231,7 @@ class _StreamingJob:
         if phase.is_over:
             return self._counted(schedule, phase)
         levels = self._levels(schedule.number + 1, cancel)
+        newcomers = Newcomers(self.placement, self._executors)
         walk = drain_walk(RESUMED[phase])
         try:
             RoundLoop(
@@ -239,11 +242,12 @@ class _StreamingJob:
                 play,
                 cancel,
                 settings.round_attempts,
-                self._teller(schedule).tell,
+                self._teller(schedule, newcomers).tell,
                 self._checkpoints(phase),
                 self._terms(),
                 before_round=before_round,
                 phases=walk,
+                moves=self._moves(newcomers, levels),
             ).run()
         finally:
             levels.close()
@@ -251,17 +255,21 @@ class _StreamingJob:
             observer.message(_WARNING, line)
         return self._counted(schedule, walk.state)
 
-    def _teller(self, schedule: Schedule) -> Teller:
+    def _teller(self, schedule: Schedule, newcomers: Newcomers) -> Teller:
         observer = self.invocation.observer
-        newcomers = Newcomers(
-            self.placement, self._executors, lambda text: observer.message(_WARNING, text)
-        )
 
         def publish() -> None:
             observer.counted(self._counted(schedule, DrainPhase.READING))
-            newcomers.look()
+            if self.durable is None:
+                newcomers.tell(partial(observer.message, _WARNING))
 
         return Teller(self.invocation.settings.progress, publish, self.placement.told)
+
+    def _moves(self, newcomers: Newcomers, levels: SparkLevels) -> Moves:
+        if self.durable is None:
+            return NoMoves()
+        tell = partial(self.invocation.observer.message, _BASIC)
+        return SlotMoves(self.placement, newcomers, self._executors, levels.reopen, tell)
 
     def _executors(self) -> list[Executor]:
         # If Spark does not answer, the next round says why.

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparkdrain.checkpoints.manifest import ShardState
 from sparkdrain.checkpoints.rescale import heir, sources_of
-from sparkdrain.rounds.kept_report import report_of
+from sparkdrain.rounds.kept_report import kept_form, report_of
 from sparkdrain.rounds.messages import Inheritance, RoundReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sparkdrain.checkpoints.manifest import ShardState
+    from sparkdrain.rounds.driver.checkpoint_flight import Cut
     from sparkdrain.rounds.driver.schedule import LevelSlot
+
+
+def shards_of(cut: Cut) -> tuple[ShardState, ...]:
+    """What a manifest says of each slot of each level, in order."""
+    return tuple(
+        ShardState(level, slot, cut.files[level, slot].files, kept_form(report))
+        for (level, slot), report in sorted(cut.reports.items())
+    )
 
 
 def inheritances(

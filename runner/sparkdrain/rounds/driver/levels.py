@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from sparkdrain.errors import TruncatedInput
+from sparkdrain.errors import TruncatedInput, WorkerLost
+from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.driver.hang_watch import HangWatch
 from sparkdrain.rounds.driver.loop import Levels
@@ -59,7 +60,7 @@ class SparkLevels(Levels):
         warn: Callable[[str], object] = str,
         memory_mib: int = 0,
     ) -> None:
-        self._first_round = first_round
+        self._fresh = {first_round: frozenset(range(layout.slots))}
         self._place = place
         self._layout = layout
         self._options = options
@@ -92,7 +93,7 @@ class SparkLevels(Levels):
             self._preparation,
             self._leash.endpoint,
             tuple(header.encode() for header in headers),
-            first.number == self._first_round,
+            self._fresh.get(first.number, frozenset()),
             bool(producers),
             self._place,
             self._reports,
@@ -110,6 +111,18 @@ class SparkLevels(Levels):
         self._watch.check()
         self._placement.ran(len(headers), self._leash.visits() - visits)
         return _one_of_each(headers, reports_in(self._reports.take()))
+
+    def reopen(self, slots: frozenset[int], number: int) -> None:
+        """End the hosts of these slots; new ones may be made in round ``number``.
+
+        Raises:
+            WorkerLost: a host does not end.
+        """
+        left = self._leash.release({HostId(self._run_id, slot) for slot in slots})
+        if left:
+            message = f"A slot cannot move, since its process does not end: {left[0]}."
+            raise WorkerLost(message)
+        self._fresh = {number: slots}
 
     @override
     def end_round(self) -> None:

@@ -14,6 +14,8 @@ from sparkdrain.errors import Cancelled, DrainStuck, TruncatedInput
 from sparkdrain.rounds.driver.attention import Attention
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
 from sparkdrain.rounds.driver.drain_terms import DrainTerms
+from sparkdrain.rounds.driver.inheritances import inheritances, shards_of
+from sparkdrain.rounds.driver.moves import NoMoves
 from sparkdrain.rounds.driver.tell import shown
 from sparkdrain.shuffle.complete import agree
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from sparkdrain.machine import Walk
     from sparkdrain.rounds.clock import Clock
     from sparkdrain.rounds.driver.checkpoints import Checkpoints
+    from sparkdrain.rounds.driver.moves import Moves
     from sparkdrain.rounds.driver.pace import Pace
     from sparkdrain.rounds.driver.schedule import Schedule
     from sparkdrain.rounds.messages import (
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 # Missing drain messages that a warning names.
 _SHOWN: Final = 5
+# How long a job stands still for a checkpoint before it goes on, and tries again later.
+_STILL_SECONDS: Final = 30.0
 
 
 class Levels(Protocol):
@@ -130,6 +135,7 @@ class RoundLoop:
         stopwatch: seconds that pass, as rounds take them.
         before_round: called before each attempt of a round; what it raises ends the loop.
         phases: how far the job is; what rounds do follows from it.
+        moves: says when slots are to be elsewhere.
     """
 
     schedule: Schedule
@@ -145,7 +151,10 @@ class RoundLoop:
     stopwatch: Callable[[], float] = time.monotonic
     before_round: Callable[[], None] = lambda: None
     phases: Walk[DrainPhase, DrainEvent] = field(default_factory=drain_walk)
+    moves: Moves = field(default_factory=NoMoves)
     _is_waiting: bool = field(default=False, init=False)
+    # The round after which slots were to move.
+    _to_move: int | None = field(default=None, init=False)
     _strangers: int = field(default=0, init=False)
 
     def run(self) -> None:
@@ -161,6 +170,8 @@ class RoundLoop:
         self._enter(DrainPhase.READING)
         self._follow()
         while not self._instruction.ends:
+            if self._can_move():
+                self._move()
             wake = self.schedule.wake()
             quiet = wake is None or wake > self.clock.now()
             feeds = {} if self._instruction.holds else self.play.next(quiet=quiet)
@@ -243,14 +254,65 @@ class RoundLoop:
             _LOGGER.warning(_waiting(missing))
         self._is_waiting = True
 
+    def _can_move(self) -> bool:
+        """Whether slots are to move, and a checkpoint made since makes the next one a small one."""
+        reading = self.phases.state is DrainPhase.READING
+        if not reading or not self.moves.are_wanted() or self.checkpoints.failures:
+            self._to_move = None
+            return False
+        if self._to_move is None:
+            self._to_move = self.schedule.number
+        if self._has(self._to_move):
+            return True
+        self.checkpoints.hurry()
+        return False
+
+    def _has(self, number: int) -> bool:
+        """Whether a checkpoint is published that covers all up to a round."""
+        newest = self.checkpoints.newest
+        return newest is not None and newest.round >= number
+
+    def _move(self) -> None:
+        """Have slots opened anew elsewhere, with all standing still from the last round on."""
+        before, began = self.schedule.number, self.stopwatch()
+        self._to_move = None
+        while not self._has(before):
+            if self.checkpoints.failures or self.stopwatch() - began > _STILL_SECONDS:
+                return
+            self.checkpoints.hurry()
+            self.clock.wait_until(self.checkpoints.wake(), self.cancel)
+            self._round({}, still=True)
+        newest = self.checkpoints.newest
+        assert newest is not None
+        slots = self.moves.begin(self.schedule.number + 1)
+        if slots:
+            count = self.schedule.slots
+            all_of_them = inheritances(shards_of(newest), count, count)
+            self.schedule.move({at: own for at, own in all_of_them.items() if at[1] in slots})
+            self._round({}, everywhere=True)
+            self.moves.over(self.stopwatch() - began)
+
     def _is_new_order(self) -> bool:
         return self._instruction.drains and not self.schedule.knows_of_drain()
 
-    def _round(self, feeds: Mapping[str, Feed]) -> None:
+    def _round(
+        self, feeds: Mapping[str, Feed], *, still: bool = False, everywhere: bool = False
+    ) -> None:
+        """Run a round until an attempt succeeds, and commit it.
+
+        Args:
+            feeds: what the driver gives to sources.
+            still: slots do nothing but what checkpoints need.
+            everywhere: all levels run, also those that have nothing to do.
+        """
         orders = self.checkpoints.orders(self.schedule, self.play.position, self.clock.now())
         survey = self.drain.wants_survey(self.clock.now())
         order = self._order()
-        orders = replace(orders, held=self._instruction.holds, drain=order, survey=survey)
+        orders = replace(
+            orders, held=self._instruction.holds, drain=order, survey=survey, still=still
+        )
+        if everywhere:
+            orders = replace(orders, levels=frozenset(range(len(self.schedule.plan.levels))))
         for attempt in range(1, self.attempts + 1):
             if self.cancel.is_cancelled():
                 message = "the job was cancelled"
@@ -271,7 +333,7 @@ class RoundLoop:
             self.checkpoints.committed(reports, self.clock.now())
             wake = self.schedule.wake()
             behind = wake is not None and wake <= self.clock.now()
-            if reports:
+            if reports and not still:
                 seconds, draining = self.stopwatch() - started, order is not None
                 self.pace.took(seconds, reports, behind=behind, draining=draining)
             self.tell(self.schedule, reports)

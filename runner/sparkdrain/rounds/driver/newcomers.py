@@ -1,4 +1,4 @@
-"""Executors that have come too late to get slots: the user is told of them."""
+"""Executors that have come too late to get slots when a streaming job began."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ if TYPE_CHECKING:
     from sparkdrain.hosts.executor import Executor
     from sparkdrain.rounds.driver.placement import Placement
 
-_LOOK_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 5.0
 
 
 class Newcomers:
-    """Tells of each executor once that would have slots if the job began now, and has none.
+    """Finds executors that would have slots if the job began now, and have none.
+
+    Executors come one after the other. They are found when two looks in a row see the same ones.
 
     Args:
         placement: where slots are.
-        executors: those that are alive; asked every 30 s at most.
-        tell: takes a text.
+        executors: those that are alive; asked every 5 s at most.
         clock: seconds that pass.
     """
 
@@ -28,28 +29,38 @@ class Newcomers:
         self,
         placement: Placement,
         executors: Callable[[], Sequence[Executor]],
-        tell: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._placement = placement
         self._executors = executors
-        self._tell = tell
         self._clock = clock
         self._next = clock() + _LOOK_SECONDS
+        self._seen: frozenset[Executor] = frozenset()
+        self._found: frozenset[Executor] = frozenset()
         self._told: frozenset[Executor] = frozenset()
 
-    def look(self) -> None:
-        """Find out whether there are any, if it is time for that."""
+    def found(self) -> frozenset[Executor]:
+        """Those that are there."""
         now = self._clock()
-        if now < self._next:
-            return
-        self._next = now + _LOOK_SECONDS
-        new = self._placement.without_slots(self._executors()) - self._told
+        if now >= self._next:
+            self._next = now + _LOOK_SECONDS
+            seen = self._placement.without_slots(self._executors())
+            self._found = seen if seen == self._seen else frozenset()
+            self._seen = seen
+        return self._found
+
+    def forget(self) -> None:
+        """They have slots now: what was seen before says nothing more."""
+        self._seen = self._found = frozenset()
+
+    def tell(self, warn: Callable[[str], object]) -> None:
+        """Tell a user whose job keeps no checkpoints of each of them once."""
+        new = self.found() - self._told
         if new:
             self._told |= new
             names = ", ".join(f"{one.id} on {one.host}" for one in sorted(new))
-            self._tell(
+            warn(
                 f"Executors that came after the slots of this job were placed have none: {names}. "
-                "They get some when the job goes on from a checkpoint: with --checkpoint_dir, stop "
-                "the program and start it again with --resume."
+                "The state of a job without --checkpoint_dir cannot move. With it, slots move to "
+                "executors that come."
             )

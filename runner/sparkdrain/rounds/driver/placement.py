@@ -99,11 +99,23 @@ class Placement:
 
         None if an executor with slots is gone: the job's next life is about to begin.
         """
+        moving = self._moving(executors)
+        return frozenset(one for one in moving.values() if one.id not in self._known)
+
+    def move(self, executors: Sequence[Executor]) -> dict[int, Executor]:
+        """As few slots as possible belong to other executors from now on; which, and to whom."""
+        moving = self._moving(executors)
+        if moving:
+            self._known |= {executor.id: executor for executor in executors}
+            self._homes |= moving
+        return moving
+
+    def _moving(self, executors: Sequence[Executor]) -> dict[int, Executor]:
         homes = {home.id for home in self._homes.values()}
         if not homes or not homes <= {one.id for one in executors}:
-            return frozenset()
+            return {}
         placed = assign(self.slots, self._homes, executors)
-        return frozenset(one for one in placed.values() if one.id not in self._known)
+        return {slot: one for slot, one in placed.items() if one.id != self._homes[slot].id}
 
     def ran(self, tasks: int, visits: int) -> None:
         """A level was run: so many tasks, of which so many were not at home."""

@@ -58,6 +58,14 @@ class Schedule:
         self._last = {shard: inheritance.report for shard, inheritance in inherited.items()}
         self._inherited = dict(inherited)
 
+    def move(self, inherited: Mapping[LevelSlot, Inheritance]) -> None:
+        """Open these slots anew in the next round, with what a checkpoint has of them.
+
+        That must be what they have now.
+        """
+        self._last |= {shard: inheritance.report for shard, inheritance in inherited.items()}
+        self._inherited |= inherited
+
     # --- between rounds -----------------------------------------------------------------------
 
     def wake(self) -> int | None:
@@ -180,6 +188,8 @@ class Schedule:
             feeds: what the driver gives to sources.
             orders: of the round.
         """
+        if orders.still:
+            return level in orders.levels
         if level in orders.levels or orders.survey:
             return True
         mine = [self._last.get((level, slot)) for slot in range(self.slots)]
@@ -229,7 +239,7 @@ class Schedule:
         expected: frozenset[Producer] = frozenset(
             (edge.producer, producer)
             for edge in edges
-            if edge.producer in ran
+            if edge.producer in ran and not orders.still
             for producer in range(self.slots)
         )
         own = {t for stage in self.plan.levels[level] for t, _ in stage.sources}

@@ -81,6 +81,10 @@ class SlotRun:
         message = None if draining is None else draining.message(self.header.slot)
         self.outbox.end(self._told(), message)
 
+    def rest(self) -> None:
+        """Take nothing and send nothing: all stays as it is."""
+        self.outputs = self.header.outputs
+
     def _turns(self, shard: Shard) -> list[Turn]:
         header, turns = self.header, []
         for (edge, _), (transform, _) in zip(shard.inputs, shard.stage.sources, strict=True):

@@ -173,7 +173,10 @@ class RoundSlot:
         attempt = random.SystemRandom().getrandbits(63)
         self._outbox.begin(attempt, send)
         run = self._run_of(header)
-        run.run(records)
+        if header.orders.still:
+            run.rest()
+        else:
+            run.run(records)
         report = self._account.report(run, self._version, inside)
         prepared_bytes = self._version.prepare(header.number, attempt, self._slot.shards)
         report = replace(

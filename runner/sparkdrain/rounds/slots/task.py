@@ -44,7 +44,7 @@ class RoundTask:
         preparation: what a worker must know before user code is loaded.
         leash: what keeps the hosts alive.
         headers: of each slot, encoded.
-        fresh: hosts may be made; else they must be there, for they have state.
+        fresh: slots whose hosts may be made; others must be there, for they have state.
         has_input: Spark's records are those of a shuffle.
         place: where checkpoints go, if the job has any.
         reports: takes the slots' reports.
@@ -59,7 +59,7 @@ class RoundTask:
     preparation: Preparation
     leash: Endpoint
     headers: tuple[bytes, ...]
-    fresh: bool
+    fresh: frozenset[int]
     has_input: bool
     place: CheckpointPlace | None
     reports: Notes
@@ -79,7 +79,7 @@ class RoundTask:
                 self.headers[index],
                 records if self.has_input else iter(()),
                 leash=self.leash,
-                fresh=self.fresh,
+                fresh=index in self.fresh,
                 directory=(local_directories() or [scratch_directory()])[0],
                 describe=partial(_told, index),
                 failure=_raised,
