@@ -1,60 +1,12 @@
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.hosts.identity import HostId, HostRecord
-from sparkdrain.rounds.driver.placement import Placement, assign
+from sparkdrain.rounds.driver.placement import Placement
 
-EXECUTORS = st.builds(Executor, st.sampled_from(["a", "b", "c"]), st.sampled_from("12345"))
 A1, A2, B3 = Executor("a", "1"), Executor("a", "2"), Executor("b", "3")
-
-
-@given(
-    st.integers(0, 20),
-    st.dictionaries(st.integers(0, 20), EXECUTORS),
-    st.lists(EXECUTORS, min_size=1, max_size=8),
-    st.randoms(use_true_random=False),
-)
-def test_slots_are_spread_evenly_and_as_few_as_possible_move(slots, last, executors, chance):
-    placed = assign(slots, last, executors)
-    alive = set(executors)
-    assert sorted(placed) == list(range(slots))
-    assert set(placed.values()) <= alive
-    load = Counter(placed.values())
-    counts = [load[executor] for executor in alive]
-    assert max(counts) - min(counts) <= 1
-    # What the even spread allows: everybody keeps the smaller share, and some one more.
-    each, more = divmod(slots, len(alive))
-    owned = Counter(e for slot, e in last.items() if slot < slots and e in alive)
-    possible = sum(min(n, each) for n in owned.values())
-    possible += min(more, sum(n > each for n in owned.values()))
-    assert sum(placed[slot] == last.get(slot) for slot in placed) == possible
-    shuffled = chance.sample(executors, len(executors))
-    assert assign(slots, last, shuffled) == placed
-
-
-def test_nothing_moves_if_nothing_has_changed():
-    placed = assign(7, {}, [A1, A2, B3])
-    assert assign(7, placed, [B3, A2, A1]) == placed
-
-
-def test_a_slot_whose_executor_is_gone_stays_on_the_machine_if_there_is_room():
-    assert assign(2, {0: A1, 1: B3}, [A2, B3]) == {0: A2, 1: B3}
-    assert assign(2, {0: A1, 1: A2}, [A2, B3]) == {0: B3, 1: A2}
-
-
-def test_a_slot_whose_executor_is_gone_goes_to_its_machine_before_any_other():
-    """Also where another one would come first, and has as few slots."""
-    assert assign(1, {0: Executor("b", "1")}, [A2, B3]) == {0: B3}
-
-
-def test_without_executors_nothing_is_placed():
-    assert assign(3, {0: A1}, []) == {}
 
 
 def host(slot: int, executor: Executor | None, **more) -> HostRecord:

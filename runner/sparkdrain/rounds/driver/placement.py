@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.metrics import monitoring_infos
 
+from sparkdrain.coordination.assignment import assign
 from sparkdrain.rounds.slots.late import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from apache_beam.portability.api import metrics_pb2
 
@@ -20,41 +20,6 @@ if TYPE_CHECKING:
 
 AT_HOME: Final = "tasksAtHome"
 AWAY: Final = "tasksAway"
-
-
-def assign(
-    slots: int, last: Mapping[int, Executor], executors: Sequence[Executor]
-) -> dict[int, Executor]:
-    """An executor for each slot; none if there are no executors. Pure.
-
-    No executor has more than one slot more than another. Within that, as many slots as possible
-    stay where they were last; the others go to an executor of the same machine if there is room,
-    else to the one with the fewest.
-    """
-    ordered = sorted(set(executors))
-    if not ordered:
-        return {}
-    each, more = divmod(slots, len(ordered))
-    placed: dict[int, Executor] = {}
-    load: Counter[Executor] = Counter()
-
-    def place(slot: int, wanted: Iterable[Executor]) -> None:
-        nonlocal more
-        free = [one for one in wanted if load[one] < each + (more > 0)]
-        if free:
-            placed[slot] = chosen = min(free, key=lambda one: load[one])
-            more -= load[chosen] == each
-            load[chosen] += 1
-
-    for slot in range(slots):
-        place(slot, [one for one in ordered if last.get(slot) == one])
-    for slot in range(slots):
-        if slot not in placed and slot in last:
-            place(slot, [one for one in ordered if last[slot].host == one.host])
-    for slot in range(slots):
-        if slot not in placed:
-            place(slot, ordered)
-    return placed
 
 
 @dataclass(slots=True)
@@ -76,7 +41,7 @@ class Placement:
     def begin(self, executors: Sequence[Executor]) -> None:
         """The job's slots are about to be opened on these executors."""
         self._known = {executor.id: executor for executor in executors}
-        self._homes = assign(self.slots, self._homes, executors)
+        self._homes = assign(range(self.slots), self._homes, executors)
 
     def places(self, hosts: Sequence[HostRecord]) -> tuple[str, ...]:
         """Of each slot, the place for its next task, as Spark names places.
@@ -114,7 +79,7 @@ class Placement:
         homes = {home.id for home in self._homes.values()}
         if not homes or not homes <= {one.id for one in executors}:
             return {}
-        placed = assign(self.slots, self._homes, executors)
+        placed = assign(range(self.slots), self._homes, executors)
         return {slot: one for slot, one in placed.items() if one.id != self._homes[slot].id}
 
     def ran(self, tasks: int, visits: int) -> None:

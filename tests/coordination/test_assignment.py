@@ -1,0 +1,228 @@
+"""Slots have homes: evenly, as few as possible move, and to where their files are."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from collections import Counter
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.coordination.assignment import assign
+from sparkdrain.coordination.reassignment import Lag, next_step
+from tests.support.law import law
+
+
+class Machine(NamedTuple):
+    """A home."""
+
+    location: str
+    name: str
+
+
+HOMES = st.builds(Machine, st.sampled_from("abc"), st.sampled_from("12345"))
+A1, A2, B3 = Machine("a", "1"), Machine("a", "2"), Machine("b", "3")
+
+
+@law(40)
+@given(
+    st.integers(0, 20),
+    st.dictionaries(st.integers(0, 20), HOMES),
+    st.lists(HOMES, min_size=1, max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_slots_are_spread_evenly_and_as_few_as_possible_move(slots, last, homes, chance):
+    placed = assign(range(slots), last, homes)
+    alive = set(homes)
+    assert sorted(placed) == list(range(slots))
+    assert set(placed.values()) <= alive
+    load = Counter(placed.values())
+    counts = [load[home] for home in alive]
+    assert max(counts) - min(counts) <= 1
+    # What the even spread allows: everybody keeps the smaller share, and some one more.
+    each, more = divmod(slots, len(alive))
+    owned = Counter(home for slot, home in last.items() if slot < slots and home in alive)
+    possible = sum(min(n, each) for n in owned.values())
+    possible += min(more, sum(n > each for n in owned.values()))
+    assert sum(placed[slot] == last.get(slot) for slot in placed) == possible
+    shuffled = chance.sample(homes, len(homes))
+    mixed = dict(chance.sample(sorted(last.items()), len(last)))
+    assert assign(chance.sample(range(slots), slots), mixed, shuffled) == placed
+
+
+@law(40)
+@given(
+    st.integers(0, 5),
+    st.dictionaries(st.integers(0, 4), HOMES),
+    st.sets(HOMES, min_size=1, max_size=4),
+    st.dictionaries(
+        st.integers(0, 4), st.sampled_from("abc").map(lambda one: {one: 9}), max_size=3
+    ),
+)
+def test_no_other_even_spread_keeps_more_slots_or_more_files(slots, last, homes, held):
+    placed = assign(range(slots), last, homes, held)
+
+    def location(slot):
+        if slot in held:
+            return next(iter(held[slot]))
+        return last[slot].location if slot in last else None
+
+    def worth(each):
+        stay = sum(home == last.get(slot) for slot, home in each.items())
+        near = sum(
+            home != last.get(slot) and home.location == location(slot)
+            for slot, home in each.items()
+        )
+        return stay, near
+
+    def is_even(each):
+        load = Counter(each.values())
+        counts = [load[home] for home in homes]
+        return max(counts) - min(counts) <= 1
+
+    others = (dict(enumerate(each)) for each in itertools.product(sorted(homes), repeat=slots))
+    stay, near = max(worth(each) for each in others if is_even(each))
+    assert worth(placed)[0] == stay
+    if not held:
+        assert worth(placed)[1] == near
+
+
+@law(40)
+@given(
+    st.integers(1, 30),
+    st.lists(HOMES, min_size=1, max_size=6, unique=True),
+    st.lists(st.tuples(st.booleans(), HOMES), max_size=20),
+)
+def test_a_home_that_leaves_moves_its_slots_and_no_others_but_for_balance(slots, homes, events):
+    placed = assign(range(slots), {}, homes)
+    alive = set(homes)
+    for joins, home in events:
+        after = alive | {home} if joins else alive - {home} or alive
+        moved = assign(range(slots), placed, after)
+        lost = sum(one not in after for one in placed.values())
+        load = Counter(placed.values())
+        each, more = divmod(slots, len(after))
+        kept = sum(min(load[one], each) for one in after)
+        kept += min(more, sum(load[one] > each for one in after))
+        assert sum(moved[slot] != placed[slot] for slot in placed) == slots - kept
+        if not joins and after != alive:
+            assert slots - kept == lost, "only slots of the home that left"
+        placed, alive = moved, after
+
+
+def test_nothing_moves_if_nothing_has_changed():
+    placed = assign(range(7), {}, [A1, A2, B3])
+    assert assign(range(7), placed, [B3, A2, A1]) == placed
+
+
+def test_a_slot_whose_home_is_gone_stays_on_the_machine_if_there_is_room():
+    assert assign(range(2), {0: A1, 1: B3}, [A2, B3]) == {0: A2, 1: B3}
+    assert assign(range(2), {0: A1, 1: A2}, [A2, B3]) == {0: B3, 1: A2}
+
+
+def test_a_slot_whose_home_is_gone_goes_to_its_machine_before_any_other():
+    """Also where another one would come first, and has as few slots."""
+    assert assign(range(1), {0: Machine("b", "1")}, [A2, B3]) == {0: B3}
+
+
+def test_who_has_one_slot_more_is_where_its_files_are():
+    gone = Machine("b", "1")
+    last = {0: A1, 1: B3, 2: gone}
+    assert assign(range(3), last, [A1, B3]) == {0: A1, 1: B3, 2: B3}
+
+
+def test_a_slot_goes_where_most_of_its_files_are_that_has_room():
+    held = {0: {"a": 1, "b": 2}, 1: {"b": 3, "a": 1}}
+    assert assign(range(1), {}, [A1, B3], held) == {0: B3}
+    assert sorted(assign(range(2), {}, [A1, B3], held).values()) == [A1, B3]
+    assert assign(range(1), {0: A2}, [A2, B3], held) == {0: A2}, "its process has more than files"
+    assert assign(range(1), {0: Machine("a", "gone")}, [A1, B3], held) == {0: B3}
+
+
+def test_more_homes_than_slots_leave_the_same_ones_idle():
+    homes = [A1, A2, B3, Machine("c", "4")]
+    placed = assign(range(2), {}, homes)
+    assert placed == {0: A1, 1: A2}
+    newcomer = Machine("a", "0")
+    assert assign(range(2), placed, [newcomer, *homes]) == placed
+    assert assign(range(2), placed, [newcomer, A2, B3]) == {0: newcomer, 1: A2}
+
+
+def test_without_homes_nothing_has_one():
+    assert assign(range(3), {0: A1}, []) == {}
+
+
+def test_a_thousand_homes_are_assigned_in_less_than_a_tenth_of_a_second():
+    homes = [Machine(f"host{number // 4}", f"{number:04d}") for number in range(1000)]
+    placed = assign(range(10_000), {}, homes)
+    gone = [home for number, home in enumerate(homes) if number % 7]
+
+    def once():
+        began = time.process_time()
+        assign(range(10_000), placed, gone)
+        return time.process_time() - began
+
+    assert min(once() for _ in range(5)) < 0.1
+
+
+STEPS = st.fixed_dictionaries(
+    {
+        "present": st.dictionaries(st.integers(0, 9), HOMES),
+        "homes": st.lists(HOMES, min_size=1, max_size=5, unique=True),
+        "behind": st.dictionaries(
+            st.integers(0, 9), st.dictionaries(st.sampled_from("abc"), st.integers(0, 9))
+        ),
+        "most": st.integers(1, 3),
+    }
+)
+
+
+@law(40)
+@given(STEPS)
+def test_a_slot_moves_only_when_its_files_are_there_or_its_home_is_gone(drawn):
+    present, homes = drawn["present"], drawn["homes"]
+    wanted, lag = assign(range(10), present, homes), Lag(drawn["behind"], 3)
+    step = next_step(present, wanted, homes, lag, drawn["most"])
+    assert sorted(step.homes) == sorted(wanted), "every slot has one home"
+    assert len(step.warm) <= drawn["most"]
+    for slot, home in step.homes.items():
+        assert home in homes
+        before = present.get(slot)
+        if before in homes and before != home:
+            assert home == wanted[slot]
+            assert lag.is_little(slot, home)
+        if before not in homes and home != wanted[slot]:
+            assert lag.of(slot, home) is not None
+            others = [lag.of(slot, one) for one in homes]
+            assert lag.of(slot, home) == min(one for one in others if one is not None)
+    for slot, home in step.warm.items():
+        assert step.homes[slot] != home == wanted[slot]
+
+
+@law(40)
+@given(STEPS)
+def test_steps_reach_what_is_wanted_when_files_arrive(drawn):
+    homes, most = drawn["homes"], drawn["most"]
+    behind = drawn["behind"]
+    wanted = assign(range(10), drawn["present"], homes)
+    present = drawn["present"]
+    for _ in range(10 // most + 3):
+        step = next_step(present, wanted, homes, Lag(behind, 3), most)
+        present = step.homes
+        for slot, home in step.warm.items():
+            behind = {**behind, slot: {**behind.get(slot, {}), home.location: 0}}
+    assert present == wanted
+
+
+def test_slots_of_a_lost_home_go_to_a_warm_copy_and_later_to_where_they_belong():
+    gone = Machine("c", "9")
+    wanted = {0: A1}
+    step = functools.partial(next_step, wanted=wanted, alive=[A1, B3])
+    first = step(present={0: gone}, lag=Lag({0: {"b": 5}}, 3))
+    assert (first.homes, first.warm) == ({0: B3}, {0: A1})
+    assert step(present={0: B3}, lag=Lag({0: {"b": 0, "a": 4}}, 3)).homes == {0: B3}
+    assert step(present={0: B3}, lag=Lag({0: {"b": 0, "a": 3}}, 3)).homes == {0: A1}
+    assert step(present={0: gone}, lag=Lag({}, 3)).homes == {0: A1}, "nobody has anything"
