@@ -175,7 +175,9 @@ def test_another_address_without_security_is_refused_unless_asked_for(host):
         ServerSettings(host=host)
     check_exposure(host, Security(), is_asked_for=True)
     check_exposure(host, Security(token=TOKEN), is_asked_for=False)
-    check_exposure(host, Security(certificate=b"x"), is_asked_for=False)
+    check_exposure(host, Security(b"x", client_authority=b"y"), is_asked_for=False)
+    with pytest.raises(BadOption, match="other machines could run code"):
+        check_exposure(host, Security(certificate=b"x"), is_asked_for=False)  # whose client?
 
 
 def test_loopback_is_open_to_this_machine():

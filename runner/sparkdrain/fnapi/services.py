@@ -7,6 +7,7 @@ not know it is refused.
 from __future__ import annotations
 
 import logging
+import pwd
 import queue
 import threading
 from concurrent import futures
@@ -24,17 +25,21 @@ from apache_beam.portability.api import (
     beam_provision_api_pb2_grpc,
     endpoints_pb2,
 )
+from typing_extensions import override
 
 from sparkdrain.own_folder import OwnFolder
+from sparkdrain.strangers import AskForUser, OpenCalls, is_own, refusing, short_stay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from sparkdrain.fnapi.worker import SdkWorker
 
 _LOGGER = logging.getLogger(__name__)
 _THREADS: Final = 256
+_CONNECTIONS: Final = 128
+_LOOPBACK: Final = "127.0.0.1"
 _STOP_SECONDS: Final = 1.0
 _CHUNK: Final = 1 << 20
 _WORKER_ID: Final = "worker_id"
@@ -46,6 +51,13 @@ _OPTIONS: Final = (
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.max_ping_strikes", 0),
 )
+_DESCRIPTOR: Final = (
+    "/org.apache.beam.model.fn_execution.v1.BeamFnControl/GetProcessBundleDescriptor"
+)
+_OTHER_USER: Final = (
+    "An image whose user has the number of a user of the executor's machine needs another number."
+)
+_REFUSING: Final = refusing(grpc.StatusCode.PERMISSION_DENIED, "no harness has this worker id")
 _LEVELS: Final = {
     beam_fn_api_pb2.LogEntry.Severity.TRACE: logging.DEBUG,
     beam_fn_api_pb2.LogEntry.Severity.DEBUG: logging.DEBUG,
@@ -88,7 +100,7 @@ class SdkServices(
         self._clients: dict[str, Admitted] = {}
         self._folder = OwnFolder.make()
         self._servers: list[grpc.Server] = []
-        self._ports: dict[str, int] = {}
+        self._ports: dict[tuple[str, bool], int] = {}
         self._lock = threading.Lock()
         self.home = self._folder.path
         """A private folder, which is removed even if this process is killed."""
@@ -96,11 +108,19 @@ class SdkServices(
         """The address for harnesses on this machine and of this user."""
         self._serve(self.socket)
 
-    def _serve(self, address: str) -> int:
+    def _serve(self, address: str, *, is_for_own_user: bool = False) -> int:
         """Listen at one more address; its port."""
+        ports: set[int] = set()
+        asking: list[grpc.ServerInterceptor] = [_AskForWorkerId(self._clients)]
+        if is_for_own_user:
+            asking.insert(0, AskForUser(ports, _is_own_or_of_a_container, _OTHER_USER))
         # A server of its own: none takes further addresses when it has started.
         threads = futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="fnapi")
-        server = grpc.server(threads, options=_OPTIONS)
+        server = grpc.server(
+            threads,
+            interceptors=asking,
+            options=(*_OPTIONS, *short_stay(_CONNECTIONS)),
+        )
         for add in (
             beam_fn_api_pb2_grpc.add_BeamFnControlServicer_to_server,
             beam_fn_api_pb2_grpc.add_BeamFnDataServicer_to_server,
@@ -112,9 +132,18 @@ class SdkServices(
         ):
             add(self, server)
         port: int = server.add_insecure_port(address)
+        ports.add(port)
         server.start()
         self._servers.append(server)
         return port
+
+    def here(self) -> str:
+        """A port for harnesses of this machine that reach no socket, and are of this user.
+
+        The id of one in a container is an argument of a command, which every user can read. So
+        the id is not enough there.
+        """
+        return self._listening(_LOOPBACK, is_for_own_user=True)
 
     def at(self, host: str) -> str:
         """An address that harnesses elsewhere can reach.
@@ -122,11 +151,15 @@ class SdkServices(
         Args:
             host: the address of this machine, as they see it.
         """
+        return self._listening(host, is_for_own_user=False)
+
+    def _listening(self, host: str, *, is_for_own_user: bool) -> str:
+        key = host, is_for_own_user
         with self._lock:
-            if host not in self._ports:
+            if key not in self._ports:
                 bound = f"[{host}]" if ":" in host else host
-                self._ports[host] = self._serve(f"{bound}:0")
-            return f"{host}:{self._ports[host]}"
+                self._ports[key] = self._serve(f"{bound}:0", is_for_own_user=is_for_own_user)
+            return f"{host}:{self._ports[key]}"
 
     def admit(self, client: Admitted) -> None:
         """Serve a harness from now on."""
@@ -143,9 +176,8 @@ class SdkServices(
         self._folder.remove()
 
     def _client(self, context: Any) -> Admitted:
-        given = dict(context.invocation_metadata()).get(_WORKER_ID, "")
-        client = self._clients.get(given)
-        if client is None:
+        client = self._clients.get(dict(context.invocation_metadata()).get(_WORKER_ID, ""))
+        if client is None:  # it was dismissed a moment ago
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "no harness has this worker id")
             raise AssertionError
         return client
@@ -251,6 +283,33 @@ class SdkServices(
         with path.open("rb") as file:
             while data := file.read(_CHUNK):
                 yield beam_artifact_api_pb2.GetArtifactResponse(data=data)
+
+
+def _is_own_or_of_a_container(user: int) -> bool:
+    """Whether no other user of this machine has this id; a container may have users of its own."""
+    if is_own(user):
+        return True
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        return True
+    return False
+
+
+class _AskForWorkerId(grpc.ServerInterceptor):
+    """Lets no call in that names no harness, but for the one that TypeScript makes so."""
+
+    def __init__(self, clients: Mapping[str, Admitted]) -> None:
+        self._clients = clients
+        self._descriptors = OpenCalls()
+
+    @override
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        if dict(details.invocation_metadata).get(_WORKER_ID, "") in self._clients:
+            return continuation(details)
+        if details.method == _DESCRIPTOR:
+            return self._descriptors.handler(continuation(details))
+        return _REFUSING
 
 
 def _in_thread(name: str, work: Callable[..., object], *arguments: Any) -> None:

@@ -13,13 +13,20 @@ from typing_extensions import override
 from sparkdrain import redaction
 from sparkdrain.errors import BadOption
 from sparkdrain.jobs.access import read_file
+from sparkdrain.strangers import OpenCalls, refusing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SHORTEST_TOKEN: Final = 16
 _HEADER: Final = "authorization"
-_HEALTH: Final = "/grpc.health.v1.Health/"
+_REFUSING: Final = refusing(
+    grpc.StatusCode.UNAUTHENTICATED,
+    "This server asks for a token: send the metadata 'authorization: Bearer TOKEN' "
+    "(SparkDrainRunner: --job_token_file).",
+)
+PROBE: Final = "/grpc.health.v1.Health/Check"
+"""The call that everybody may make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,11 @@ class Security:
     private_key: bytes = field(default=b"", repr=False)
     client_authority: bytes = b""
     token: str = field(default="", repr=False)
+
+    @property
+    def asks_clients(self) -> bool:
+        """Whether clients have to show anything."""
+        return bool(self.client_authority or self.token)
 
     def credentials(self) -> grpc.ServerCredentials | None:
         """For gRPC; None without TLS."""
@@ -56,7 +68,7 @@ class Security:
         """What a user should know of this way to be reached at ``host``."""
         if is_loopback(host):
             return
-        if not self.client_authority and not self.token:
+        if not self.asks_clients:
             yield (
                 f"Whoever reaches {host} can run code as this user: clients show neither a "
                 "certificate (--tls-client-ca) nor a token (--token-file)."
@@ -126,12 +138,11 @@ def check_exposure(host: str, security: Security, *, is_asked_for: bool) -> None
     Raises:
         BadOption: other machines could run code as this user.
     """
-    secured = security.certificate or security.client_authority or security.token
-    if not is_loopback(host) and not secured and not is_asked_for:
+    if not is_loopback(host) and not security.asks_clients and not is_asked_for:
         message = (
-            f"--host={host}: other machines could run code as this user. Give --tls-cert and "
-            "--tls-key, with --tls-client-ca for certificates of clients, or --token-file; or say "
-            "--insecure if something else keeps strangers away."
+            f"--host={host}: other machines could run code as this user. Give --token-file, best "
+            "with --tls-cert and --tls-key, or these two with --tls-client-ca for certificates of "
+            "clients; or say --insecure if something else keeps strangers away."
         )
         raise BadOption(message)
 
@@ -151,35 +162,14 @@ class _AskForToken(grpc.ServerInterceptor):
 
     def __init__(self, token: str) -> None:
         self._wanted = f"Bearer {token}".encode()
+        self._probes = OpenCalls()
 
     @override
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-        if details.method.startswith(_HEALTH):
-            return continuation(details)
         for key, value in details.invocation_metadata:
             if key == _HEADER and hmac.compare_digest(str(value).encode(), self._wanted):
                 return continuation(details)
         handler = continuation(details)
-        return None if handler is None else _refusing(handler)
-
-
-def _refusing(handler: Any) -> Any:
-    """A handler of the same kind that refuses: gRPC must know whether calls are streams."""
-
-    def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
-        context.abort(
-            grpc.StatusCode.UNAUTHENTICATED,
-            "This server asks for a token: send the metadata 'authorization: Bearer TOKEN' "
-            "(SparkDrainRunner: --job_token_file).",
-        )
-
-    match handler.request_streaming, handler.response_streaming:
-        case False, False:
-            made = grpc.unary_unary_rpc_method_handler
-        case False, True:
-            made = grpc.unary_stream_rpc_method_handler
-        case True, False:
-            made = grpc.stream_unary_rpc_method_handler
-        case _:
-            made = grpc.stream_stream_rpc_method_handler
-    return made(refuse, handler.request_deserializer, handler.response_serializer)
+        if handler is None:
+            return None
+        return self._probes.handler(handler) if details.method == PROBE else _REFUSING

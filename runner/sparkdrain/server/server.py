@@ -33,7 +33,9 @@ from sparkdrain.server.health import serve_health
 from sparkdrain.server.job_store import JobStore
 from sparkdrain.server.names import Names
 from sparkdrain.server.queue import Admission
+from sparkdrain.server.security import PROBE
 from sparkdrain.server.session import Session
+from sparkdrain.strangers import AskForUser, is_own, short_stay
 
 if TYPE_CHECKING:
     from typing import IO
@@ -46,6 +48,10 @@ if TYPE_CHECKING:
 _KEPT_JOBS: Final = 1000
 _ANY: Final = ("0.0.0.0", "::")  # noqa: S104 - only compared with
 _PREFIX: Final = "sparkdrain-server-"
+_CONNECTIONS: Final = 512
+_FOR_OTHERS: Final = (
+    "To let others in, start `sparkdrain server` with --token-file, or with --insecure."
+)
 _TICK_SECONDS: Final = 1.0
 _GRACE_SECONDS: Final = 1.0
 _CANCEL_SECONDS: Final = 40.0
@@ -91,6 +97,7 @@ class StandingServer:
         )
         self._jobs.use(Admission(settings.max_jobs), self._drivers, Names(), self._files)
         self._service = JobService(self._jobs, self._artifacts, defaults=defaults)
+        self._ports: set[int] = set()
         self._stopped = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="sparkdrain-server", daemon=True)
         # Beam's pool, because its threads do not keep a program alive that wants to end.
@@ -183,11 +190,17 @@ class StandingServer:
     def _grpc(self) -> grpc.Server:
         server = grpc.server(
             self._pool,
-            interceptors=self._settings.security.interceptors(),
-            options=(*UNLIMITED, ALONE),
+            interceptors=self._interceptors(),
+            options=(*UNLIMITED, ALONE, *short_stay(_CONNECTIONS)),
         )
         serve_health(server)
         return server
+
+    def _interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
+        settings = self._settings
+        if settings.is_for_own_user:
+            return (AskForUser(self._ports, is_own, _FOR_OTHERS, PROBE),)
+        return settings.security.interceptors()
 
     def _listen(self, server: grpc.Server, port: int, flag: str) -> str:
         host = self._settings.host
@@ -204,6 +217,7 @@ class StandingServer:
                 f"of this machine. Give another {flag} or --host; {flag} 0 takes a free port."
             )
             raise BadSetup(message) from error
+        self._ports.add(bound)
         # Clients are to use the name that they are told, so no wildcard.
         return f"{socket.gethostname() if host in _ANY else name}:{bound}"
 

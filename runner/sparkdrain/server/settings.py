@@ -30,7 +30,7 @@ class ServerSettings:
         store: where jobs are kept; None: a RocksDB database in ``directory``.
         spark_master_url: of jobs that name none; None: as Spark is set up, else this machine.
         security: what clients are shown, and have to show.
-        is_insecure: whether another address than loopback may do without.
+        is_insecure: whether everybody who reaches the address may come in without.
 
     Raises:
         BadOption: see ``check_exposure``.
@@ -50,6 +50,11 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         check_exposure(self.host, self.security, is_asked_for=self.is_insecure)
+
+    @property
+    def is_for_own_user(self) -> bool:
+        """Whether, of the users of this machine, only the server's own may come in."""
+        return not self.security.asks_clients and not self.is_insecure
 
 
 _JOB_MB = 3000
