@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import sys
 from functools import cache
 from typing import Final
 
@@ -13,13 +15,17 @@ from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 
 from sparkdrain.cached_sizes import weigh_quickly
 
+UNIX: Final = "unix:"
+"""What addresses of sockets begin with."""
+
 _CACHE_BYTES: Final = 100 << 20
 
 
 def loopback_pool() -> str:
     """The address of this process's pool, which starts with the first call.
 
-    Only this machine reaches it, so slots must be on this machine.
+    A pool runs whatever it is sent, and asks nobody who they are. So it is a socket in a folder
+    that only this user can enter: slots must be on this machine, and of this user.
     """
     return _pool(os.getpid())[0]
 
@@ -31,6 +37,15 @@ def _pool(pid: int) -> tuple[str, grpc.Server]:
     server = grpc.server(shared_unbounded_instance(), options=(("grpc.so_reuseport", 0),))
     pool = BeamFnExternalWorkerPoolServicer(use_process=False, state_cache_size=_CACHE_BYTES)
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    address = _address()
+    port = server.add_insecure_port(address)
     server.start()
-    return address, server
+    return (address if address.startswith(UNIX) else f"127.0.0.1:{port}"), server
+
+
+def _address() -> str:
+    if sys.platform == "win32":
+        return "127.0.0.1:0"  # no Unix sockets in gRPC there
+    from sparkdrain.own_folder import own_folder  # noqa: PLC0415 (POSIX only)
+
+    return f"{UNIX}{own_folder()}/{secrets.token_hex(4)}"

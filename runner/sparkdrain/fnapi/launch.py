@@ -31,6 +31,7 @@ from sparkdrain.fnapi.java import java_command
 from sparkdrain.fnapi.services import descriptor_of
 from sparkdrain.graph.environments import DOCKER, EXTERNAL, PROCESS, STAGED_GO, STAGED_JAVA
 from sparkdrain.graph.staged import GO_WORKER
+from sparkdrain.loopback import UNIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +98,7 @@ def life_of(
         return PooledHarness(pool, services)
     if environment.urn == STAGED_JAVA:
         # Java reaches a Unix socket only with a library of its own.
-        here = services.at("127.0.0.1")
+        here = services.here()
 
         def java(worker_id: str) -> Command:
             return java_command(files, options, worker_id, here, folder)
@@ -112,7 +113,7 @@ def life_of(
         return HarnessProcess(name, go, services.socket, folder, ends_itself=False)
     if environment.urn == DOCKER:
         image = beam_runner_api_pb2.DockerPayload.FromString(environment.payload).container_image
-        here = services.at("127.0.0.1")
+        here = services.here()
         name = f"sparkdrain-{secrets.token_hex(8)}"
 
         def container(worker_id: str) -> Command:
@@ -251,7 +252,10 @@ class PooledHarness(Life):
     @override
     def endpoint(self) -> str:
         if not self._endpoint:
-            self._endpoint = self._services.at(self._seen_from_pool())
+            if self._address.startswith(UNIX):
+                self._endpoint = self._services.socket
+            else:
+                self._endpoint = self._services.at(self._seen_from_pool())
         return self._endpoint
 
     def _seen_from_pool(self) -> str:
@@ -268,7 +272,8 @@ class PooledHarness(Life):
         message = (
             f"The worker pool at {self._address!r} does not answer: {error}. Give the address of "
             "a pool that every executor reaches as --environment_config; with LOOPBACK, which "
-            "runs the pool in the program itself, executors must be on the program's machine."
+            "runs the pool in the program itself, executors must be on the program's machine, and "
+            "of its user."
         )
         return HarnessNotStarted(message)
 
