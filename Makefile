@@ -25,6 +25,8 @@ WORKERS ?= auto
 LAST_RESORT := -o faulthandler_timeout=660 -o faulthandler_exit_on_timeout=true
 
 export UV_PYTHON_DOWNLOADS := never
+# Two processes read all test files; without bytecode, each rewrites them anew in every run.
+unexport PYTHONDONTWRITEBYTECODE
 # Authorities that a company has added to the system's count, as they do for pip.
 ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
 export UV_SYSTEM_CERTS ?= 1
