@@ -448,6 +448,12 @@ _CHECKPOINTS = (
         "a_job_that_was_stopped_goes_on_if_it_is_asked_to_and_is_the_same",
     ),
     _row(
+        "State that lies on a slot's host is not downloaded: after a loss, and with --resume",
+        f"{ROUNDS}local_state_on_spark: after_a_kill_and_after_a_restart_no_state_is_downloaded",
+        "tests/local_state/test_slot_files: "
+        "the_opened_state_is_that_of_the_checkpoint_whatever_was_there",
+    ),
+    _row(
         "Stable input (StableParDo)",
         "tests/laws/test_checkpoints: "
         "what_requires_stable_input_never_sees_what_did_not_come_to_be",

@@ -46,6 +46,7 @@ def test_without_flags_every_option_has_the_default_of_the_table():
         checkpoints_kept=3,
         resume=False,
         checkpoint_access="user",
+        state_dir="",
         recoveries=3,
         run_id="",
         metadata_store=StoreAddress("memory", ""),
@@ -369,12 +370,21 @@ def test_options_are_checked_without_importing_pyspark(python):
         "--checkpoints_kept=1",
         "--recoveries=0",
         "--checkpoint_access=group",
+        "--state_dir=/somewhere",
     ],
 )
 def test_options_of_checkpoints_are_refused_without_a_folder_for_them(flag):
     with pytest.raises(BadOption, match=rf"{flag.partition('=')[0]} .* without --checkpoint_dir"):
         settings("--streaming", flag)
     settings("--streaming", flag, "--checkpoint_dir=/somewhere")
+
+
+@pytest.mark.parametrize("value", ["state", "./state", "s3://bucket/state", "file:///state"])
+def test_a_folder_of_each_host_is_named_by_an_absolute_path(value):
+    with pytest.raises(BadOption, match=r"--state_dir cannot be .* absolute path"):
+        settings("--streaming", "--checkpoint_dir=/somewhere", f"--state_dir={value}")
+    for good in ("/state", "~/state", "$SCRATCH/state"):
+        settings("--streaming", "--checkpoint_dir=/somewhere", f"--state_dir={good}")
 
 
 def _checked(*flags: str) -> None:

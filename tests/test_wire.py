@@ -42,6 +42,7 @@ from sparkdrain.rounds.messages import (
     DrainOrder,
     Inheritance,
     Missing,
+    Opened,
     Orders,
     RoundHeader,
     RoundReport,
@@ -122,6 +123,9 @@ SAMPLES = {
         1, 0, 0, 0, None, frozenset(), {}, (), begin=False, seconds=0.0, elements=0
     ),
     "round_report": REPORT,
+    "round_report_of_an_opened_slot": dataclasses.replace(
+        REPORT, opened=Opened(0.5, 4096, 7, "no room")
+    ),
     "round_report_of_a_beginning": RoundReport(0, 0, 1, 0, {}, (), frozenset(), None),
     "at_work": AtWork("Count", "0badcafe", (("a.py", 7, "process"),)),
     "slot_report": SlotReport(

@@ -254,6 +254,17 @@ OPTIONS: tuple[Option, ...] = (
             "the group can then run code as each other.",
             needs="checkpoint_dir",
         ),
+        _other(
+            "str",
+            "state_dir",
+            "",
+            "an absolute path on each host; $NAME is taken from the executor's environment",
+            "A folder of each host in which published state stays when executors and jobs end",
+            "Give it to jobs with much state: a slot that is opened again on a host finds its "
+            "files there, and fetches only what is missing. On the disk of Spark's local folders, "
+            "files are shared and cost no room.",
+            needs="checkpoint_dir",
+        ),
         _number(
             "recoveries",
             3,

@@ -81,6 +81,7 @@ class JobSettings:
         checkpoints_kept: how many of the newest stay.
         resume: see ``Resume``.
         checkpoint_access: who may use checkpoints in folders of this machine.
+        state_dir: the folder of each host that keeps published state; empty: none does.
         recoveries: how often in a row a job is taken up again by itself.
         run_id: of this run; empty: the job's id.
         metadata_store: where runs and requests to drain are.
@@ -119,6 +120,7 @@ class JobSettings:
     checkpoints_kept: int = 3
     resume: Resume = False
     checkpoint_access: CheckpointAccess = "user"
+    state_dir: str = ""
     recoveries: int = 3
     run_id: str = ""
     metadata_store: StoreAddress = StoreAddress("memory", "")  # noqa: RUF009 - frozen
@@ -164,6 +166,7 @@ class JobSettings:
         values["drain"] = values["drain"] == "on"
         store, checkpoint_dir = values["metadata_store"], checkpoint_root(values["checkpoint_dir"])
         values["checkpoint_dir"] = checkpoint_dir
+        _check_state_dir(values["state_dir"])
         values["metadata_store"] = beside(checkpoint_dir) if store == AUTO else parse(store)
         master = given_master(options)
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):
@@ -218,6 +221,16 @@ class JobSettings:
         for option in OPTIONS:
             if getattr(self, option.name) != getattr(plain, option.name):
                 yield option
+
+
+def _check_state_dir(text: str) -> None:
+    """Refuses what no host could take for a folder of its own; each host looks at the rest."""
+    if text and ("://" in text or not text.startswith(("/", "~", "$"))):
+        message = (
+            f"--state_dir cannot be {text!r}: it takes an absolute path of a folder that each host "
+            "has for itself, such as /var/lib/sparkdrain or $SCRATCH/sparkdrain."
+        )
+        raise BadOption(message)
 
 
 _FLAG: dict[str, Any] = {"action": "store_true"}

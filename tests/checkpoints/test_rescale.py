@@ -80,7 +80,7 @@ def save(storage, paths, directory, slots):
 
 def test_stores_of_old_slots_are_there_as_long_as_they_are_needed(storage, paths, tmp_path):
     shards = list(save(storage, paths, tmp_path, 3))
-    with old_stores(storage, paths, shards, tmp_path / "new") as stores:
+    with old_stores(storage, paths, shards, tmp_path / "new") as (stores, _):
         found = {
             slot: [value for _, value in store.iterate(b"\1", b"\2")]
             for slot, store in stores.items()

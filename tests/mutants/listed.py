@@ -21,6 +21,7 @@ AREAS = (
     "runner/sparkdrain/rounds/stable.py",
     "runner/sparkdrain/checkpoints/",
     "runner/sparkdrain/coordination/",
+    "runner/sparkdrain/local_state/",
     "runner/sparkdrain/io/kafka/",
     "runner/sparkdrain/shuffle/complete.py",
     "timers_state/",

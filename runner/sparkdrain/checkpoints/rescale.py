@@ -6,7 +6,7 @@ import shutil
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from sparkdrain.checkpoints.restore import restore
+from sparkdrain.checkpoints.restore import Restored, restore
 from timers_state import DEFAULT_GROUPS, MemoryStore, open_read_only
 from timers_state.store.formats import ROCKS_DIRECTORY
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.checkpoints.manifest import ShardState
     from sparkdrain.checkpoints.paths import Paths
+    from sparkdrain.checkpoints.restore import Nearby
     from sparkdrain.checkpoints.storage import Storage
     from timers_state import Store
 
@@ -58,8 +59,12 @@ def sources_of(slot: int, before: int, slots: int) -> list[int]:
 
 @contextmanager
 def old_stores(
-    storage: Storage, paths: Paths, shards: Iterable[ShardState], directory: Path
-) -> Iterator[dict[int, Store]]:
+    storage: Storage,
+    paths: Paths,
+    shards: Iterable[ShardState],
+    directory: Path,
+    nearby: Nearby | None = None,
+) -> Iterator[tuple[dict[int, Store], Restored]]:
     """The stores that slots had, by slot, as copies beside ``directory`` while this lasts.
 
     Args:
@@ -67,6 +72,10 @@ def old_stores(
         paths: of the job.
         shards: the slots' state in the checkpoint.
         directory: of the store that is made of them.
+        nearby: see ``restore``.
+
+    Returns:
+        The stores, and where their bytes came from.
 
     Raises:
         CheckpointDamaged: a file is missing in storage, or is not what was written; names it.
@@ -74,13 +83,14 @@ def old_stores(
     """
     with ExitStack() as cleanup:
         stores: dict[int, Store] = {}
+        restored = Restored()
         for shard in shards:
             copy = directory.with_name(f"{directory.name}.of-{shard.slot}")
             cleanup.callback(shutil.rmtree, copy, ignore_errors=True)
-            restore(storage, paths, shard, copy)
+            restored += restore(storage, paths, shard, copy, nearby)
             store: Store = MemoryStore()  # what nothing was written to has no tables
             if (copy / ROCKS_DIRECTORY).exists():
                 store = open_read_only(copy)
             cleanup.callback(store.close)
             stores[shard.slot] = store
-        yield stores
+        yield stores, restored

@@ -6,12 +6,14 @@ import hashlib
 import shutil
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.checkpoints.reasons import tried_again
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
+from sparkdrain.local_state.content import FileContent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,15 +29,44 @@ STALL_SECONDS: Final = 120.0
 """How long the storage may not move at all, before a restore fails."""
 
 
+class Nearby(Protocol):
+    """What this host has of files that are in storage as well. Thread-safe."""
+
+    def give(self, content: FileContent, to: Path, moved: Callable[[], object]) -> bool:
+        """Make ``to``, which must not be there, a file with that content; whether it is there.
+
+        Every byte is compared. What ``moved`` raises ends this; it is called all the time.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Where the bytes of a store came from.
+
+    Attributes:
+        local_bytes: this host had them.
+        fetched_bytes: read from storage.
+    """
+
+    local_bytes: int = 0
+    fetched_bytes: int = 0
+
+    def __add__(self, other: Restored) -> Restored:
+        return Restored(
+            self.local_bytes + other.local_bytes, self.fetched_bytes + other.fetched_bytes
+        )
+
+
 def restore(
     storage: Storage,
     paths: Paths,
     shard: ShardState,
     directory: Path,
+    nearby: Nearby | None = None,
     *,
     stall_seconds: float = STALL_SECONDS,
     clock: Callable[[], float] = time.monotonic,
-) -> None:
+) -> Restored:
     """Make ``directory``, which must not be there, the store that a slot had.
 
     Args:
@@ -43,8 +74,12 @@ def restore(
         paths: of the job.
         shard: the state.
         directory: of the store.
+        nearby: has files that need not be fetched, or not all of them.
         stall_seconds: how long the storage may not move.
         clock: seconds.
+
+    Returns:
+        Where its bytes came from.
 
     Raises:
         CheckpointDamaged: a file is missing in storage, or is not what was written; names it.
@@ -56,7 +91,7 @@ def restore(
     except OSError as error:
         raise _refused(directory, error) from error
     try:
-        _Fetching(storage, paths, shard, directory, clock).run(stall_seconds)
+        return _Fetching(storage, paths, shard, directory, nearby, clock).run(stall_seconds)
     except OSError as error:
         shutil.rmtree(directory, ignore_errors=True)
         raise _refused(directory, error) from error
@@ -75,6 +110,10 @@ def check(storage: Storage, paths: Paths, file: FileEntry) -> None:
         pass
 
 
+class _GivenUp(Exception):
+    """No thread is to go on."""
+
+
 class _Fetching:
     """Some threads that fetch files, until there are none left or one has failed."""
 
@@ -84,21 +123,24 @@ class _Fetching:
         paths: Paths,
         shard: ShardState,
         directory: Path,
+        nearby: Nearby | None,
         clock: Callable[[], float],
     ) -> None:
         self._storage = storage
         self._paths = paths
         self._directory = directory
+        self._nearby = nearby
         self._clock = clock
         self._files: SimpleQueue[FileEntry] = SimpleQueue()
         # The largest first, so that no thread is left alone with it at the end.
         for file in sorted(shard.files, key=lambda file: -file.size):
             self._files.put(file)
+        self._restored: SimpleQueue[Restored] = SimpleQueue()
         self._ends: SimpleQueue[BaseException | None] = SimpleQueue()
         self._moved = clock()
         self._stopped = False
 
-    def run(self, stall_seconds: float) -> None:
+    def run(self, stall_seconds: float) -> Restored:
         # Daemons: no process waits for a storage that hangs.
         threads = [threading.Thread(target=self._work, daemon=True) for _ in range(_THREADS)]
         for thread in threads:
@@ -112,6 +154,8 @@ class _Fetching:
             self._stopped = True
             for thread in threads:  # so that what is removed stays removed
                 thread.join(min(stall_seconds, 5.0))
+        parts = [self._restored.get() for _ in range(self._restored.qsize())]
+        return sum(parts, Restored())
 
     def _end(self, stall_seconds: float, threads: list[threading.Thread]) -> BaseException | None:
         """Waits for the end of a thread, as long as any of them gets on."""
@@ -146,16 +190,31 @@ class _Fetching:
             raise CheckpointDamaged(message)
         path = self._directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        if file.path and self._nearby is not None:
+            content = FileContent(file.digest, file.size)
+            if self._nearby.give(content, path, self._go_on):
+                self._restored.put(Restored(local_bytes=file.size))
+                return
         # The store never changes a table, as little as anybody does in storage.
         is_final = name.suffix == _TABLE and bool(file.path)
         is_linked = is_final and self._storage.link(self._paths.named_file(file.path), path)
         with path.open("rb" if is_linked else "xb") as target:
             for chunk in _checked(self._storage, self._paths, file):
-                if self._stopped:
-                    return
+                self._go_on()
                 if not is_linked:
                     target.write(chunk)
-                self._moved = self._clock()
+        if file.path:
+            self._restored.put(Restored(fetched_bytes=file.size))
+
+    def _go_on(self) -> None:
+        """Called for each chunk.
+
+        Raises:
+            _GivenUp: the restore has failed meanwhile.
+        """
+        if self._stopped:
+            raise _GivenUp
+        self._moved = self._clock()
 
 
 def _refused(directory: Path, error: OSError) -> CheckpointFailed:

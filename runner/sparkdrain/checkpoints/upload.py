@@ -7,13 +7,14 @@ import shutil
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.checkpoints.bring import Bringer
 from sparkdrain.checkpoints.reasons import tried_again
+from sparkdrain.local_state.content import FileContent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from sparkdrain.checkpoints.destination import Destination
@@ -34,6 +35,7 @@ class Uploaded:
         uploaded_bytes: what was not there before.
         seconds: that it took.
         error: why it failed; empty if it did not.
+        told: what the user should know, whether it failed or not; empty if there is nothing.
     """
 
     number: int
@@ -41,6 +43,26 @@ class Uploaded:
     uploaded_bytes: int = 0
     seconds: float = 0.0
     error: str = ""
+    told: str = ""
+
+
+class Keeper(Protocol):
+    """Keeps files on this host that are in storage now. Never fails."""
+
+    @property
+    def wrong(self) -> str:
+        """What went wrong first, for the user; empty if nothing did."""
+
+    def keep(
+        self, number: int, files: Mapping[FileContent, Path], moved: Callable[[], object]
+    ) -> None:
+        """Keep the files of checkpoint ``number``; what ``moved`` raises ends this."""
+
+    def published(self, number: int) -> None:
+        """Checkpoint ``number`` is the newest one now."""
+
+    def close(self) -> None:
+        """Nothing more is to be kept."""
 
 
 class _Stopped(Exception):
@@ -66,6 +88,7 @@ class Uploader:
     Args:
         to: where they go.
         files: what the checkpoint holds from which the slot was restored.
+        keeper: keeps what was uploaded on this host as well, if anything does.
         stall_seconds: how long the storage may not move.
         clock: seconds.
     """
@@ -74,6 +97,7 @@ class Uploader:
         self,
         to: Destination,
         files: Iterable[FileEntry] = (),
+        keeper: Keeper | None = None,
         *,
         stall_seconds: float = STALL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
@@ -82,6 +106,7 @@ class Uploader:
         self._stall_seconds = stall_seconds
         self._clock = clock
         self._bringer = Bringer(to, files)
+        self._keeper = keeper
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._waiting: _Upload | None = None
@@ -134,6 +159,11 @@ class Uploader:
                     self._ended = Uploaded(current.number, error=message)
             return self._ended
 
+    def published(self, number: int) -> None:
+        """Checkpoint ``number`` is the newest one now."""
+        if self._keeper is not None:
+            self._keeper.published(number)
+
     def close(self) -> None:
         """Give up what is on its way, and remove what was kept. Does not wait."""
         with self._lock:
@@ -141,7 +171,12 @@ class Uploader:
             self._current = self._ended = None
             self._closed = True
             if self._thread is None:
-                self._bringer.drop()
+                self._end()
+
+    def _end(self) -> None:
+        self._bringer.drop()
+        if self._keeper is not None:
+            self._keeper.close()
 
     def _stop(self) -> None:
         if self._running is not None:
@@ -168,7 +203,7 @@ class Uploader:
                 return upload
             self._thread = None
             if self._closed:
-                self._bringer.drop()
+                self._end()
             return None
 
     def _upload(self, upload: _Upload) -> Uploaded:
@@ -180,8 +215,21 @@ class Uploader:
         began = self._clock()
         try:
             files, brought = self._bringer.bring(upload.number, upload.snapshot, moved)
+            told = self._keep(upload, files, moved)
         except Exception as error:
             if not isinstance(error, _Stopped):
                 _LOGGER.info("the upload of checkpoint %d failed", upload.number, exc_info=True)
             return Uploaded(upload.number, error=str(error) or type(error).__name__)
-        return Uploaded(upload.number, files, brought, self._clock() - began)
+        return Uploaded(upload.number, files, brought, self._clock() - began, told=told)
+
+    def _keep(self, upload: _Upload, files: Iterable[FileEntry], moved: Callable[[], None]) -> str:
+        """Keeps a snapshot that is in storage now; what the user should know."""
+        if self._keeper is None:
+            return ""
+        kept = {
+            FileContent(file.digest, file.size): upload.snapshot / file.name
+            for file in files
+            if file.path
+        }
+        self._keeper.keep(upload.number, kept, moved)
+        return self._keeper.wrong

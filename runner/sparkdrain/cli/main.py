@@ -30,6 +30,10 @@ _OWN: Final = {
         "run a Job service at an address, for any SDK",
         "Take pipelines by Beam's Job API, and run each in a process of its own.",
     ),
+    "state": (
+        "list or remove state that this host keeps in --state_dir",
+        "List what a host keeps of published state, and remove what no running job needs.",
+    ),
     "worker": (
         "run Beam's Python SDK harness; the command of a PROCESS environment",
         "Run Beam's Python SDK harness. Slots start it, and add the arguments.",

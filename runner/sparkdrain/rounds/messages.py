@@ -124,6 +124,24 @@ class Missing:
     producers: int
 
 
+@sent_as(rounds_pb2.Opened)
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """How a slot was opened with the state of a checkpoint.
+
+    Attributes:
+        seconds: that it took.
+        local_bytes: the slot's host had them.
+        fetched_bytes: read from the storage of checkpoints.
+        told: what the user should know; empty if there is nothing.
+    """
+
+    seconds: float
+    local_bytes: int
+    fetched_bytes: int
+    told: str = ""
+
+
 @sent_as(rounds_pb2.RoundReport)
 @dataclass(frozen=True, slots=True)
 class RoundReport(ControlMessage):
@@ -158,6 +176,8 @@ class RoundReport(ControlMessage):
         unsettled: how many acknowledgements of finalizers have not arrived yet.
         complaints: why some of them have not, in the last round.
         passed: by edge of a side input, the time up to which the slot has dropped its windows.
+        opened: how the slot was opened with the state of a checkpoint, if it was; until a round
+            of the slot is committed.
     """
 
     level: int
@@ -187,6 +207,7 @@ class RoundReport(ControlMessage):
     complaints: tuple[str, ...] = ()
     passed: dict[int, int] = field(default_factory=dict)
     untruncated: bool = False
+    opened: Opened | None = None
 
 
 @sent_as(rounds_pb2.Inheritance)

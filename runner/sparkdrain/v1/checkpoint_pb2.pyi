@@ -98,15 +98,17 @@ class SlotRecord(_message.Message):
     def __init__(self, level: _Optional[int] = ..., slot: _Optional[int] = ..., round: _Optional[int] = ..., attempt: _Optional[int] = ..., outputs: _Optional[_Iterable[int]] = ..., wake: _Optional[int] = ..., dropped: _Optional[int] = ..., drained: _Optional[_Iterable[bool]] = ..., passed: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., metrics: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Uploaded(_message.Message):
-    __slots__ = ("number", "files", "uploaded_bytes", "seconds", "error")
+    __slots__ = ("number", "files", "uploaded_bytes", "seconds", "error", "told")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
     UPLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOLD_FIELD_NUMBER: _ClassVar[int]
     number: int
     files: _containers.RepeatedCompositeFieldContainer[FileEntry]
     uploaded_bytes: int
     seconds: float
     error: str
-    def __init__(self, number: _Optional[int] = ..., files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ..., uploaded_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., error: _Optional[str] = ...) -> None: ...
+    told: str
+    def __init__(self, number: _Optional[int] = ..., files: _Optional[_Iterable[_Union[FileEntry, _Mapping]]] = ..., uploaded_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., error: _Optional[str] = ..., told: _Optional[str] = ...) -> None: ...

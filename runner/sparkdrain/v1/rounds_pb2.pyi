@@ -131,7 +131,7 @@ class Refused(_message.Message):
     def __init__(self, transform: _Optional[str] = ..., family: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class RoundReport(_message.Message):
-    __slots__ = ("level", "slot", "number", "attempt", "inputs", "outputs", "sent", "wake", "metrics", "sent_bytes", "dropped", "holds", "prepared_bytes", "busy", "waits", "uploaded", "drained", "left", "refused", "missing", "strangers", "made", "spent", "unsettled", "complaints", "passed", "untruncated")
+    __slots__ = ("level", "slot", "number", "attempt", "inputs", "outputs", "sent", "wake", "metrics", "sent_bytes", "dropped", "holds", "prepared_bytes", "busy", "waits", "uploaded", "drained", "left", "refused", "missing", "strangers", "made", "spent", "unsettled", "complaints", "passed", "untruncated", "opened")
     class PassedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -166,6 +166,7 @@ class RoundReport(_message.Message):
     COMPLAINTS_FIELD_NUMBER: _ClassVar[int]
     PASSED_FIELD_NUMBER: _ClassVar[int]
     UNTRUNCATED_FIELD_NUMBER: _ClassVar[int]
+    OPENED_FIELD_NUMBER: _ClassVar[int]
     level: int
     slot: int
     number: int
@@ -193,7 +194,20 @@ class RoundReport(_message.Message):
     complaints: _containers.RepeatedScalarFieldContainer[str]
     passed: _containers.ScalarMap[int, int]
     untruncated: bool
-    def __init__(self, level: _Optional[int] = ..., slot: _Optional[int] = ..., number: _Optional[int] = ..., attempt: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[ReadAttempt, _Mapping]]] = ..., outputs: _Optional[_Iterable[int]] = ..., sent: _Optional[_Iterable[int]] = ..., wake: _Optional[int] = ..., metrics: _Optional[_Iterable[bytes]] = ..., sent_bytes: _Optional[int] = ..., dropped: _Optional[int] = ..., holds: _Optional[_Iterable[_Union[Hold, _Mapping]]] = ..., prepared_bytes: _Optional[int] = ..., busy: _Optional[float] = ..., waits: bool = ..., uploaded: _Optional[_Union[_checkpoint_pb2.Uploaded, _Mapping]] = ..., drained: _Optional[_Iterable[bool]] = ..., left: _Optional[_Iterable[_Union[_drain_pb2.Left, _Mapping]]] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[_drain_pb2.Missing, _Mapping]]] = ..., strangers: _Optional[int] = ..., made: _Optional[int] = ..., spent: bool = ..., unsettled: _Optional[int] = ..., complaints: _Optional[_Iterable[str]] = ..., passed: _Optional[_Mapping[int, int]] = ..., untruncated: bool = ...) -> None: ...
+    opened: Opened
+    def __init__(self, level: _Optional[int] = ..., slot: _Optional[int] = ..., number: _Optional[int] = ..., attempt: _Optional[int] = ..., inputs: _Optional[_Iterable[_Union[ReadAttempt, _Mapping]]] = ..., outputs: _Optional[_Iterable[int]] = ..., sent: _Optional[_Iterable[int]] = ..., wake: _Optional[int] = ..., metrics: _Optional[_Iterable[bytes]] = ..., sent_bytes: _Optional[int] = ..., dropped: _Optional[int] = ..., holds: _Optional[_Iterable[_Union[Hold, _Mapping]]] = ..., prepared_bytes: _Optional[int] = ..., busy: _Optional[float] = ..., waits: bool = ..., uploaded: _Optional[_Union[_checkpoint_pb2.Uploaded, _Mapping]] = ..., drained: _Optional[_Iterable[bool]] = ..., left: _Optional[_Iterable[_Union[_drain_pb2.Left, _Mapping]]] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[_drain_pb2.Missing, _Mapping]]] = ..., strangers: _Optional[int] = ..., made: _Optional[int] = ..., spent: bool = ..., unsettled: _Optional[int] = ..., complaints: _Optional[_Iterable[str]] = ..., passed: _Optional[_Mapping[int, int]] = ..., untruncated: bool = ..., opened: _Optional[_Union[Opened, _Mapping]] = ...) -> None: ...
+
+class Opened(_message.Message):
+    __slots__ = ("seconds", "local_bytes", "fetched_bytes", "told")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FETCHED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOLD_FIELD_NUMBER: _ClassVar[int]
+    seconds: float
+    local_bytes: int
+    fetched_bytes: int
+    told: str
+    def __init__(self, seconds: _Optional[float] = ..., local_bytes: _Optional[int] = ..., fetched_bytes: _Optional[int] = ..., told: _Optional[str] = ...) -> None: ...
 
 class Inheritance(_message.Message):
     __slots__ = ("report", "shards", "before", "givers")

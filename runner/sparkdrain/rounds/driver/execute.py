@@ -38,6 +38,7 @@ from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.moves import NoMoves, SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
+from sparkdrain.rounds.driver.openings import Openings
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.driver.schedule import Schedule
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from sparkdrain.invocation import Invocation
     from sparkdrain.rounds.driver.checkpoints import Checkpoints
     from sparkdrain.rounds.driver.moves import Moves
+    from sparkdrain.rounds.messages import RoundReport
     from sparkdrain.stages.workers.preparation import Preparation
     from sparkdrain.types import CancelToken
 
@@ -127,8 +129,9 @@ def execute(invocation: Invocation) -> Outcome:
             durable.keep_to(group=settings.checkpoint_access == "group")
         ):
             warn(complaint)
+    openings = Openings(partial(invocation.observer.message, _BASIC), warn)
     return _StreamingJob(
-        invocation, plan, context, preparation, slots, run_id, durable, Placement(slots)
+        invocation, plan, context, preparation, slots, run_id, durable, Placement(slots), openings
     ).run()
 
 
@@ -144,6 +147,7 @@ class _StreamingJob:
     run_id: str
     durable: DurableJob | None
     placement: Placement
+    openings: Openings
 
     def run(self) -> Outcome:
         try:
@@ -242,7 +246,7 @@ class _StreamingJob:
                 play,
                 cancel,
                 settings.round_attempts,
-                self._teller(schedule, newcomers).tell,
+                self._told(schedule, newcomers),
                 self._checkpoints(phase),
                 self._terms(),
                 before_round=before_round,
@@ -255,7 +259,10 @@ class _StreamingJob:
             observer.message(_WARNING, line)
         return self._counted(schedule, walk.state)
 
-    def _teller(self, schedule: Schedule, newcomers: Newcomers) -> Teller:
+    def _told(
+        self, schedule: Schedule, newcomers: Newcomers
+    ) -> Callable[[Schedule, list[RoundReport]], None]:
+        """What hears of every committed round."""
         observer = self.invocation.observer
 
         def publish() -> None:
@@ -263,7 +270,13 @@ class _StreamingJob:
             if self.durable is None:
                 newcomers.tell(partial(observer.message, _WARNING))
 
-        return Teller(self.invocation.settings.progress, publish, self.placement.told)
+        teller = Teller(self.invocation.settings.progress, publish, self.placement.told)
+
+        def tell(schedule: Schedule, reports: list[RoundReport]) -> None:
+            self.openings.heard(reports)
+            teller.tell(schedule, reports)
+
+        return tell
 
     def _moves(self, newcomers: Newcomers, levels: SparkLevels) -> Moves:
         if self.durable is None:
@@ -287,7 +300,7 @@ class _StreamingJob:
         )
         place, life = None, self.run_id
         if self.durable is not None:
-            place = CheckpointPlace(self.durable.paths, self.durable.epoch)
+            place = CheckpointPlace(self.durable.paths, self.durable.epoch, settings.state_dir)
             life = f"{self.run_id}.{self.durable.epoch}"
         layout = ShuffleLayout(self.slots, len(self.plan.levels), 0)
         return SparkLevels(
@@ -325,5 +338,5 @@ class _StreamingJob:
 
     def _counted(self, schedule: Schedule, phase: DrainPhase) -> Outcome:
         """What counts so far; of rounds that were undone nothing is left."""
-        infos = counted(schedule) + self.placement.metrics()
+        infos = counted(schedule) + self.placement.metrics() + self.openings.metrics()
         return Outcome(infos, infos, drained=phase is DrainPhase.DRAINED)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.upload import Uploader
+from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.notes import SlotNote
+from sparkdrain.local_state.slot_files import SlotFiles
+from sparkdrain.rounds.messages import Opened
 from sparkdrain.rounds.slots.slot import RoundSlot, state_directory
 from sparkdrain.rounds.slots.take_over import take_over
 from sparkdrain.rounds.slots.uploads import SlotUploads
@@ -31,10 +36,12 @@ class CheckpointPlace:
     Attributes:
         paths: of the job.
         epoch: of its driver.
+        state_dir: the folder of each host that keeps published files; empty if none does.
     """
 
     paths: Paths
     epoch: int
+    state_dir: str = ""
 
 
 def open_slot(
@@ -56,13 +63,32 @@ def open_slot(
     level, slot, inheritance = header.level, header.slot, header.restore
     if place is None:
         return RoundSlot(plan, level, slot, layout, options, directory, outside=outside)
-    storage = storage_at(place.paths.root)
+    began = time.monotonic()
+    storage, kept = storage_at(place.paths.root), _slot_files(place, level, slot)
+    where = state_directory(directory, level)
     files: tuple[FileEntry, ...] = ()
-    if inheritance is not None:
-        where = state_directory(directory, level)
-        take_over(plan, inheritance, layout.slots, storage, place.paths, where)
-        files = inheritance.files(layout.slots)
-    uploader = Uploader(Destination(storage, place.paths, place.epoch, level, slot), files)
+    opened = None
+    try:
+        if inheritance is not None:
+            files = inheritance.files(layout.slots)
+            contents = {
+                FileContent(file.digest, file.size): file.name for file in files if file.path
+            }
+            number = header.orders.published
+            if kept is not None and contents:
+                kept.hold(number, contents)
+            found = take_over(plan, inheritance, layout.slots, storage, place.paths, where, kept)
+            if kept is not None and contents:
+                named = {content: where / name for content, name in contents.items()}
+                kept.keep(number, named, lambda: None)
+            told = "" if kept is None else kept.wrong
+            seconds = time.monotonic() - began
+            opened = Opened(seconds, found.local_bytes, found.fetched_bytes, told)
+    except BaseException:
+        if kept is not None:
+            kept.close()
+        raise
+    uploader = Uploader(Destination(storage, place.paths, place.epoch, level, slot), files, kept)
     return RoundSlot(
         plan,
         level,
@@ -73,4 +99,12 @@ def open_slot(
         uploads=SlotUploads(uploader, directory / f"versions-{level}"),
         restored=None if inheritance is None else inheritance.report,
         outside=outside,
+        opened=opened,
     )
+
+
+def _slot_files(place: CheckpointPlace, level: int, slot: int) -> SlotFiles | None:
+    if not place.state_dir:
+        return None
+    note = SlotNote(place.paths.job_name, place.paths.folder, level, slot)
+    return SlotFiles(place.state_dir, note)

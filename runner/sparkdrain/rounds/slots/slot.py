@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sparkdrain.fnapi.harness import Outside
     from sparkdrain.graph.plan import EdgeId
     from sparkdrain.harness.harness import Harness
-    from sparkdrain.rounds.messages import RoundHeader, RoundReport
+    from sparkdrain.rounds.messages import Opened, RoundHeader, RoundReport
     from sparkdrain.rounds.slots.uploads import SlotUploads
     from sparkdrain.shuffle.outbox import ShuffleLayout, SparkPartition
     from sparkdrain.stages.shards.inputs import Input
@@ -73,7 +73,9 @@ class RoundSlot:
         uploads: SlotUploads | None = None,
         restored: RoundReport | None = None,
         outside: Outside | None = None,
+        opened: Opened | None = None,
     ) -> None:
+        self._opened = opened
         self._book = StepBook(directory / NOTES)
         self._clock = clock
         where = state_directory(directory, level)
@@ -186,6 +188,7 @@ class RoundSlot:
             busy=self._clock() - began,
             made=run.budget.made,
             spent=run.budget.was_spent,
+            opened=self._opened,
         )
         told = encode_report(header.level, header.slot, report.encode())
         send(self._outbox.layout.reports, told)
@@ -211,6 +214,7 @@ class RoundSlot:
         self._account.begin()
 
     def _commit(self) -> None:
+        self._opened = None
         for shard in self._slot.shards:
             shard.commit()
             for _, input_ in shard.inputs:

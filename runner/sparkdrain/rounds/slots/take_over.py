@@ -13,7 +13,7 @@ from sparkdrain.checkpoints.rescale import (
     old_stores,
     sources_of,
 )
-from sparkdrain.checkpoints.restore import restore
+from sparkdrain.checkpoints.restore import Restored, restore
 from sparkdrain.errors import CheckpointRefused
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.state_ids import (
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.checkpoints.paths import Paths
+    from sparkdrain.checkpoints.restore import Nearby
     from sparkdrain.checkpoints.storage import Storage
     from sparkdrain.graph.plan import Edge, Plan
     from sparkdrain.rounds.messages import Inheritance
@@ -57,7 +58,8 @@ def take_over(
     storage: Storage,
     paths: Paths,
     directory: Path,
-) -> None:
+    nearby: Nearby | None = None,
+) -> Restored:
     """Make ``directory``, which must not be there, the store of a slot.
 
     If there were as many slots as there are, it is a copy. Else it needs room for all of the old
@@ -70,6 +72,10 @@ def take_over(
         storage: where the checkpoint is.
         paths: of the job.
         directory: of the store.
+        nearby: has files that need not be fetched.
+
+    Returns:
+        Where the bytes of the old stores came from.
 
     Raises:
         CheckpointDamaged: a file is missing in storage, or is not what was written; names it.
@@ -77,11 +83,11 @@ def take_over(
         CheckpointRefused: state cannot be moved; names it. In any case, nothing is left.
     """
     if inheritance.before == slots:
-        restore(storage, paths, inheritance.shards[0], directory)
-        return
+        return restore(storage, paths, inheritance.shards[0], directory, nearby)
     try:
-        with old_stores(storage, paths, inheritance.shards, directory) as stores:
+        with old_stores(storage, paths, inheritance.shards, directory, nearby) as (stores, found):
             _Move(plan, inheritance, slots, stores).run(directory)
+            return found
     except Unmovable as error:
         shutil.rmtree(directory, ignore_errors=True)
         message = (

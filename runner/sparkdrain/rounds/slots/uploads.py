@@ -47,6 +47,10 @@ class SlotUploads:
         """How the copying that was begun last has ended; nothing while it goes on."""
         return self._uploader.poll()
 
+    def published(self, number: int) -> None:
+        """Checkpoint ``number`` is the newest one now."""
+        self._uploader.published(number)
+
     def close(self) -> None:
         """Stop copying."""
         self._uploader.close()

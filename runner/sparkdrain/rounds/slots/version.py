@@ -121,6 +121,8 @@ class StateVersion:
             self.finalizers.restored(self._left_over(slot.shards))
         self.finalizers.published(orders.published)
         self.coverage.published(orders.published)
+        if self._uploads is not None:
+            self._uploads.published(orders.published)
         if self._uploads is not None and orders.checkpoint is not None:
             self.finalizers.covered(orders.checkpoint)
             ends = {input_.state_id: input_.end for input_ in _stable(slot.in_turn())}

@@ -1,0 +1,75 @@
+"""How slots were opened with the state of checkpoints, over all lives of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.metrics import monitoring_infos
+
+from sparkdrain.rounds.slots.late import NAMESPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from apache_beam.portability.api import metrics_pb2
+
+    from sparkdrain.rounds.messages import RoundReport
+
+LOCAL: Final = "stateBytesLocal"
+"""Counts bytes of state that slots were opened with and that their hosts had."""
+
+FETCHED: Final = "stateBytesFetched"
+"""Counts bytes of state that slots were opened with and that came from ``--checkpoint_dir``."""
+
+
+@dataclass(slots=True)
+class Openings:
+    """What the job's user is told of them.
+
+    Attributes:
+        tell: takes a text for the user.
+        warn: takes a warning.
+        local_bytes: of all slots; their hosts had them.
+        fetched_bytes: of all slots; read from storage.
+    """
+
+    tell: Callable[[str], object]
+    warn: Callable[[str], object]
+    local_bytes: int = 0
+    fetched_bytes: int = 0
+    _warned: set[str] = field(default_factory=set)
+    _any: bool = False
+
+    def heard(self, reports: Sequence[RoundReport]) -> None:
+        """A round with these reports was committed."""
+        told = [each.opened.told for each in reports if each.opened is not None]
+        told += [each.uploaded.told for each in reports if each.uploaded is not None]
+        for text in told:
+            if text and text not in self._warned:
+                self._warned.add(text)
+                self.warn(text)
+        opened = [each.opened for each in reports if each.opened is not None]
+        if not opened:
+            return
+        self._any = True
+        local = sum(each.local_bytes for each in opened)
+        fetched = sum(each.fetched_bytes for each in opened)
+        self.local_bytes += local
+        self.fetched_bytes += fetched
+        slots = len({each.slot for each in reports if each.opened is not None})
+        self.tell(
+            f"{slots} {'slots were' if slots > 1 else 'slot was'} opened with the state of the "
+            f"checkpoint: {local:,} bytes were on their hosts, {fetched:,} came from "
+            f"--checkpoint_dir. The slowest took {max(each.seconds for each in opened):.1f} s."
+        )
+
+    def metrics(self) -> list[metrics_pb2.MonitoringInfo]:
+        """The counters, of a job that has gone on from a checkpoint."""
+        if not self._any:
+            return []
+        counted = {LOCAL: self.local_bytes, FETCHED: self.fetched_bytes}
+        return [
+            monitoring_infos.int64_user_counter(NAMESPACE, name, count)
+            for name, count in counted.items()
+        ]
