@@ -10,6 +10,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.choose import grouping_for, groups_by_window
+from sparkdrain.panes.grouping import GroupingTerms
 from sparkdrain.panes.times import BEGIN
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.group_sender import GroupSender
@@ -82,7 +83,7 @@ class Rounds:
 
     def new_grouping(self) -> Any:
         coding = ElementCoding.of(self.value_coder, self.window_coder)
-        return grouping_for(
+        terms = GroupingTerms(
             self.windowing,
             self.key_coder,
             coding,
@@ -93,6 +94,7 @@ class Rounds:
             closing=self.closing,
             on_time=self.on_time,
         )
+        return grouping_for(terms)
 
     def blocks(self, elements):
         """Payloads for ``(key, value, seconds)``, as a producer writes them."""

@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.times import BEGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from sparkdrain.panes.budget import PaneBudget
+    from sparkdrain.shuffle.coding import ElementCoding
+    from timers_state import Overlay
 
 PaneBatch = tuple[Any, list[Any]]
 """A ``WindowedValue`` with time, windows and pane, and ``(key, values)`` pairs that share them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingTerms:
+    """What the grouping of an edge is made with.
+
+    Attributes:
+        windowing: of the PCollection that is grouped.
+        key_coder: of its keys.
+        coding: of its values.
+        overlay: where state is kept.
+        state_id: id of the state in the overlay; nothing else uses it.
+        memory_bytes: how much of a round's input is in memory, and is sorted at a time.
+        scratch: where the rest of it goes, and panes that are large; asked for when needed.
+        closing: whether a window that expires without new elements has a last pane.
+        on_time: whether a window that ends without new elements has an on-time pane.
+    """
+
+    windowing: Any
+    key_coder: Any
+    coding: ElementCoding
+    overlay: Overlay
+    state_id: int
+    memory_bytes: int
+    scratch: Callable[[], Path]
+    closing: Closing = Closing.IF_NOT_EMPTY
+    on_time: OnTime = OnTime.ALWAYS
 
 
 class Grouping(Protocol):

@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from sparkdrain.panes.arrivals import BlockSorter
 from sparkdrain.panes.grouping import Grouping
+from sparkdrain.panes.round_blocks import RoundBlocks
 from sparkdrain.shuffle.keys import key_codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sparkdrain.panes.budget import PaneBudget
-    from sparkdrain.panes.round_blocks import RoundBlocks
-    from timers_state import Domain, Overlay, Timer
+    from sparkdrain.panes.grouping import GroupingTerms
+    from timers_state import Domain, Timer
 
 
 class RoundGrouping(Grouping):
-    """The part of a ``Grouping`` that does not depend on when panes fire.
+    """The part of a ``Grouping`` that does not depend on when panes fire."""
 
-    Args:
-        key_coder: of the keys.
-        overlay: where state is kept.
-        state_id: id of the state in the overlay.
-        blocks: what comes in during a round.
-        memory_bytes: how much of it to sort at a time, at most.
-    """
-
-    def __init__(
-        self,
-        key_coder: Any,
-        overlay: Overlay,
-        state_id: int,
-        blocks: RoundBlocks,
-        memory_bytes: int,
-    ) -> None:
-        _, self._decode_key = key_codec(key_coder)
-        self._overlay = overlay
-        self._state_id = state_id
-        self._blocks = blocks
-        self._arrivals = BlockSorter(overlay.groups, memory_bytes)
+    def __init__(self, terms: GroupingTerms) -> None:
+        _, self._decode_key = key_codec(terms.key_coder)
+        self._overlay = terms.overlay
+        self._state_id = terms.state_id
+        self._blocks = RoundBlocks(terms.memory_bytes, terms.scratch)
+        self._arrivals = BlockSorter(terms.overlay.groups, terms.memory_bytes)
         self._dropped = 0
         self.dropped = 0
 

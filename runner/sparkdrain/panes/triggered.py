@@ -21,17 +21,12 @@ from sparkdrain.panes.trigger import Moment
 from timers_state import Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
-    from sparkdrain.panes.behaviors import Closing, OnTime
     from sparkdrain.panes.budget import PaneBudget
     from sparkdrain.panes.firing import Pane
-    from sparkdrain.panes.grouping import PaneBatch
+    from sparkdrain.panes.grouping import GroupingTerms, PaneBatch
     from sparkdrain.panes.key_windows import OpenWindow
-    from sparkdrain.panes.round_blocks import RoundBlocks
-    from sparkdrain.shuffle.coding import ElementCoding
-    from timers_state import Overlay
 
 _COUNT = struct.Struct(">i")
 # Values of a pane may take some megabytes.
@@ -54,25 +49,14 @@ class TriggeredGrouping(RoundGrouping):
     wait for that, at its expiry; and others as the trigger and the timestamps of panes ask for.
     """
 
-    def __init__(
-        self,
-        windowing: Any,
-        key_coder: Any,
-        coding: ElementCoding,
-        overlay: Overlay,
-        state_id: int,
-        blocks: RoundBlocks,
-        memory_bytes: int,
-        scratch: Callable[[], Path],
-        closing: Closing,
-        on_time: OnTime,
-    ) -> None:
-        super().__init__(key_coder, overlay, state_id, blocks, memory_bytes)
+    def __init__(self, terms: GroupingTerms) -> None:
+        super().__init__(terms)
+        coding = terms.coding
         self._decode_elements = coding.windowed_values.decode
         self._encode_values = coding.values.encode
-        self._by_window = needs_no_times(windowing)
-        self._rules = Rules.of(windowing, coding.window, closing, on_time)
-        self._firing = PaneFiring(self._rules, PaneValues(coding.coder, scratch))
+        self._by_window = needs_no_times(terms.windowing)
+        self._rules = Rules.of(terms.windowing, coding.window, terms.closing, terms.on_time)
+        self._firing = PaneFiring(self._rules, PaneValues(coding.coder, terms.scratch))
 
     @override
     def process(self, frontier: int, now: int, ahead: int = BEGIN) -> Iterator[PaneBatch]:

@@ -26,15 +26,12 @@ from sparkdrain.shuffle.merging import GroupMerger
 from timers_state import Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Generator, Iterable, Iterator
 
     from sparkdrain.panes.arrivals import Groups
     from sparkdrain.panes.budget import PaneBudget
-    from sparkdrain.panes.grouping import PaneBatch
-    from sparkdrain.panes.round_blocks import RoundBlocks
-    from sparkdrain.shuffle.coding import ElementCoding
-    from timers_state import KeyScope, Overlay
+    from sparkdrain.panes.grouping import GroupingTerms, PaneBatch
+    from timers_state import KeyScope
 
 # Encoded, and what Python needs for a pair.
 _BATCH_BYTES = 4 << 20
@@ -55,30 +52,19 @@ class WindowEndGrouping(RoundGrouping):
     key, of panes so far (or that no more are wanted), until the window expires.
     """
 
-    def __init__(
-        self,
-        windowing: Any,
-        key_coder: Any,
-        coding: ElementCoding,
-        overlay: Overlay,
-        state_id: int,
-        blocks: RoundBlocks,
-        memory_bytes: int,
-        scratch: Callable[[], Path],
-        closing: Closing,
-    ) -> None:
-        super().__init__(key_coder, overlay, state_id, blocks, memory_bytes)
-        self._decode_window = coding.window.get_impl().decode
-        self._values = PaneValues(coding.coder, scratch)
-        self._memory_bytes = memory_bytes
-        self._scratch = scratch
-        self._lateness = windowing.allowed_lateness.micros
+    def __init__(self, terms: GroupingTerms) -> None:
+        super().__init__(terms)
+        self._decode_window = terms.coding.window.get_impl().decode
+        self._values = PaneValues(terms.coding.coder, terms.scratch)
+        self._memory_bytes = terms.memory_bytes
+        self._scratch = terms.scratch
+        self._lateness = terms.windowing.allowed_lateness.micros
         # Never only closes windows; AfterWatermark closes a window with its first pane.
-        self._at_expiry = type(windowing.triggerfn) is Never
-        self._fires_late = type(windowing.triggerfn) is DefaultTrigger
-        self._closes_always = closing is Closing.ALWAYS
+        self._at_expiry = type(terms.windowing.triggerfn) is Never
+        self._fires_late = type(terms.windowing.triggerfn) is DefaultTrigger
+        self._closes_always = terms.closing is Closing.ALWAYS
         self._window: EndingWindow | None = None
-        self._passing = Passing(min(memory_bytes // 4, _MOST_PASSING))
+        self._passing = Passing(min(terms.memory_bytes // 4, _MOST_PASSING))
         # The windows that have something in state, with the times when they fire; None: unknown.
         self._waiting: dict[bytes, int] | None = None
 

@@ -19,6 +19,7 @@ from typing_extensions import override
 from sparkdrain.graph.state_ids import edge_state_id, side_state_id
 from sparkdrain.panes.behaviors import OnTime
 from sparkdrain.panes.choose import grouping_for
+from sparkdrain.panes.grouping import GroupingTerms
 from sparkdrain.shuffle.grouped_blocks import decode_groups
 from sparkdrain.side_inputs.broadcast import comes_with_window
 from sparkdrain.side_inputs.windows import WindowedContent, chunk_of, count_of
@@ -134,7 +135,7 @@ class TriggeredStream(SideStream):
         super().__init__(context, edge)
         coder = context.codings.coder(edge)
         self._entries = _entries_of(coder, multimap=edge.multimap)
-        grouping = grouping_for(
+        terms = GroupingTerms(
             context.codings.windowing(edge),
             coders.BytesCoder(),
             context.codings.elements(edge),
@@ -146,7 +147,7 @@ class TriggeredStream(SideStream):
         )
         self._encode_window = self.window_coder.get_impl().encode
         publisher: Any = self
-        self._groups = GroupInput(grouping, publisher, edge_state_id(edge.id))
+        self._groups = GroupInput(grouping_for(terms), publisher, edge_state_id(edge.id))
 
     @override
     def take(self, payload: memoryview) -> None:

@@ -17,6 +17,7 @@ from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated
 from sparkdrain.graph.wire import DELIMITED
 from sparkdrain.panes.behaviors import Closing
 from sparkdrain.panes.choose import grouping_for
+from sparkdrain.panes.grouping import GroupingTerms
 from sparkdrain.rounds.keyed.state import keyed_input_for
 from sparkdrain.rounds.sides.gate import Gate
 from sparkdrain.rounds.sources.residuals import ResidualStore
@@ -169,7 +170,7 @@ class InputMaker:
                 return ElementInput(codings.elements(edge), source)
             case EdgeKind.GROUP:
                 coder = codings.coder(edge)
-                grouping = grouping_for(
+                terms = GroupingTerms(
                     codings.windowing(edge),
                     coder.key_coder(),
                     codings.elements(edge, coder.value_coder()),
@@ -179,7 +180,7 @@ class InputMaker:
                     lambda: context.directory,
                     closing=closing_of(codings.strategy(edge), codings.components),
                 )
-                return GroupInput(grouping, source, edge_state_id(edge.id))
+                return GroupInput(grouping_for(terms), source, terms.state_id)
             case EdgeKind.KEYED:
                 return keyed_input_for(context, edge, stage, source)
             case _:

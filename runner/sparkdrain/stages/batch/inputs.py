@@ -15,6 +15,7 @@ from sparkdrain.graph.state_ids import edge_state_id
 from sparkdrain.graph.stateful import stateful_behind
 from sparkdrain.panes.choose import grouping_for
 from sparkdrain.panes.choose import groups_by_window as fires_at_window_ends
+from sparkdrain.panes.grouping import GroupingTerms
 from sparkdrain.shuffle.group_by_key import WindowGroups
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.stages.batch.keyed_rounds import KeyedRounds
@@ -81,8 +82,8 @@ def input_for(
                 return MergedGroups(merger, groups, source)
             coding, overlay = codings.elements(edge, value), state.more("panes")
             id_, memory = edge_state_id(edge.id), memory_bytes // 3
-            grouping = grouping_for(windowing, key, coding, overlay, id_, memory, state.scratch)
-            return GroupInput(grouping, source, id_)
+            terms = GroupingTerms(windowing, key, coding, overlay, id_, memory, state.scratch)
+            return GroupInput(grouping_for(terms), source, id_)
 
 
 class MergedGroups(Input):
