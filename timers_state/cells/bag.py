@@ -19,7 +19,6 @@ from timers_state.cells.cell import (
 )
 from timers_state.cells.segment import decode_segment, encode_segment, segments_of
 from timers_state.keys import Kind, prefix_end, segment_suffix
-from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,10 +141,7 @@ class Bag(Cell):
     def _write(self, batch: Batch, store: Store) -> None:
         if not (self._items or self._erase):
             return
-        prefix = self._prefix()
-        if self._erase:
-            delete_rows(store, batch, prefix, prefix_end(prefix))
-            self._erase = False
+        prefix = self._erased(batch, store)
         for index, segment in enumerate(segments_of(self._items)):
             batch.put(prefix + segment_suffix(batch.sequence, index), encode_segment(segment))
             self._base = True

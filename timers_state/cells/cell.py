@@ -6,7 +6,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from timers_state.errors import StaleScope
-from timers_state.keys import Kind, cell_prefix
+from timers_state.keys import Kind, cell_prefix, prefix_end
+from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
     from timers_state.store.store import Batch, Store
@@ -160,6 +161,14 @@ class Cell:
 
     def _prefix(self) -> bytes:
         return cell_prefix(self._scope.owner(), self.window, self.tag, self.KIND)
+
+    def _erased(self, batch: Batch, store: Store) -> bytes:
+        """Prefix of the rows; those that are to go are removed by ``batch``."""
+        prefix = self._prefix()
+        if self._erase:
+            delete_rows(store, batch, prefix, prefix_end(prefix))
+            self._erase = False
+        return prefix
 
     def _drop(self) -> None:
         """Forgets the rows in the store; they are removed when the cell is next written out."""

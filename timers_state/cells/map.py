@@ -9,7 +9,6 @@ from typing_extensions import override
 from timers_state.cells.cell import ENTRY_BYTES, Account, Cell
 from timers_state.cells.merge import merged
 from timers_state.keys import Kind, prefix_end
-from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,10 +97,7 @@ class Map(Cell):
     def spill(self, batch: Batch, store: Store) -> None:
         if not (self._entries or self._erase):
             return
-        prefix = self._prefix()
-        if self._erase:
-            delete_rows(store, batch, prefix, prefix_end(prefix))
-            self._erase = False
+        prefix = self._erased(batch, store)
         for key, value in self._entries.items():
             if value is None:
                 batch.delete(prefix + key)

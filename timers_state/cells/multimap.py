@@ -103,10 +103,7 @@ class Multimap(Cell):
     def spill(self, batch: Batch, store: Store) -> None:
         if not (self._entries or self._removed or self._erase):
             return
-        prefix = self._prefix()
-        if self._erase:
-            delete_rows(store, batch, prefix, prefix_end(prefix))
-            self._erase = False
+        prefix = self._erased(batch, store)
         for key in self._removed:
             entry = entry_prefix(prefix, key)
             delete_rows(store, batch, entry, prefix_end(entry))

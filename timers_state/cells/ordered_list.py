@@ -16,7 +16,6 @@ from timers_state.keys import (
     I64_MAX,
     I64_MIN,
     Kind,
-    prefix_end,
     sort_key_bound,
     sort_key_of,
     sorted_suffix,
@@ -113,10 +112,7 @@ class OrderedList(Cell):
     def spill(self, batch: Batch, store: Store) -> None:
         if not (self._items or self._cleared or self._erase):
             return
-        prefix = self._prefix()
-        if self._erase:
-            delete_rows(store, batch, prefix, prefix_end(prefix))
-            self._erase = False
+        prefix = self._erased(batch, store)
         for lower, upper in self._cleared or ():
             first, end = sort_key_bound(prefix, lower), sort_key_bound(prefix, upper)
             delete_rows(store, batch, first, end)

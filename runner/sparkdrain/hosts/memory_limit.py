@@ -7,10 +7,11 @@ sets) counts mapped files, of which state stores have many. So it says little ab
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from sparkdrain.hosts.process import ps
 
 _MIB: Final = 1 << 20
 _KIB: Final = 1 << 10
@@ -58,7 +59,5 @@ def memory_of(pid: int) -> int:
 def _resident(pid: int) -> int:
     """On other systems than Linux, with files."""
     with contextlib.suppress(OSError, ValueError):
-        command = ["ps", "-o", "rss=", "-p", str(pid)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
-        return int(done.stdout) * _KIB
+        return int(ps(pid, "rss")) * _KIB
     return 0

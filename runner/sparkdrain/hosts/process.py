@@ -24,9 +24,7 @@ def parent_of(pid: int) -> int:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        command = ["ps", "-o", "ppid=", "-p", str(pid)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
-        return int(done.stdout.strip() or 1)
+        return int(ps(pid, "ppid") or 1)
     # The name of the program, in parentheses, can have any content.
     return int(stat.rpartition(")")[2].split()[1])
 
@@ -36,9 +34,14 @@ def command_of(pid: int) -> list[str]:
     try:
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
     except OSError:
-        command = ["ps", "-o", "args=", "-p", str(pid)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
-        return done.stdout.split()
+        return ps(pid, "args").split()
+
+
+def ps(pid: int, column: str) -> str:
+    """What ``ps`` says of a process, where there is no ``/proc``; "" if it has ended."""
+    command = ["ps", "-o", f"{column}=", "-p", str(pid)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
+    return done.stdout.strip()
 
 
 def is_alive(pid: int) -> bool:
