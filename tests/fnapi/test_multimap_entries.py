@@ -10,9 +10,9 @@ from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms import environments
 from apache_beam.transforms.window import IntervalWindow
 
+from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.fnapi.lives import WindowLives
-from sparkdrain.fnapi.services import descriptor_of
 from sparkdrain.fnapi.user_state import UserState
 from sparkdrain.fnapi.value_counts import ValueCounts
 from sparkdrain.harness.harness import StateTerms

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, endpoints_pb2
 
-from sparkdrain.fnapi.services import descriptor_of
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import proto_utils
 from sparkdrain.graph.environments import is_go
@@ -138,3 +137,8 @@ def _read(
     if edge.kind is EdgeKind.GROUP:
         return wire.group(components.pcollections[edge.pcollection].coder_id)
     return _element(edge, components, wire)
+
+
+def descriptor_of(url: str) -> endpoints_pb2.ApiServiceDescriptor:
+    """An address as Beam writes it."""
+    return endpoints_pb2.ApiServiceDescriptor(url=url)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf import json_format, text_format
 
+from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.provision import RUNNER_CAPABILITIES, options_struct
-from sparkdrain.fnapi.services import descriptor_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -24,11 +24,11 @@ from apache_beam.portability.api import (
 from typing_extensions import override
 
 from sparkdrain.fnapi import guard
+from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.docker import docker_command, removal
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.go import go_command
 from sparkdrain.fnapi.java import java_command
-from sparkdrain.fnapi.services import descriptor_of
 from sparkdrain.graph.environments import DOCKER, EXTERNAL, PROCESS, STAGED_GO, STAGED_JAVA
 from sparkdrain.graph.staged import GO_WORKER
 from sparkdrain.loopback import UNIX

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.portability.api import beam_provision_api_pb2, beam_runner_api_pb2
 from google.protobuf import struct_pb2
 
-from sparkdrain.fnapi.services import descriptor_of
+from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.graph.staged import staged_name
 

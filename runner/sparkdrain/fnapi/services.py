@@ -23,7 +23,6 @@ from apache_beam.portability.api import (
     beam_fn_api_pb2_grpc,
     beam_provision_api_pb2,
     beam_provision_api_pb2_grpc,
-    endpoints_pb2,
 )
 from typing_extensions import override
 
@@ -319,8 +318,3 @@ def _in_thread(name: str, work: Callable[..., object], *arguments: Any) -> None:
             work(*arguments)
 
     threading.Thread(target=run, name=name, daemon=True).start()
-
-
-def descriptor_of(url: str) -> endpoints_pb2.ApiServiceDescriptor:
-    """An address as Beam writes it."""
-    return endpoints_pb2.ApiServiceDescriptor(url=url)
