@@ -30,6 +30,7 @@ from sparkdrain.fnapi.launch import HarnessProcess
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import SdkWorker
 from tests.support.in_memory import run_in_memory
+from tests.support.waiting import wait_until
 
 WORKER = f"{sys.executable} -m sparkdrain.cli.main worker"
 GARBAGE = f"{sys.executable} -m tests.support.garbage_harness"
@@ -185,6 +186,26 @@ def test_a_guard_is_not_killed_before_its_last_command_has_run(tmp_path, monkeyp
     life.start("worker")
     life.stop()
     assert removed.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends who has lost a parent")
+def test_of_a_guard_that_is_killed_nothing_is_left(tmp_path):
+    pid, removed = tmp_path / "pid", tmp_path / "removed"
+    life = HarnessProcess(
+        "sleeps",
+        lambda _: (["bash", "-c", f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 100"], {}),
+        "",
+        tmp_path,
+        at_the_end=["touch", str(removed)],
+    )
+    life.start("worker")
+    wait_until(pid.exists)
+    life._process.kill()
+    wait_until(life.how_it_ended)
+    assert _is_gone(int(pid.read_text()))
+    assert not removed.exists()
+    life.stop()
+    assert removed.exists(), "what stays of a container is removed by who has noticed"
 
 
 def test_a_guard_sleeps_until_its_command_has_ended():

@@ -6,6 +6,7 @@ argument is a command that is run at the end, as JSON; the others are the comman
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -13,7 +14,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
+_SET_DEATH_SIGNAL = 1  # of <linux/prctl.h>
 _PATIENCE_SECONDS = 3.0
 AT_THE_END_SECONDS = 60.0
 
@@ -22,7 +25,12 @@ def main() -> int:
     """Run the command of ``sys.argv``; its status."""
     at_the_end = json.loads(sys.argv[1])
     ended = _ends_of_children()
-    child = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+    child = subprocess.Popen(  # noqa: S603
+        sys.argv[2:],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=_end_with_parent,  # noqa: PLW1509 - there is one thread
+    )
     while child.poll() is None:
         readable, _, _ = select.select([0, ended], [], [])
         if ended in readable:
@@ -31,16 +39,27 @@ def main() -> int:
             _end(child)
     # It may have left others behind.
     _kill(child, signal.SIGKILL)
-    if at_the_end:
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            silent = subprocess.DEVNULL
-            subprocess.run(  # noqa: S603
-                at_the_end, check=False, stdout=silent, stderr=silent, timeout=AT_THE_END_SECONDS
-            )
+    run_last(at_the_end)
     status = child.returncode
     if status < 0:
         return 128 - status
     return status
+
+
+def run_last(command: Sequence[str]) -> None:
+    """Run what is to be run at the end, if there is anything."""
+    if command:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            silent = subprocess.DEVNULL
+            subprocess.run(  # noqa: S603
+                command, check=False, stdout=silent, stderr=silent, timeout=AT_THE_END_SECONDS
+            )
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process if the guard is killed, and can end nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _ends_of_children() -> int:

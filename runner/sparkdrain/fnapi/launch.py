@@ -232,6 +232,9 @@ class HarnessProcess(Life):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if process.returncode < 0:
+            # The guard was killed, and has run nothing at the end.
+            guard.run_last(self._at_the_end)
 
 
 class PooledHarness(Life):
