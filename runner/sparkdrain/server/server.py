@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import shutil
 import socket
 import tempfile
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from sparkdrain.jobs.engine import Engine
     from sparkdrain.server.driver import Driver, Launch
     from sparkdrain.server.settings import ServerSettings
+
+_LOGGER = logging.getLogger(__name__)
 
 _KEPT_JOBS: Final = 1000
 _ANY: Final = ("0.0.0.0", "::")  # noqa: S104 - only compared with
@@ -162,7 +165,8 @@ class StandingServer:
 
     def _open_store(self) -> MetadataStore:
         address = self._settings.store or StoreAddress("rocksdb", str(self._home / "jobs"))
-        STORES.prepare(address, group=False)
+        for complaint in STORES.prepare(address, group=False):
+            _LOGGER.warning("--metadata-store: %s", complaint)
         return STORES.open(address)
 
     def _remove_files_of_no_job(self) -> None:

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import secrets
+import stat
 import threading
 import time
 from dataclasses import dataclass
@@ -52,6 +53,9 @@ _OLDEST_VIEW: Final = 3600.0
 
 _LIMIT: Final = 512 * 1024
 """Bytes of a record's value; brokers take 1 MiB by default (``message.max.bytes``)."""
+
+_PLAINTEXT: Final = "PLAINTEXT"
+_OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 
 _WRITE: Final = "write"
 """The header with the random number of a write, which is the version of the record."""
@@ -102,7 +106,16 @@ class Backend(backend.Backend):
 
     @override
     def prepare(self, place: str, *, group: bool) -> list[str]:
-        return []
+        found = []
+        if client_settings(os.environ).get("security_protocol", _PLAINTEXT) == _PLAINTEXT:
+            found.append(
+                f"Everybody who reaches Kafka at {place} may read and change the records there, "
+                f"and drain the job, unless the network keeps strangers away: {CONFIG} names no "
+                "security.protocol."
+            )
+        if (path := os.environ.get(CONFIG)) and os.stat(path).st_mode & _OTHERS:
+            found.append(f"Other users may read {path}, which {CONFIG} names: chmod 600 {path}")
+        return found
 
     @override
     def open(self, place: str) -> MetadataStore:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import secrets
+import threading
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
@@ -33,7 +34,7 @@ from sparkdrain.coordination.timed_store import TimedStore
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from sparkdrain.coordination.metadata import CorruptRecord
 
@@ -86,13 +87,16 @@ class Backend(backend.Backend):
 
     @override
     def prepare(self, place: str, *, group: bool) -> list[str]:
-        return []
+        if _user(os.environ):
+            return []
+        return [
+            f"Everybody who reaches ZooKeeper at {place} may read and change the records there, "
+            f"and drain the job: {AUTH} is not set."
+        ]
 
     @override
     def open(self, place: str) -> MetadataStore:
-        auth = os.environ.get(AUTH, "")
-        redaction.remember(auth.partition(":")[2], "password")
-        store = LargeValues(ZooKeeperStore(place, auth), _LIMIT)
+        store = LargeValues(ZooKeeperStore(place, _user(os.environ)), _LIMIT)
         return TimedStore(store, place, _ANSWER_SECONDS)
 
 
@@ -131,20 +135,24 @@ class ZooKeeperStore(MetadataStore):
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5),
         )
         try:
-            self._client.start(seconds)
-            self._client.ensure_path(self._root or "/")
-        except KazooTimeoutError as error:
-            self._stop()
+            # Not `start`, which waits for longer when the server says nothing.
+            self._client.start_async().wait(seconds)
+            if not self._client.connected:
+                raise KazooTimeoutError
+            self._client.ensure_path_async(self._root or "/").get(timeout=seconds)
+        except _LOST as error:
+            self._abandon()
             message = (
-                f"The metadata store zookeeper:{place} does not answer within {seconds:g} s. See "
-                "that ZooKeeper runs there, and that this machine reaches it."
+                f"The metadata store zookeeper:{place} does not answer within {seconds:g} s "
+                f"({type(error).__name__}). See that ZooKeeper runs there, and that this machine "
+                "reaches it."
             )
             raise BadSetup(message) from error
         except _REFUSED as error:
-            self._stop()
+            self._abandon()
             raise BadSetup(self._refusal(error)) from error
         except BaseException:
-            self._stop()
+            self._abandon()
             raise
 
     @override
@@ -287,9 +295,28 @@ class ZooKeeperStore(MetadataStore):
             f"in the environment variable {AUTH}, or name another path."
         )
 
+    def _abandon(self) -> None:
+        """Stop, and do not wait: the client waits for a server that says nothing."""
+        threading.Thread(target=self._stop, name="zookeeper-stop", daemon=True).start()
+
     def _stop(self) -> None:
         self._client.stop()
         self._client.close()
+
+
+def _user(environ: Mapping[str, str]) -> str:
+    """``user:password``; empty if none is given.
+
+    Raises:
+        BadSetup: the variable holds something else.
+    """
+    auth = environ.get(AUTH, "")
+    user, colon, password = auth.partition(":")
+    redaction.remember(password if colon else auth, "password")
+    if auth and not (user and password):
+        message = f"{AUTH} does not hold user:password. What it holds is not shown here."
+        raise BadSetup(message)
+    return auth
 
 
 def _name(key: str) -> str:
