@@ -7,6 +7,7 @@ producer, and with the blocks that those messages count.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -119,3 +120,23 @@ def agree(seen: Iterable[dict[Producer, int]]) -> None:
                     "output had been used"
                 )
                 raise TruncatedInput(msg)
+
+
+def one_of_each(told: Iterable[tuple[int, ...]], asked: Iterable[tuple[int, ...]]) -> None:
+    """Each slot that was asked to run has told once that it did, and no other has.
+
+    Args:
+        told: of each report what it is about; the level and the slot come last.
+        asked: of each task the same.
+
+    Raises:
+        TruncatedInput: a report was lost, or a slot has run twice, or not now: what was sent may
+            be of one time, and what is known of it of the other.
+    """
+    ran, wanted = Counter(told), Counter(asked)
+    if ran != wanted:
+        off = sorted({place[-2:] for place in (ran - wanted) + (wanted - ran)})
+        levels = ", ".join(str(level) for level in sorted({level for level, _ in off}))
+        slots = [slot for _, slot in off]
+        message = f"of slots {slots} of level {levels} there is not one report each"
+        raise TruncatedInput(message)

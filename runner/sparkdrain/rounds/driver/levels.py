@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from sparkdrain.errors import TruncatedInput, WorkerLost
+from sparkdrain.errors import WorkerLost
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.driver.hang_watch import HangWatch
@@ -16,6 +15,7 @@ from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.task import RoundTask
 from sparkdrain.shuffle.blocks import reports_in
+from sparkdrain.shuffle.complete import one_of_each
 from sparkdrain.stages.cluster.driver_address import driver_address
 from sparkdrain.stages.cluster.executors import executors
 from sparkdrain.stages.levels.level_jobs import LevelJobs
@@ -141,14 +141,11 @@ def _one_of_each(headers: Sequence[RoundHeader], told: list[bytes]) -> list[Roun
     """The reports of the slots with these headers.
 
     Raises:
-        TruncatedInput: a slot has run twice, or not in this round: what was sent may be of one
-            time, and the slot's state of the other.
+        TruncatedInput: see ``one_of_each``.
     """
     reports = [RoundReport.decode(report) for report in told]
-    ran = Counter((report.number, report.level, report.slot) for report in reports)
-    asked = Counter((header.number, header.level, header.slot) for header in headers)
-    if ran != asked:
-        off = sorted({slot for _, _, slot in (ran - asked) + (asked - ran)})
-        message = f"of slots {off} of level {headers[0].level} there is not one report each"
-        raise TruncatedInput(message)
+    one_of_each(
+        ((report.number, report.level, report.slot) for report in reports),
+        ((header.number, header.level, header.slot) for header in headers),
+    )
     return reports

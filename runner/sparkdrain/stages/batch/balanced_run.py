@@ -29,7 +29,7 @@ class BalancedRun:
         context: for what the cluster has.
         slots: how many slots the level has; helpers are numbered from there.
         exchange: makes the exchange of a helper.
-        reports: runs an exchange.
+        reports: runs the exchange of a helper.
         enter: prepares a thread for running Spark jobs of the level.
     """
 
@@ -38,7 +38,7 @@ class BalancedRun:
         context: Any,
         slots: int,
         exchange: Callable[[Helper], Exchange],
-        reports: Callable[[Exchange], list[SlotReport]],
+        reports: Callable[[Exchange, Helper], list[SlotReport]],
         enter: Callable[[], None],
     ) -> None:
         self._exchange = exchange
@@ -71,7 +71,7 @@ class BalancedRun:
         exchange = self._exchange(helper)
         with self._lock:
             self.exchanges.append(exchange)
-        return self._reports(exchange)
+        return self._reports(exchange, helper)
 
     def wait(self, reports: list[SlotReport]) -> list[SlotReport]:
         """The reports of the slots and of all that helped them, once all have ended.

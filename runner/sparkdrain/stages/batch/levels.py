@@ -18,7 +18,7 @@ from sparkdrain.graph.plan import EdgeKind, Plan
 from sparkdrain.graph.restrictions import has_restrictions
 from sparkdrain.invocation import importance_of
 from sparkdrain.shuffle.blocks import reports_in
-from sparkdrain.shuffle.complete import Completeness, agree
+from sparkdrain.shuffle.complete import Completeness, agree, one_of_each
 from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.shuffle.sort_merging import SortMerger
 from sparkdrain.side_inputs.file import write_side_file
@@ -37,7 +37,7 @@ from sparkdrain.stages.telling.report import SlotReport
 from sparkdrain.stages.telling.spark_error import of_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pyspark import SparkContext
 
@@ -144,7 +144,7 @@ class LevelRunner:
         else:
             exchange = self._jobs.exchange(task, level, inputs, self._layout.slots)
             self._jobs.sent[level] = [exchange]
-            reports = self._reports(exchange)
+            reports = self._reports(level, exchange, range(self._layout.slots))
         self._slots[level] = [report.slot for report in reports]
         self._attempts.extend(report.inputs for report in reports)
         # What was reported counts (metrics, side inputs): it must be what is read later.
@@ -153,9 +153,21 @@ class LevelRunner:
         self._publish_side_inputs(level, reports)
         return reports
 
-    def _reports(self, exchange: Exchange) -> list[SlotReport]:
-        """Run an exchange's tasks; what they report."""
-        return list(map(SlotReport.decode, reports_in(exchange.read([self._layout.reports]))))
+    def _reports(self, level: int, exchange: Exchange, slots: Iterable[int]) -> list[SlotReport]:
+        """Run an exchange's tasks; what these slots report.
+
+        PySpark takes the end of a connection, however it came, for the end of what was served. A
+        slot without a report would be one that has sent nothing.
+
+        Raises:
+            TruncatedInput: see ``one_of_each``.
+        """
+        told = reports_in(exchange.read([self._layout.reports]))
+        reports = list(map(SlotReport.decode, told))
+        one_of_each(
+            ((report.level, report.slot) for report in reports), ((level, slot) for slot in slots)
+        )
+        return reports
 
     def _run_balanced(self, task: LevelTask, inputs: list[LevelIndex]) -> list[SlotReport]:
         """Run a level in which slots may give restrictions to tasks beside them."""
@@ -168,14 +180,15 @@ class LevelRunner:
                 (),
                 1,
             ),
-            self._reports,
+            lambda exchange, helper: self._reports(task.level, exchange, [helper.slot]),
             lambda: self._name(task.level),
         )
         with run:
             main = self._jobs.exchange(
                 replace(task, balancer=run.endpoint), task.level, inputs, self._layout.slots
             )
-            reports = run.wait(self._reports(main))
+            slots = range(self._layout.slots)
+            reports = run.wait(self._reports(task.level, main, slots))
         self._jobs.sent[task.level] = [main, *run.exchanges]
         return reports
 
