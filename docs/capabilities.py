@@ -82,6 +82,15 @@ def _split(text: str) -> Iterator[list[str]]:
 _TRANSFORMS = (
     _row("Impulse, Create, Read", "impulse create read"),
     _row(
+        "Steps that wait: async def, threads, futures, callbacks, AsyncWrapper, without state",
+        "",
+        f"{FEATURES}steps_in_flight: all_methods_may_be_asynchronous",
+        f"{FEATURES}steps_in_flight: each_way_to_wait_gives_the_same",
+        f"{FEATURES}steps_in_flight: elements_that_fail_go_to_an_output_of_their_own_everywhere",
+        f"{FEATURES}steps_in_flight: the_dofn_in_beams_wrapper_runs_without_its_timers",
+        f"{ROUNDS}rounds_in_flight: a_round_has_all_results_of_its_elements",
+    ),
+    _row(
         "ParDo with tagged outputs",
         "pardo pardo_side_outputs pardo_side_and_main_outputs undeclared_outputs "
         "multiple_empty_outputs par_do_with_multiple_outputs_and_using_yield",

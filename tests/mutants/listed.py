@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[2]
 LISTS = Path(__file__).parent
 
 AREAS = (
+    "runner/sparkdrain/concurrency/",
     "runner/sparkdrain/drain/",
+    "runner/sparkdrain/harness/concurrent/",
     "runner/sparkdrain/rounds/driver/",
     "runner/sparkdrain/rounds/slots/",
     "runner/sparkdrain/rounds/stable.py",

@@ -310,6 +310,10 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             raise failed(response.error)
 
     @override
+    def land(self) -> None:
+        """Elements in flight are the affair of the SDK's harness: ``finish`` waits for them."""
+
+    @override
     def finish(self, *, drained: bool = False) -> None:
         self.end_bundle()
         while self._residuals:

@@ -105,6 +105,11 @@ class HarnessPerSource(Harness):
             each.enter()
 
     @override
+    def land(self) -> None:
+        for each in self._all:
+            each.land()
+
+    @override
     def finish(self, *, drained: bool = False) -> None:
         for each in self._all:
             each.finish(drained=drained)

@@ -22,6 +22,7 @@ from sparkdrain.harness.beam import (
 from sparkdrain.harness.compiled.operation import chain_of_results, compile_from, compile_results
 from sparkdrain.harness.compiled.times import StepTimes
 from sparkdrain.harness.compiled.tracker import StepTracker
+from sparkdrain.harness.concurrent.operation import ConcurrentOperation
 from sparkdrain.harness.dofn import not_remembered
 from sparkdrain.harness.factory import StageFactory
 from sparkdrain.harness.harness import Harness
@@ -33,14 +34,15 @@ from sparkdrain.harness.stateful import stateful_calls
 from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from sparkdrain.concurrency.settings import Concurrency
     from sparkdrain.graph.plan import EdgeId, Stage, TransformId
     from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.harness import KeyedEdge, Remainder, StateTerms, Writer
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.operations import SourceOperation
-    from sparkdrain.harness.step_book import StepBook
+    from sparkdrain.harness.step_book import Frame, StepBook
 
 # What Beam puts before the name that a user has given to a timer.
 _TIMER: Final = "ts-"
@@ -58,6 +60,7 @@ class StageBundle(BundleProcessor, Harness):
         compiled: whether to generate code.
         changing_side_inputs: whether a side input may change after it was ready.
         book: where lines of code are noted with their steps.
+        concurrently: by name of a step, what an option says of its elements in flight.
     """
 
     def __init__(
@@ -71,8 +74,10 @@ class StageBundle(BundleProcessor, Harness):
         compiled: bool,
         changing_side_inputs: bool = False,
         book: StepBook | None = None,
+        concurrently: Mapping[str, Concurrency] | None = None,
     ) -> None:
         self._book = book
+        self._concurrently = concurrently or {}
         self._stage = stage
         self._writers = writers
         self._state_terms = state_terms
@@ -108,6 +113,7 @@ class StageBundle(BundleProcessor, Harness):
         factory.writers = self._writers
         factory.states = self._states
         factory.dofns = self._dofns
+        factory.concurrently = self._concurrently
         factory.state_terms = self._state_terms
         consumers = _consumers(descriptor)
 
@@ -155,7 +161,7 @@ class StageBundle(BundleProcessor, Harness):
     def _stateful_dofn(self, source: SourceOperation, transform: TransformId) -> StatefulDoFn:
         operation, context = self.ops[transform], self._states[transform]
         handle, calls = self._dofns[transform], None
-        if self._compile:
+        if self._compile and handle.concurrent is None:
             chain = chain_of_results(transform, self.factory)
             calls = stateful_calls(source, operation, handle, context, chain)
         return StatefulDoFn(context, calls, operation.process_timer)
@@ -209,8 +215,16 @@ class StageBundle(BundleProcessor, Harness):
         self.ops[rest.transform].process(rest.element)
 
     @override
-    def stack(self) -> tuple[()]:
-        return ()
+    def stack(self) -> Sequence[Frame]:
+        at_work = getattr(self.tracker.current_state(), "name_context", None)
+        op = None if at_work is None else self.ops.get(at_work.transform_id)
+        return op.standing() if isinstance(op, ConcurrentOperation) else ()
+
+    @override
+    def land(self) -> None:
+        for op in self.ops.values():
+            if isinstance(op, ConcurrentOperation):
+                op.land()
 
     @override
     def tell_more(self, transform: TransformId, *, more: bool) -> None:

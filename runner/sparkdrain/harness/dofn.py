@@ -14,6 +14,7 @@ from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.core import DoFnInfo
 
+from sparkdrain.harness.concurrent.dofn import concurrent_dofn
 from sparkdrain.harness.drain_hook import DrainHook, drain_hook
 from sparkdrain.harness.everywhere import with_one_global_window
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from apache_beam.portability.api import beam_runner_api_pb2
+
+    from sparkdrain.concurrency.settings import Concurrency
+    from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
 
 # Beam's operations take a DoFn as bytes and load it three times. The bytes we give them name an
 # entry here, so that one instance serves the operation and the compiled stage alike.
@@ -66,6 +70,7 @@ class DoFnHandle:
     side_inputs: list[Any]
     has_state: bool
     hook: DrainHook | None
+    concurrent: ConcurrentDoFn | None
     _number: int
 
     def close(self) -> None:
@@ -78,8 +83,17 @@ def load_dofn(
     transform_id: str,
     proto: beam_runner_api_pb2.PTransform,
     payload: beam_runner_api_pb2.ParDoPayload,
+    chosen: Concurrency | None = None,
 ) -> DoFnHandle:
-    """Load the DoFn of a ParDo (``beam:transform:pardo:v1``)."""
+    """Load the DoFn of a ParDo (``beam:transform:pardo:v1``).
+
+    Args:
+        factory: of the stage's operations.
+        transform_id: of the ParDo.
+        proto: the ParDo.
+        payload: its payload.
+        chosen: what an option says of elements in flight.
+    """
     data = DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
     dofn, args, kwargs, tags, windowing = pickler.loads(data)
     if not windowing:
@@ -87,6 +101,9 @@ def load_dofn(
         windowing = factory.context.windowing_strategies.get_by_id(
             factory.descriptor.pcollections[main].windowing_strategy_id
         )
+    concurrent = concurrent_dofn(dofn, chosen)
+    if concurrent is not None:
+        dofn = concurrent.dofn
     number = next(_NUMBERS)
     _LOADED[number] = (dofn, args, kwargs, tags, with_one_global_window(windowing))
     return DoFnHandle(
@@ -98,6 +115,7 @@ def load_dofn(
         _side_inputs(factory, transform_id, proto, payload),
         bool(payload.state_specs or payload.timer_family_specs),
         drain_hook(dofn),
+        concurrent,
         number,
     )
 

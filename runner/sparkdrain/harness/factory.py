@@ -8,8 +8,10 @@ import apache_beam as beam
 from apache_beam.io.iobase import BoundedSource
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operation_specs
+from apache_beam.transforms.userstate import is_stateful_dofn
 from apache_beam.transforms.window import TimestampCombiner
 
+from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
 from sparkdrain.graph.plan import EdgeId
 from sparkdrain.harness.beam import (
@@ -19,6 +21,9 @@ from sparkdrain.harness.beam import (
     operations,
 )
 from sparkdrain.harness.claims import ClaimGate, sees_windows
+from sparkdrain.harness.compiled.operation import chain_of_results
+from sparkdrain.harness.compiled.steps import takes_element_only
+from sparkdrain.harness.concurrent.operation import ConcurrentOperation
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 from sparkdrain.harness.keyed_state import KeyedState
 from sparkdrain.harness.operations import (
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 
     from apache_beam.coders import WindowedValueCoder
 
+    from sparkdrain.concurrency.settings import Concurrency
     from sparkdrain.harness.compiled.tracker import StepTracker
     from sparkdrain.harness.harness import StateTerms, Writer
 
@@ -55,6 +61,8 @@ class StageFactory(BeamTransformFactory):
     """What the producers of a transform see of it."""
     tracker: StepTracker
     steps: Any = None
+    concurrently: Mapping[str, Concurrency]
+    """By name of a step, what an option says of its elements in flight."""
 
     def name(self, transform_id: str, proto: beam_runner_api_pb2.PTransform) -> Any:
         """How metrics and errors refer to a transform."""
@@ -113,9 +121,16 @@ def create_par_do(
     consumers: Consumers,
 ) -> Any:
     """A ParDo; a stateful one gets its state from the store beside it."""
-    handle = load_dofn(factory, transform_id, proto, payload)
+    chosen = factory.concurrently.get(proto.unique_name)
+    handle = load_dofn(factory, transform_id, proto, payload, chosen)
     factory.dofns[transform_id] = handle
     context = None
+    if handle.concurrent is not None and is_stateful_dofn(handle.dofn):
+        msg = (
+            f"{proto.unique_name!r} uses state or timers, and has many elements in flight, which "
+            "this version does not have together"
+        )
+        raise Unsupported(msg)
     if payload.timer_family_specs or payload.state_specs:
         coder = factory.main_input_coder(proto, payload)
         terms = factory.state_terms(transform_id)
@@ -130,7 +145,8 @@ def create_par_do(
         side_inputs=None,
         output_coders=[coders[tag] for tag in tags],
     )
-    operation = operations.DoOperation(
+    kind = operations.DoOperation if handle.concurrent is None else ConcurrentOperation
+    operation = kind(
         factory.name(transform_id, proto),
         spec,
         factory.counter_factory,
@@ -138,6 +154,14 @@ def create_par_do(
         handle.side_inputs,
         context,
     )
+    if handle.concurrent is not None:
+        operation.prepare(
+            handle.concurrent,
+            handle,
+            lambda: chain_of_results(transform_id, factory),
+            is_simple=takes_element_only(handle),
+            has_sides=bool(payload.side_inputs),
+        )
     return factory.augment_oldstyle_op(operation, proto.unique_name, consumers, tags)
 
 

@@ -222,6 +222,9 @@ class Harness(Protocol):
     def enter(self) -> None:
         """What this thread does from now on belongs to the stage: its metrics and logs."""
 
+    def land(self) -> None:
+        """Wait for elements that user code processes asynchronously; the bundle goes on."""
+
     def finish(self, *, drained: bool = False) -> None:
         """Process all that was fed, and end the bundle. All output is with the writers then.
 
@@ -300,8 +303,9 @@ class Harness(Protocol):
     def stack(self) -> Sequence[tuple[str, int, str]]:
         """Where the code of a stage in another process stands, the innermost call first.
 
-        Each call is a file, a line and a function. Empty if the stage runs in this process, or
-        nothing is told. Called from another thread, as ``at_work`` is.
+        Each call is a file, a line and a function. Of a stage in this process, the code of an
+        element in flight is told. Empty if there is none, or nothing is told. Called from another
+        thread, as ``at_work`` is.
         """
 
     def tell_more(self, transform: TransformId, *, more: bool) -> None:

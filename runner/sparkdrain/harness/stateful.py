@@ -16,10 +16,11 @@ from apache_beam.transforms.core import CallableWrapperDoFn
 from apache_beam.transforms.timeutil import TimeDomain
 
 from sparkdrain.harness.arguments import arguments_of
-from sparkdrain.harness.beam import common, operations
+from sparkdrain.harness.beam import common
 from sparkdrain.harness.call_writer import ELEMENT, NOT_FOR_TIMERS, TIMER, CallWriter
 from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.compiled.steps import makes_plain_results
+from sparkdrain.harness.output_handler import output_handler
 from sparkdrain.harness.record_loop import record_loop
 from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.harness.step_name import raise_named
@@ -114,7 +115,8 @@ def stateful_calls(
     if passed is None or not all(map(_is_known, timers.values())):
         return None
     if chain is None:
-        handler = _output_handler(operation, handle, process)
+        checks = not inspect.isgeneratorfunction(process.method_value)
+        handler = output_handler(operation, handle.windowing.windowfn, checks=checks)
         handle_results, flush = handler.handle_process_outputs, _no_results
     else:
         gathering = Gathering(chain)
@@ -174,27 +176,4 @@ def _firing_state(operation: Any) -> Any:
     """What Beam's operation has for itself; asked for again, it is the same."""
     return operation.state_sampler.scoped_state(
         operation.name_context, "process-timers", metrics_container=operation.metrics_container
-    )
-
-
-def _output_handler(operation: Any, handle: DoFnHandle, process: Any) -> Any:
-    """Beam's, as its runner of DoFns makes it."""
-    tags, outputs = operation.spec.output_tags, operation.receivers
-    receivers = operations._TaggedReceivers(  # noqa: SLF001 - the same
-        operation.counter_factory, operation.name_context.logging_name()
-    )
-    receivers.update(zip(tags, outputs, strict=True))
-    if len(tags) == 1:
-        receivers[None] = outputs[0]
-    elif "None" in tags:
-        receivers[None] = receivers["None"]
-    return common._OutputHandler(  # noqa: SLF001 - there is no other way to what it does
-        handle.windowing.windowfn,
-        receivers[None],
-        receivers,
-        None,
-        None,
-        False,
-        False,
-        check_user_dofn_output=not inspect.isgeneratorfunction(process.method_value),
     )

@@ -115,17 +115,25 @@ def _parse_windowing(payload: bytes) -> Any:
 
 def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
     dofn = handle.dofn
-    if handle.args or handle.kwargs or handle.side_inputs or handle.has_state:
+    if handle.concurrent is not None or not makes_plain_results(dofn):
         return None
-    if not makes_plain_results(dofn):
+    if not takes_element_only(handle):
         return None
     signature = common.DoFnSignature(dofn)
-    if signature.is_stateful_dofn() or any(map(_is_asked_for, signature.process_method.defaults)):
-        return None
     kind, function = _kind(dofn, signature.process_method.method_value)
     checks = kind is StepKind.FLAT_MAP and not isinstance(dofn, CallableWrapperDoFn)
     windowfn = handle.windowing.windowfn
     return Step(transform_id, kind, function, operation, checks, windowfn)
+
+
+def takes_element_only(handle: Any) -> bool:
+    """Whether ``process`` is called with an element and nothing else."""
+    if handle.args or handle.kwargs or handle.side_inputs or handle.has_state:
+        return False
+    signature = common.DoFnSignature(handle.dofn)
+    if signature.is_stateful_dofn():
+        return False
+    return not any(map(_is_asked_for, signature.process_method.defaults))
 
 
 def results_of(transform_id: str, operation: Any, handle: Any) -> Step | None:

@@ -134,6 +134,10 @@ class Shard:
         for (edge, input_), turn in zip(self.inputs, turns, strict=True):
             with self._reading(edge):
                 input_.process(turn)
+        if self._started and self._harness is not None:
+            # What is fired next may rely on all elements before it.
+            self._harness.enter()
+            self._harness.land()
 
     def advance(self, turns: Sequence[Turn]) -> None:
         """Have all inputs fire what is due."""

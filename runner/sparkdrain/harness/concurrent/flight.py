@@ -1,0 +1,383 @@
+"""The elements of one step that are in flight: what the slot's thread and the loop share.
+
+Invariants. Elements start in the order in which they arrived, except that one waits for the one
+before it of its key. At most ``max_in_flight`` attempts run. An element is complete once. After an
+error nothing starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from collections import deque
+from pathlib import Path
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.concurrency.completion import Completion
+from sparkdrain.concurrency.concurrently import letter
+from sparkdrain.concurrency.results import collect
+from sparkdrain.harness.compiled.generate import refuse
+from sparkdrain.harness.concurrent.limit import TimeLimit
+from sparkdrain.harness.concurrent.standing import of_thread, standing
+from sparkdrain.harness.concurrent.tracker import STEP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sparkdrain.concurrency.settings import Concurrency
+    from sparkdrain.harness.concurrent.element import ElementInFlight
+    from sparkdrain.harness.concurrent.loop import EventLoop
+    from sparkdrain.harness.concurrent.tracker import StepMetrics
+    from sparkdrain.harness.step_book import Frame
+
+_LOGGER = logging.getLogger(__name__)
+
+# So many elements may wait to be started, beside those in flight: handing one over costs much.
+_WAITING: Final = 256
+# A worker whose elements never wait lets others go on after so many.
+_IN_A_ROW: Final = 64
+_LOOK_SECONDS: Final = 1.0
+_KEPT_SECONDS: Final = 2.0
+_LAST_SECONDS: Final = 2.0
+_LIBRARIES: Final = (
+    str(Path(asyncio.__file__).parent),
+    str(Path(concurrent.futures.__file__).parent),
+    str(Path(__file__).parents[2]),
+    "<",
+)
+
+
+class StepFlight:
+    """Elements of one step, from ``push`` to ``take``.
+
+    ``push``, ``take``, ``wait`` and ``abandon`` are called from the slot's thread; ``standing``
+    from any; all else happens in the loop.
+
+    Args:
+        name: of the step.
+        settings: how many are in flight, and what becomes of them.
+        loop: of this process.
+        metrics: of the step.
+        call: starts an attempt: ``call(element)``. What it returns is awaited and collected.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Concurrency,
+        loop: EventLoop,
+        metrics: StepMetrics,
+        call: Callable[[ElementInFlight], Any],
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._loop = loop
+        self._metrics = metrics
+        self._call = call
+        # Of the slot's thread.
+        self._inside = 0
+        self._arrived: deque[ElementInFlight] = deque()
+        self._is_ordered = settings.order == "input"
+        self._most = settings.max_in_flight + _WAITING
+        # Of both: deques, flags and a bell.
+        self._queue: deque[ElementInFlight] = deque()
+        self._complete: deque[ElementInFlight] = deque()
+        self._bell = threading.Event()
+        self._error: BaseException | None = None
+        self._is_awake = False
+        self._is_over = False
+        # Of the loop.
+        self._running: dict[ElementInFlight, None] = {}
+        self._behind: dict[Any, deque[ElementInFlight]] = {}
+        self._ready: deque[ElementInFlight] = deque()
+        self._workers: set[asyncio.Task[None]] = set()
+        self._burst = 1
+        self._is_ringing = False
+        self._limit: TimeLimit | None = None
+        if settings.timeout is not None:
+            self._limit = TimeLimit(settings.timeout, loop.loop, self._stuck)
+
+    # --- the slot's thread --------------------------------------------------------------------
+
+    @property
+    def inside(self) -> int:
+        """How many elements were pushed and not taken."""
+        return self._inside
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the caller has to wait before it pushes another element."""
+        return self._inside >= self._most
+
+    @property
+    def in_flight(self) -> int:
+        """How many attempts run; from any thread, about."""
+        return len(self._running)
+
+    def push(self, element: ElementInFlight) -> None:
+        """Hand an element over. It starts when its turn comes."""
+        self._inside += 1
+        if self._is_ordered:
+            self._arrived.append(element)
+        self._queue.append(element)
+        if not self._is_awake and len(self._workers) < self._settings.max_in_flight:
+            self._is_awake = True
+            self._loop.soon(self._pump)
+
+    def take(self) -> list[ElementInFlight]:
+        """Elements that are complete, in the order in which their results may leave.
+
+        Raises:
+            BaseException: an element has failed for good.
+        """
+        if self._error is not None:
+            raise self._error
+        taken: list[ElementInFlight] = []
+        if self._is_ordered:
+            self._complete.clear()
+            arrived = self._arrived
+            while arrived and arrived[0].is_complete:
+                taken.append(arrived.popleft())
+        else:
+            complete = self._complete
+            while complete:
+                taken.append(complete.popleft())
+        self._inside -= len(taken)
+        return taken
+
+    def wait(self) -> None:
+        """Wait until an element is complete or has failed; tell of code that keeps the loop."""
+        told = False
+        bell = self._bell
+        bell.clear()
+        while not (self._complete or self._error) and not bell.wait(_LOOK_SECONDS):
+            if self._loop.kept_for() > _KEPT_SECONDS and not told:
+                told = True
+                _LOGGER.warning(
+                    "%r waits for the event loop, which code keeps: %s. Calls that block belong "
+                    "into a thread: leave process a plain def, or use asyncio.to_thread",
+                    self._name,
+                    _line(of_thread(self._loop.thread)),
+                )
+
+    def abandon(self) -> None:
+        """Cancel all that is in flight, and wait for that for 2 s; name what goes on."""
+        self._is_over = True
+        self._queue.clear()
+        if self._workers:
+            try:
+                self._loop.wait(self._cancel(), _LAST_SECONDS + _LOOK_SECONDS)
+            except concurrent.futures.TimeoutError:
+                _LOGGER.warning(
+                    "%r is given up while code keeps the event loop: %s",
+                    self._name,
+                    _line(of_thread(self._loop.thread)),
+                )
+
+    def standing(self) -> Sequence[Frame]:
+        """Where the code stands that has been in flight longest; from any thread."""
+        if self._loop.is_kept():
+            return of_thread(self._loop.thread)
+        oldest = next(iter(self._running.copy()), None)
+        return () if oldest is None else standing(oldest)
+
+    def described(self) -> str:
+        """How many elements are in flight, and where the oldest stands."""
+        count = len(self._running)
+        return f"{self._name!r}: {count} in flight, the oldest at {_line(self.standing())}"
+
+    # --- the loop -----------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Start workers, each time twice as many: those that never wait need few."""
+        if self._is_halted:
+            self._is_awake = False
+            return
+        room = self._settings.max_in_flight - len(self._workers)
+        count = min(len(self._queue) + len(self._ready), room, self._burst)
+        for _ in range(count):
+            self._workers.add(self._loop.loop.create_task(self._work()))
+        self._burst *= 2
+        if count <= 0:
+            self._burst, self._is_awake = 1, False
+            if room <= 0 or not self._queue:
+                return
+            self._is_awake = True  # an element has arrived in between
+        self._loop.loop.call_soon(self._pump)
+
+    @property
+    def _is_halted(self) -> bool:
+        return self._error is not None or self._is_over
+
+    def _next(self) -> ElementInFlight | None:
+        """The element that starts now, if one may."""
+        if self._is_halted:
+            return None
+        if self._ready:
+            return self._ready.popleft()
+        while self._queue:
+            element = self._queue.popleft()
+            if element.key is None:
+                return element
+            behind = self._behind.get(element.key)
+            if behind is None:
+                self._behind[element.key] = deque()
+                return element
+            behind.append(element)
+        return None
+
+    async def _work(self) -> None:
+        """Process elements one after the other, until none may start."""
+        STEP.set(self._metrics)
+        task = asyncio.current_task()
+        assert task is not None
+        row = 0
+        try:
+            while (element := self._next()) is not None:
+                element.task = task
+                self._running[element] = None
+                try:
+                    await self._attempt(element)
+                finally:
+                    del self._running[element]
+                row += 1
+                if row == _IN_A_ROW:
+                    row = 0
+                    await asyncio.sleep(0)
+        finally:
+            self._workers.discard(task)
+            if (self._queue or self._ready) and not self._is_awake:
+                self._is_awake = True
+                self._loop.loop.call_soon(self._pump)
+
+    async def _attempt(self, element: ElementInFlight) -> None:
+        """Process an element, again if it fails and may be tried again."""
+        for attempt in range(self._settings.retries + 1):
+            if attempt:
+                await asyncio.sleep(self._settings.pause(attempt - 1))
+            if self._limit is not None:
+                element.began = self._loop.loop.time()
+                self._limit.arm(element)
+            try:
+                results = await self._results(element)
+            except BaseException as error:  # noqa: BLE001 - raised in the slot's thread
+                failure = self._failure(element, error)
+                element.is_armed = element.is_overdue = False
+            else:
+                element.is_armed = False
+                self._completed(element, results)
+                return
+            if self._is_over:
+                return
+            if not isinstance(failure, Exception):
+                break
+        self._failed(element, failure)
+
+    async def _results(self, element: ElementInFlight) -> Any:
+        """What user code makes of an element.
+
+        Raises:
+            asyncio.CancelledError: the attempt has taken too long, whatever was made of that.
+            TypeError: these are no results.
+        """
+        made = element.made = self._call(element)
+        if type(made) is CoroutineType:
+            made = await made
+        elif type(made) is Completion:
+            made.refused = self._stop
+        if type(made) is not list:
+            made = await collect(made)
+            if isinstance(made, (str, bytes, dict)):
+                refuse(made)
+        if element.is_overdue:
+            raise asyncio.CancelledError
+        return made
+
+    def _failure(self, element: ElementInFlight, error: BaseException) -> BaseException:
+        if not element.is_overdue:
+            return error
+        where = _line(_frames_of(error))
+        task = element.task
+        if hasattr(task, "uncancel"):
+            task.uncancel()  # type: ignore[union-attr]
+        msg = f"an element took longer than {self._settings.timeout} s (timeout); it was at {where}"
+        return TimeoutError(msg)
+
+    def _completed(self, element: ElementInFlight, results: Any) -> None:
+        element.results = results
+        element.made = element.task = None
+        element.is_complete = True
+        if element.key is not None:
+            self._after(element.key)
+        self._complete.append(element)
+        if not self._is_ringing:
+            self._is_ringing = True
+            self._loop.loop.call_soon(self._ring)
+
+    def _after(self, key: Any) -> None:
+        behind = self._behind[key]
+        if behind:
+            self._ready.append(behind.popleft())
+        else:
+            del self._behind[key]
+
+    def _failed(self, element: ElementInFlight, failure: BaseException) -> None:
+        if self._settings.dead_letter and isinstance(failure, Exception):
+            dead = letter(self._settings.dead_letter, element.args[0], failure)
+            self._completed(element, [dead])
+        else:
+            self._stop(failure)
+
+    def _stop(self, failure: BaseException) -> None:
+        if self._error is None:
+            self._error = failure
+        self._bell.set()
+
+    def _stuck(self, element: ElementInFlight) -> None:
+        msg = (
+            f"an element took longer than {self._settings.timeout} s (timeout), and its code goes "
+            f"on although it was cancelled: {_line(standing(element))}. Let CancelledError pass"
+        )
+        self._stop(TimeoutError(msg))
+
+    def _ring(self) -> None:
+        self._is_ringing = False
+        self._bell.set()
+
+    async def _cancel(self) -> None:
+        workers = set(self._workers)
+        for worker in workers:
+            worker.cancel()
+        if workers:
+            _, left = await asyncio.wait(workers, timeout=_LAST_SECONDS)
+            if left:
+                _LOGGER.warning(
+                    "%s does not end although it was cancelled (%d in all)",
+                    self.described(),
+                    len(left),
+                )
+
+
+def _frames_of(error: BaseException) -> list[Frame]:
+    frames: list[Frame] = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        frames.insert(0, (code.co_filename, trace.tb_lineno, code.co_name))
+        trace = trace.tb_next
+    return frames
+
+
+def _line(frames: Sequence[Frame]) -> str:
+    """The innermost line that is neither Python's, nor ours."""
+    for name, line, function in frames:
+        if not _is_library(name):
+            return f"{name}:{line} in {function}"
+    return f"{frames[0][0]}:{frames[0][1]} in {frames[0][2]}" if frames else "an unknown line"
+
+
+def _is_library(name: str) -> bool:
+    return name.startswith(_LIBRARIES)

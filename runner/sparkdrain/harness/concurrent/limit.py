@@ -1,0 +1,72 @@
+"""Ends attempts at elements that take longer than they may: one timer for all of a step."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from sparkdrain.harness.concurrent.element import ElementInFlight
+
+_GRACE_SECONDS: Final = 5.0
+
+
+class TimeLimit:
+    """The limit of a step. Attempts begin in order, so they are due in order.
+
+    Args:
+        seconds: that an attempt may take.
+        loop: whose thread all calls come from.
+        stuck: told of an element whose code goes on after it was cancelled, 5 s later.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        loop: asyncio.AbstractEventLoop,
+        stuck: Callable[[ElementInFlight], None],
+    ) -> None:
+        self.seconds = seconds
+        self._loop = loop
+        self._stuck = stuck
+        self._begun: deque[tuple[float, ElementInFlight]] = deque()
+        self._handle: asyncio.TimerHandle | None = None
+
+    def arm(self, element: ElementInFlight) -> None:
+        """An attempt at an element begins, at ``element.began``."""
+        begun = self._begun
+        while begun and not _is_present(*begun[0]):
+            begun.popleft()
+        element.is_armed = True
+        begun.append((element.began, element))
+        if self._handle is None:
+            self._handle = self._loop.call_at(element.began + self.seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._handle = None
+        begun, now = self._begun, self._loop.time()
+        while begun:
+            began, element = begun[0]
+            if _is_present(began, element):
+                if began + self.seconds > now:
+                    self._handle = self._loop.call_at(began + self.seconds, self._ring)
+                    return
+                self._end(element)
+            begun.popleft()
+
+    def _end(self, element: ElementInFlight) -> None:
+        element.is_armed, element.is_overdue = False, True
+        if element.task is not None:
+            element.task.cancel()
+        self._loop.call_later(_GRACE_SECONDS, self._look_again, element.began, element)
+
+    def _look_again(self, began: float, element: ElementInFlight) -> None:
+        if element.is_overdue and element.began == began:
+            self._stuck(element)
+
+
+def _is_present(began: float, element: ElementInFlight) -> bool:
+    return element.is_armed and element.began == began

@@ -1,0 +1,98 @@
+"""The event loop of this process: a thread of its own, made when the first step wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.harness.concurrent.tracker import enter_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+_PATIENCE_SECONDS: Final = 1.0
+
+
+class EventLoop:
+    """An event loop that runs in a daemon thread; other threads hand work to it."""
+
+    def __init__(self) -> None:
+        self.loop = _new_loop()
+        self._answered = self._asked = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="sparkdrain-loop", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        enter_loop()
+        self.loop.run_forever()
+
+    @property
+    def thread(self) -> int | None:
+        """The identifier of the loop's thread."""
+        return self._thread.ident
+
+    def soon(self, call: Callable[..., object], *args: object) -> None:
+        """Have the loop call ``call``; from any thread."""
+        self.loop.call_soon_threadsafe(call, *args)
+
+    def wait(self, coroutine: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
+        """Run a coroutine in the loop, and wait for it; from any other thread.
+
+        Raises:
+            Exception: what the coroutine raises.
+            TimeoutError: it takes longer than ``timeout`` seconds. It is cancelled.
+        """
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        try:
+            return future.result(timeout)
+        finally:
+            future.cancel()
+
+    def kept_for(self) -> float:
+        """For how many seconds the loop has not answered; from one thread, now and then."""
+        now = time.monotonic()
+        if self._answered >= self._asked:
+            self._asked = now
+            self.soon(self._answer)
+        return now - self._asked
+
+    def _answer(self) -> None:
+        self._answered = time.monotonic()
+
+    def is_kept(self) -> bool:
+        """Whether code keeps the loop, as far as ``kept_for`` has found out; from any thread."""
+        asked = self._asked
+        return self._answered < asked and time.monotonic() - asked > _PATIENCE_SECONDS
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop  # noqa: PLC0415 - an extra
+    except ImportError:
+        return asyncio.new_event_loop()
+    made: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return made
+
+
+_LOCK: Final = threading.Lock()
+_LOOPS: dict[int, EventLoop] = {}
+
+
+def event_loop() -> EventLoop:
+    """The loop of this process. A process that was forked has another one than its parent."""
+    process = os.getpid()
+    with _LOCK:
+        found = _LOOPS.get(process)
+        if found is None:
+            _LOOPS.clear()
+            found = _LOOPS[process] = EventLoop()
+        return found
+
+
+os.register_at_fork(
+    before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+)

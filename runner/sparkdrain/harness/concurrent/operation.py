@@ -1,0 +1,220 @@
+"""A step with many elements in flight, as an operation among Beam's."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import threading
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.utils.windowed_value import WindowedValue
+
+from sparkdrain.harness.beam import operations
+from sparkdrain.harness.claims import sees_windows
+from sparkdrain.harness.compiled.gathering import Gathering
+from sparkdrain.harness.concurrent.element import ElementInFlight
+from sparkdrain.harness.concurrent.flight import StepFlight
+from sparkdrain.harness.concurrent.loop import event_loop
+from sparkdrain.harness.concurrent.threads import Threads
+from sparkdrain.harness.concurrent.tracker import STEP, StepMetrics
+from sparkdrain.harness.output_handler import output_handler
+from sparkdrain.harness.step_name import raise_named
+from sparkdrain.notes import add_note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sparkdrain.harness.compiled.chain import LazyChain
+    from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
+    from sparkdrain.harness.dofn import DoFnHandle
+    from sparkdrain.harness.step_book import Frame
+
+
+class ConcurrentOperation(operations.DoOperation):
+    """Beam's, but an element is only handed over; its results leave when it is complete.
+
+    Results leave from the slot's thread, whenever it comes by: with the next element, and at the
+    end of a bundle, which waits for all elements.
+    """
+
+    concurrent: ConcurrentDoFn
+    handle: DoFnHandle
+    chain: Callable[[], LazyChain | None]
+
+    def prepare(
+        self,
+        concurrent: ConcurrentDoFn,
+        handle: DoFnHandle,
+        chain: Callable[[], LazyChain | None],
+        *,
+        is_simple: bool,
+        has_sides: bool,
+    ) -> None:
+        """What it needs to know before it is set up.
+
+        Args:
+            concurrent: how the DoFn is called.
+            handle: of the DoFn.
+            chain: what takes its results, or None if Beam does.
+            is_simple: ``process`` takes nothing but an element.
+            has_sides: it takes side inputs.
+        """
+        self._concurrent = concurrent
+        self._handle = handle
+        self._chain = chain
+        self._is_simple = is_simple
+        self._by_window = has_sides or sees_windows(handle.dofn)
+        self._by_key = concurrent.settings.order == "by_key"
+        self._context: Any = None
+        self._results: Any = None
+        self._flush: Callable[[], None] = _nothing
+        self._threads: Threads | None = None
+        loop = event_loop()
+        metrics = self._metrics = StepMetrics(self)
+        call = self._call if concurrent.waits else self._call_in_thread
+        name = self.name_context.step_name
+        self.flight = StepFlight(name, concurrent.settings, loop, metrics, call)
+        concurrent.begin(loop, self._as_step, self._hand_over)
+
+    # --- elements in --------------------------------------------------------------------------
+
+    def process(self, windowed_value: Any) -> None:
+        """Hand an element over."""
+        if self._is_simple:
+            self.process_values((windowed_value.value,), windowed_value)
+        elif self._by_window and len(windowed_value.windows) != 1:
+            value, time = windowed_value.value, windowed_value.timestamp
+            for window in windowed_value.windows:
+                self._process(WindowedValue(value, time, (window,), windowed_value.pane_info))
+        else:
+            self._process(windowed_value)
+
+    def process_values(self, values: Any, context: Any) -> None:
+        """Hand elements over that share a context."""
+        if not self._is_simple:
+            for value in values:
+                self.process(context.with_value(value))
+            return
+        flight, by_key = self.flight, self._by_key
+        with self.scoped_process_state:
+            for value in values:
+                if flight.is_full:
+                    self._make_room()
+                key = _key(value) if by_key else None
+                flight.push(ElementInFlight(context, (value,), None, key))
+            self._hand_on()
+
+    def _process(self, windowed_value: Any) -> None:
+        with self.scoped_process_state:
+            if self.flight.is_full:
+                self._make_room()
+            self._context = windowed_value
+            super().process(windowed_value)
+            self._hand_on()
+
+    def _hand_over(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        key = _key(self._context.value) if self._by_key else None
+        self.flight.push(ElementInFlight(self._context, args, kwargs, key))
+
+    # --- user code ----------------------------------------------------------------------------
+
+    def _call(self, element: ElementInFlight) -> Any:
+        if element.kwargs:
+            return self._concurrent.process(*element.args, **element.kwargs)
+        return self._concurrent.process(*element.args)
+
+    def _call_in_thread(self, element: ElementInFlight) -> Any:
+        if self._threads is None:
+            most = self._concurrent.settings.max_in_flight
+            self._threads = Threads(most, self._metrics.enter)
+        return self._threads.submit(functools.partial(self._called, element))
+
+    def _called(self, element: ElementInFlight) -> Any:
+        element.thread = threading.get_ident()
+        try:
+            made = self._call(element)
+            # What a generator does is to be done here.
+            return list(made) if hasattr(made, "__next__") else made
+        finally:
+            element.thread = None
+
+    async def _as_step(self, called: Any) -> Any:
+        STEP.set(self._metrics)
+        return await called
+
+    # --- results out --------------------------------------------------------------------------
+
+    def _make_room(self) -> None:
+        while self.flight.is_full:
+            self._wait()
+            self._hand_on()
+
+    def _wait(self) -> None:
+        try:
+            self.flight.wait()
+        except BaseException as error:
+            add_note(error, f"[{self.flight.described()}]")
+            raise
+
+    def _hand_on(self) -> None:
+        """Results of elements that are complete leave."""
+        try:
+            complete = self.flight.take()
+        except BaseException as error:  # noqa: BLE001 - raised again, with the step's name
+            raise_named(error, self.name_context)
+        if not complete:
+            return
+        handle_results = self._results or self._begin_results()
+        for element in complete:
+            if element.results:
+                handle_results(element.context, element.results)
+        self._flush()
+
+    def _begin_results(self) -> Any:
+        chain = self._chain()
+        if chain is None:
+            handler = output_handler(self, self._handle.windowing.windowfn, checks=False)
+            self._results = handler.handle_process_outputs
+        else:
+            gathering = Gathering(chain)
+            self._results, self._flush = gathering.handle_results, gathering.flush
+        return self._results
+
+    # --- the life of a bundle -----------------------------------------------------------------
+
+    def land(self) -> None:
+        """Wait until nothing is in flight, and all results have left."""
+        if self.flight.inside:
+            with self.scoped_process_state:
+                self._hand_on()
+                while self.flight.inside:
+                    self._wait()
+                    self._hand_on()
+
+    def finish(self) -> None:
+        self.land()
+        super().finish()
+
+    def teardown(self) -> None:
+        self.flight.abandon()
+        super().teardown()
+        if self._threads is not None:
+            self._threads.shutdown()
+
+    def standing(self) -> Sequence[Frame]:
+        """Where code stands that has been in flight longest; from any thread."""
+        return self.flight.standing()
+
+
+def _key(value: Any) -> Any:
+    try:
+        key, _ = value
+    except (TypeError, ValueError):
+        msg = f"a step with order by_key takes pairs of key and value, and got {value!r:.200}"
+        raise TypeError(msg) from None
+    return key if isinstance(key, Hashable) else pickle.dumps(key)
+
+
+def _nothing() -> None:
+    """Beam's handler keeps no results."""

@@ -1,0 +1,47 @@
+"""Where the code of an element stands, for people to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.harness.compiled.frames import frame_of
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from sparkdrain.harness.concurrent.element import ElementInFlight
+    from sparkdrain.harness.step_book import Frame
+
+_MOST_FRAMES: Final = 200
+
+
+def standing(element: ElementInFlight) -> list[Frame]:
+    """The calls that an element waits in, the innermost first; from any thread.
+
+    Empty if it is between two of them.
+    """
+    if element.thread is not None:
+        return of_thread(element.thread)
+    frames: list[Frame] = []
+    made: Any = element.made
+    while made is not None and len(frames) < _MOST_FRAMES:
+        frame: FrameType | None = getattr(made, "cr_frame", getattr(made, "ag_frame", None))
+        if frame is not None:
+            frames.append(_shown(frame))
+        made = getattr(made, "cr_await", getattr(made, "ag_await", None))
+    return frames[::-1]
+
+
+def of_thread(thread: int | None) -> list[Frame]:
+    """The calls that a thread is in, the innermost first."""
+    frames: list[Frame] = []
+    with frame_of(thread) as innermost:
+        frame = innermost
+        while frame is not None and len(frames) < _MOST_FRAMES:
+            frames.append(_shown(frame))
+            frame = frame.f_back
+    return frames
+
+
+def _shown(frame: FrameType) -> Frame:
+    return frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name

@@ -1,0 +1,51 @@
+"""Metrics of user code that runs in the loop's thread, or in a thread of a pool."""
+
+from __future__ import annotations
+
+import contextvars
+from typing import Any, Final
+
+from sparkdrain.harness.beam import statesampler
+
+STEP: Final[contextvars.ContextVar[Any]] = contextvars.ContextVar("sparkdrain-step")
+"""The ``StepMetrics`` of the step whose code runs in a task of the loop."""
+
+
+class StepMetrics:
+    """Stands in for a state sampler where one step runs: its metrics are the step's.
+
+    Args:
+        operation: of the step.
+    """
+
+    def __init__(self, operation: Any) -> None:
+        self._operation = operation
+
+    def current_state(self) -> Any:
+        """The state of the step."""
+        return self._operation.scoped_process_state
+
+    def update_metric(self, name: Any, value: Any) -> None:
+        """What Beam's metric objects call."""
+        self._operation.metrics_container.get_metric_cell(name).update(value)
+
+    def enter(self) -> None:
+        """This thread runs nothing but this step from now on."""
+        statesampler.set_current_tracker(self)
+
+
+class _OfTask:
+    """Finds the step of the task that runs in the loop."""
+
+    def current_state(self) -> Any:
+        return STEP.get().current_state()
+
+    def update_metric(self, name: Any, value: Any) -> None:
+        step = STEP.get(None)
+        if step is not None:
+            step.update_metric(name, value)
+
+
+def enter_loop() -> None:
+    """This thread is the loop's."""
+    statesampler.set_current_tracker(_OfTask())

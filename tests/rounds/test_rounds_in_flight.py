@@ -1,0 +1,82 @@
+"""Asynchronous steps in a stream: a round is committed when all that it has begun is complete."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing import test_stream
+from apache_beam.transforms.trigger import AfterWatermark
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+
+import sparkdrain
+from tests.support.recorded import emitted_in_rounds
+from tests.support.undoing import undoing
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Lookup(beam.DoFn):
+    async def process(self, element):
+        await asyncio.sleep(random.choice((0, 0.001, 0.01)))
+        yield element
+
+
+FAILED = set()
+
+
+class FailsAtFirst(beam.DoFn):
+    async def process(self, element):
+        await asyncio.sleep(random.choice((0, 0.001, 0.01)))
+        if element % 50 == 7 and element not in FAILED:
+            FAILED.add(element)
+            raise ConnectionError(element)
+        return [element]
+
+
+def stream(most=200):
+    made = test_stream.TestStream()
+    for start in range(0, most, 20):
+        made = made.add_elements([TimestampedValue(x, x) for x in range(start, start + 20)])
+        made = made.advance_watermark_to(start + 20)
+    return made.advance_watermark_to_infinity()
+
+
+@pytest.mark.parametrize("order", ["none", "input"])
+def test_a_round_has_all_results_of_its_elements(order):
+    dofn = sparkdrain.Concurrently(Lookup(), max_in_flight=7, order=order)
+    rounds = emitted_in_rounds(lambda p: p | stream() | beam.ParDo(dofn))
+    assert sorted(x for seen in rounds for x in seen) == list(range(200))
+    rounds = [seen for seen in rounds if seen]
+    # What a round was fed has left in it: rounds do not mix.
+    assert all(max(one) < min(next_) for one, next_ in itertools.pairwise(rounds))
+
+
+def test_a_window_waits_for_its_elements_in_flight():
+    rounds = emitted_in_rounds(
+        lambda p: (
+            p
+            | stream()
+            | beam.ParDo(Lookup())
+            | beam.WindowInto(FixedWindows(50), trigger=AfterWatermark(), accumulation_mode=1)
+            | beam.Map(lambda x: (0, x))
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda _, values: sorted(values))
+        )
+    )
+    panes = sorted(pane for seen in rounds for pane in seen)
+    assert panes == [list(range(start, start + 50)) for start in range(0, 200, 50)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounds_that_are_undone_with_elements_in_flight_count_once(seed):
+    dofn = sparkdrain.Concurrently(FailsAtFirst(), max_in_flight=9, retries=1, backoff=0)
+    FAILED.clear()
+    rounds = emitted_in_rounds(
+        lambda p: p | stream() | beam.ParDo(dofn), fail=undoing(seed, 0.3), attempts=30
+    )
+    assert sorted(x for seen in rounds for x in seen) == list(range(200))
+    assert len(FAILED) == 4
