@@ -118,6 +118,13 @@ def test_nothing_moves_if_nothing_has_changed():
     assert assign(range(7), placed, [B3, A2, A1]) == placed
 
 
+def test_slots_stay_in_whatever_order_they_were():
+    """All homes are at one location, so where files are says nothing."""
+    a3 = Machine("a", "3")
+    last = {0: A2, 1: a3, 2: A2, 3: A1, 4: A1, 5: a3, 6: a3}
+    assert assign(range(7), last, [A1, A2, a3]) == last
+
+
 def test_a_slot_whose_home_is_gone_stays_on_the_machine_if_there_is_room():
     assert assign(range(2), {0: A1, 1: B3}, [A2, B3]) == {0: A2, 1: B3}
     assert assign(range(2), {0: A1, 1: A2}, [A2, B3]) == {0: B3, 1: A2}

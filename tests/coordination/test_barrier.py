@@ -96,6 +96,7 @@ def party():
 
 def test_all_join_and_then_all_work(party):
     party.add("a")
+    party.go(2)
     party.add("b")
     party.go(8)
     assert party.model.version == 1, "changes in a short time are one version"
