@@ -22,8 +22,9 @@ from apache_beam.portability.api import (
 from apache_beam.runners import pipeline_context
 from apache_beam.transforms import environments
 
+from sparkdrain import redaction
 from sparkdrain.fnapi import guard, launch
-from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
+from sparkdrain.fnapi.errors import HarnessFailed, HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.fnapi.launch import HarnessProcess
@@ -115,6 +116,24 @@ def test_what_user_code_logs_is_told_with_the_name_of_its_step(run):
     assert (logging.INFO, "Shout: number 1") in told
     assert (logging.INFO, "Shout: number 2") in told
     assert not [text for level, text in told if level < logging.WARNING and "Shout" not in text]
+
+
+def test_no_secret_of_the_job_is_in_what_a_harness_logs(run, caplog, monkeypatch):
+    """A slot's process knows no options, but for those of its harnesses."""
+    monkeypatch.setattr(redaction._Known, "values", ())
+    secret = "HUNTER2-planted"
+
+    def fail(_):
+        logging.getLogger("mine").warning("logged %s", secret)
+        text = f"cannot log in with {secret}"
+        raise ValueError(text)
+
+    with caplog.at_level(logging.INFO), pytest.raises(HarnessFailed, match="cannot log in"):
+        run(lambda p: p | beam.Create([1]) | beam.Map(fail), options={"client_secret": secret})
+    said = [each.getMessage() for each in caplog.records if each.name.startswith("sparkdrain")]
+    assert any("logged ***" in each for each in said)
+    assert any("cannot log in with ***" in each for each in said)
+    assert not any(secret in each for each in said)
 
 
 def test_a_command_that_never_connects_is_ended_with_what_to_look_at(run, monkeypatch, tmp_path):

@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sparkdrain import redaction
 from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.launch import Life, life_of
 from sparkdrain.fnapi.provision import fetched, provision_info
@@ -169,6 +170,8 @@ class Harnesses:
                 self._services = None
 
     def _make(self, job: HarnessJob, environment: beam_runner_api_pb2.Environment) -> _Kept:
+        # What harnesses log goes to this process's log, too.
+        redaction.remember(job.options)
         if self._services is None:
             self._services = SdkServices()
         services = self._services
