@@ -138,7 +138,7 @@ def test_the_caller_has_to_wait_when_as_many_are_in_flight_as_may_be():
     while not one.is_full:
         push(one, pushed)
         pushed += 1
-    assert pushed < 1000
+        assert pushed < 1000
     until(lambda: one.in_flight == 3)
     event_loop().soon(ends.set)
     assert len(landed(one)) == pushed
@@ -187,7 +187,8 @@ def test_an_element_that_takes_too_long_fails_and_says_where_it_was():
     async def call(value):
         await asyncio.sleep(60)
 
-    with pytest.raises(TimeoutError, match=r"longer than 0.05 s.*test_flight.py:\d+ in call"):
+    told = r"longer than 0.05 s.*it was at .*test_flight.py:\d+ in call"
+    with pytest.raises(TimeoutError, match=told):
         run(flight(call, timeout=0.05), [1])
 
 

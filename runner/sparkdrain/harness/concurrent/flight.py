@@ -247,6 +247,8 @@ class StepFlight:
                 if row == _IN_A_ROW:
                     row = 0
                     await asyncio.sleep(0)
+        except Exception as error:  # noqa: BLE001 - else the slot would wait for ever
+            self._stop(error)
         finally:
             self._workers.discard(task)
             if (self._queue or self._ready) and not self._is_awake:
