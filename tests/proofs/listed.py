@@ -34,7 +34,8 @@ PROOFS: Final = (
     Proof(
         "kills",
         "Kafka to Kafka, exactly once: through a hundred kills of workers, hosts, executors, "
-        "drivers, their JVMs and the broker, drawn by a seed; with either client library",
+        "drivers and their JVMs, drawn by a seed; through a kill of the broker; through a kill of "
+        "a host, with either client library",
         ("integration/test_kafka_once.py",),
     ),
     Proof(
