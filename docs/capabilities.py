@@ -471,6 +471,12 @@ _CHECKPOINTS = (
         "Kafka to Kafka, exactly once",
         "integration/test_kafka_once: every_record_is_there_once_whoever_was_killed",
     ),
+    _row(
+        "Event Hubs over AMQP, against a stand-in: read, write, resume, drain",
+        "integration/test_eventhubs: "
+        "a_batch_job_writes_events_and_another_reads_each_once "
+        "a_stream_of_events_is_resumed_and_drained_with_exact_totals",
+    ),
 )
 
 _FILES = (

@@ -24,6 +24,7 @@ AREAS = (
     "runner/sparkdrain/checkpoints/",
     "runner/sparkdrain/coordination/",
     "runner/sparkdrain/local_state/",
+    "runner/sparkdrain/io/eventhubs/",
     "runner/sparkdrain/io/kafka/",
     "runner/sparkdrain/shuffle/complete.py",
     "timers_state/",

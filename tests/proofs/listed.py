@@ -57,6 +57,12 @@ PROOFS: Final = (
         ),
     ),
     Proof(
+        "eventhubs",
+        "Event Hubs, by AMQP against a stand-in and by Kafka's protocol: a stream is killed, "
+        "resumed and drained with exact totals; events that were deleted",
+        ("integration/test_eventhubs.py",),
+    ),
+    Proof(
         "cluster",
         "Two hosts: a package that the job brings, progress of slots on other hosts, every wrong "
         "Python; executors killed between levels; a slot whose executor is killed gets a new home; "

@@ -214,6 +214,18 @@ def test_records_that_were_deleted_are_passed_over_if_that_is_wanted(kafka, dofn
     assert "t[0]: offsets 2 to 5 are gone" in caplog.text
 
 
+def test_what_is_gone_is_passed_over_once_also_if_there_is_nothing_yet(kafka, dofn):
+    kafka.topic("t")
+    kafka.put("t", 0, *numbers(4))
+    kafka.delete_before("t", 0, 4)
+    turn = process(dofn(skip_lost=True), FIRST, OffsetRange(1, NO_END))
+    assert turn.records() == []
+    assert turn.residual.start == 4
+    follows = kafka.follows
+    assert process(dofn(skip_lost=True), FIRST, turn.residual).residual.start == 4
+    assert kafka.follows <= follows + 1
+
+
 def test_a_partition_that_was_found_later_is_read_from_its_beginning(kafka, dofn):
     kafka.topic("t")
     kafka.put("t", 0, b"before anybody looked")

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sparkdrain.errors import BadOption, BadSetup, SparkDrainError
-from sparkdrain.io.kafka.errors import KafkaRefused
+from sparkdrain.io.errors import ServiceRefused
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Asking(Generic[A]):
         """The answer, if it is there within so many seconds; else ask again later.
 
         Raises:
-            KafkaRefused: that was the answer.
+            ServiceRefused: that was the answer.
             BadOption: the settings cannot be used.
             BadSetup: no client library is installed. Other failures are logged; it is asked anew.
         """
@@ -66,7 +66,7 @@ class Asking(Generic[A]):
     def _run(self, question: Callable[[], A]) -> None:
         try:
             self._answer = question()
-        except (KafkaRefused, BadOption, BadSetup) as error:
+        except (ServiceRefused, BadOption, BadSetup) as error:
             self._refusal = error
         except Exception as error:  # noqa: BLE001 - whatever it was, it is asked again
             _LOGGER.warning("%s could not be asked for, and will be again: %s", self._name, error)

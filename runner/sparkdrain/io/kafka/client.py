@@ -1,5 +1,7 @@
 """What is asked of a client library for Kafka; everything else is written against this.
 
+What reads partitions asks for a ``LogClient`` only, which Event Hubs has, too.
+
 A client hands records over in columns, so that none of them needs an object of its own.
 """
 
@@ -207,14 +209,18 @@ class Transactions(Sender, Protocol):
         """Let go of connections; a transaction that is open is left to whoever fences it."""
 
 
-class Client(Protocol):
-    """A client library with settings."""
+class LogClient(Protocol):
+    """A client library with settings, of any service whose records are in partitions."""
 
     def catalog(self) -> Catalog:
         """Opens a catalog."""
 
     def records(self, *, headers: bool) -> RecordReader:
         """Opens a source of records, with or without their headers."""
+
+
+class Client(LogClient, Protocol):
+    """A client library for Kafka."""
 
     def sink(self, *, tell: bool) -> Sink:
         """Opens a sink; with ``tell`` it tells where records went."""

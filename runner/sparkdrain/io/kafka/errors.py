@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparkdrain.errors import SparkDrainError
+from sparkdrain.io.errors import RecordsLost, ServiceRefused
 
 
 class KafkaFailed(SparkDrainError):
@@ -13,11 +14,11 @@ class KafkaUnreachable(KafkaFailed):
     """No broker answered in time."""
 
 
-class KafkaRefused(KafkaFailed):
+class KafkaRefused(KafkaFailed, ServiceRefused):
     """A broker answered, and said no: a password, a permission, a topic that is not there."""
 
 
-class KafkaDataLost(KafkaFailed):
+class KafkaDataLost(KafkaFailed, RecordsLost):
     """Records that are to be read next were deleted; names topic, partition and offsets."""
 
 

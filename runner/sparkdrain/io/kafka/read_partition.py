@@ -15,8 +15,8 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 from typing_extensions import override
 
+from sparkdrain.io.errors import RecordsLost
 from sparkdrain.io.kafka.client import NO_TIME, Partition
-from sparkdrain.io.kafka.errors import KafkaDataLost
 from sparkdrain.io.kafka.positions import ends_of
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 from sparkdrain.io.kafka.shared import acquire, borrow, release
@@ -74,15 +74,24 @@ class PartitionReader(beam.DoFn):
         wanted: connections.
         watermarks: what to conclude from records.
         skip_lost: whether records that were deleted before they were read are passed over.
+        namespace: of the metrics.
     """
 
-    def __init__(self, wanted: Wanted, watermarks: Watermarks, *, skip_lost: bool) -> None:
+    def __init__(
+        self,
+        wanted: Wanted,
+        watermarks: Watermarks,
+        *,
+        skip_lost: bool,
+        namespace: str = NAMESPACE,
+    ) -> None:
         self._wanted = wanted
         self._watermarks = watermarks
         self._skip_lost = skip_lost
-        self._records = Metrics.counter(NAMESPACE, "records_read")
-        self._bytes = Metrics.counter(NAMESPACE, "bytes_read")
-        self._lost = Metrics.counter(NAMESPACE, "offsets_lost")
+        self._namespace = namespace
+        self._records = Metrics.counter(namespace, "records_read")
+        self._bytes = Metrics.counter(namespace, "bytes_read")
+        self._lost = Metrics.counter(namespace, "offsets_lost")
 
     @override
     def setup(self) -> None:
@@ -98,9 +107,14 @@ class PartitionReader(beam.DoFn):
         partition = Partition(element[0], element[1])
         offset = tracker.current_restriction().start
         bounded = tracker.current_restriction().stop != NO_END
-        lag = Metrics.gauge(NAMESPACE, f"lag.{partition}")
+        lag = Metrics.gauge(self._namespace, f"lag.{partition}")
         while offset < tracker.current_restriction().stop:
-            batch = self._take(partition, offset, self._patience(partition, bounded=bounded))
+            wait = self._patience(partition, bounded=bounded)
+            try:
+                batch = self._shared.intake.take(partition, offset, wait)
+            except RecordsLost as error:
+                offset = self._passed_over(partition, offset, tracker, error)
+                continue
             if batch:
                 for piece in self._claimed(offset, batch, tracker):
                     yield from self._handed_over(piece, watermark)
@@ -129,23 +143,27 @@ class PartitionReader(beam.DoFn):
         # Many quiet partitions must not add up to a long round.
         return _WAIT if self._shared.intake.quiet(partition) < _LATEST else 0.0
 
-    def _take(self, partition: Partition, offset: int, wait: float) -> FetchedRecords:
-        try:
-            return self._shared.intake.take(partition, offset, wait)
-        except KafkaDataLost as error:
-            with self._shared.asking:
-                earliest, latest = ends_of(self._shared.catalog, partition)
-            if self._skip_lost and offset < earliest:
-                _LOGGER.warning("%s: offsets %d to %d are gone", partition, offset, earliest - 1)
-                self._lost.inc(earliest - offset)
-                return self._shared.intake.take(partition, earliest, wait)
+    def _passed_over(
+        self, partition: Partition, offset: int, tracker: Any, error: RecordsLost
+    ) -> int:
+        """Claims what is gone, so that nobody looks for it again; where reading goes on."""
+        with self._shared.asking:
+            earliest, latest = ends_of(self._shared.catalog, partition)
+        if not self._skip_lost or offset >= earliest:
             msg = (
                 f"{partition}: offset {offset} is to be read next, but the first one that there "
                 f"is, is {earliest}, and the next one will be {latest}. Records were deleted "
-                "before they were read, or the topic was made anew. Keep records longer "
-                "(retention.ms), or pass on_lost='skip' to go on with the first one that there is."
+                "before they were read, or the topic was made anew. Have the service keep them "
+                "longer (Kafka: retention.ms), or pass on_lost='skip' to go on with the first one "
+                "that there is."
             )
-            raise KafkaDataLost(msg) from error
+            raise type(error)(msg) from error
+        last = min(earliest, tracker.current_restriction().stop) - 1
+        if not tracker.try_claim((offset, last)):
+            return offset  # it was split meanwhile
+        _LOGGER.warning("%s: offsets %d to %d are gone", partition, offset, last)
+        self._lost.inc(last + 1 - offset)
+        return last + 1
 
     def _claimed(
         self, offset: int, batch: FetchedRecords, tracker: Any
@@ -232,6 +250,7 @@ def reader(
     bounded: bool,
     commit: bool,
     skip_lost: bool,
+    namespace: str = NAMESPACE,
 ) -> beam.DoFn:
     """The DoFn for a transform.
 
@@ -242,6 +261,7 @@ def reader(
         bounded: whether partitions come to an end.
         commit: whether offsets are committed once what was read is safe.
         skip_lost: whether records that were deleted before they were read are passed over.
+        namespace: of the metrics.
     """
     offsets = beam.DoFn.RestrictionParam(spans)
     estimator = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
@@ -283,4 +303,4 @@ def reader(
             return CommitOffset(self._wanted, Partition(topic, number), offset)
 
     kind = ReadAndCommit if commit else ReadBounded if bounded else ReadUnbounded
-    return kind(wanted, watermarks, skip_lost=skip_lost)
+    return kind(wanted, watermarks, skip_lost=skip_lost, namespace=namespace)

@@ -94,8 +94,8 @@ class _AsTuple(TupleCoderImpl):
         return tuple.__new__(self._kind, components)
 
 
-class _RecordCoder(FastCoder):
-    """Codes the named tuples of this module; keys and values are coded by what they are."""
+class NamedTupleCoder(FastCoder):
+    """Codes a named tuple as its fields; a subclass says which."""
 
     kind: Any
     fields: tuple[Any, ...]
@@ -104,9 +104,11 @@ class _RecordCoder(FastCoder):
         return _AsTuple(self.kind, [field.get_impl() for field in self.fields])
 
     def is_deterministic(self) -> bool:
+        """Values of any type are coded as they are."""
         return False
 
     def to_type_hint(self) -> Any:
+        """The named tuple's type."""
         return self.kind
 
     def __eq__(self, other: object) -> bool:
@@ -124,21 +126,21 @@ _ANY = coders.FastPrimitivesCoder()
 _HEADERS = coders.TupleSequenceCoder(coders.TupleCoder((_TEXT, _BYTES)))
 
 
-class KafkaRecordCoder(_RecordCoder):
+class KafkaRecordCoder(NamedTupleCoder):
     """Of `KafkaRecord`."""
 
     kind = KafkaRecord
     fields = (_TEXT, _INT, _INT, _INT, _ANY, _ANY, _HEADERS)
 
 
-class BadRecordCoder(_RecordCoder):
+class BadRecordCoder(NamedTupleCoder):
     """Of `BadRecord`."""
 
     kind = BadRecord
     fields = (_TEXT, _INT, _INT, _INT, _BYTES, _BYTES, _HEADERS, _TEXT)
 
 
-class ProducerRecordCoder(_RecordCoder):
+class ProducerRecordCoder(NamedTupleCoder):
     """Of `ProducerRecord`."""
 
     kind = ProducerRecord
@@ -199,7 +201,7 @@ def _text(encoded: bytes) -> str:
     return encoded.decode("utf-8")
 
 
-class WrittenCoder(_RecordCoder):
+class WrittenCoder(NamedTupleCoder):
     """Of `Written`."""
 
     kind = Written

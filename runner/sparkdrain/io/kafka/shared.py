@@ -11,19 +11,29 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.asking import Asking, Commits, Ends
 from sparkdrain.io.kafka.intake import Intake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from sparkdrain.io.kafka.client import Catalog, Client, Partition
-    from sparkdrain.io.kafka.settings import Settings
+    from sparkdrain.io.kafka.client import Catalog, LogClient, Partition
 
 _CLOSING: Final = 5.0
+
+
+class ClientSettings(Protocol):
+    """How a service is reached; hashable, and the same in another process."""
+
+    def open_client(self) -> LogClient:
+        """A client library, where the pipeline runs.
+
+        Raises:
+            BadSetup: it is not installed here.
+            BadOption: it does not take the settings.
+        """
 
 
 @dataclass(frozen=True)
@@ -36,7 +46,7 @@ class Wanted:
         reader: tells transforms apart: each reads for itself.
     """
 
-    settings: Settings
+    settings: ClientSettings
     headers: bool
     reader: str
 
@@ -46,12 +56,10 @@ class Shared:
 
     Args:
         wanted: says to whom.
-        open_: makes the client.
     """
 
-    def __init__(self, wanted: Wanted, open_: Callable[[Settings], Client]) -> None:
+    def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._open = open_
         self._lock = threading.RLock()
         self._catalog: Catalog | None = None
         self._intake: Intake | None = None
@@ -59,9 +67,9 @@ class Shared:
         self.partitions: Asking[tuple[float, Sequence[Partition]]] = Asking("partitions")
 
     @cached_property
-    def client(self) -> Client:
+    def client(self) -> LogClient:
         """The client library."""
-        return self._open(self._wanted.settings)
+        return self._wanted.settings.open_client()
 
     @property
     def catalog(self) -> Catalog:
@@ -164,7 +172,7 @@ def borrow(wanted: Wanted) -> Shared:
 def _get(here: _Process, wanted: Wanted) -> Shared:
     shared = here.shared.get(wanted)
     if shared is None:
-        shared = here.shared[wanted] = Shared(wanted, choose.open_client)
+        shared = here.shared[wanted] = Shared(wanted)
     return shared
 
 

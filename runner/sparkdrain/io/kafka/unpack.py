@@ -47,9 +47,11 @@ class UnpackRecords(beam.DoFn):
     Args:
         key_coder: of keys; None leaves them bytes.
         value_coder: of values; None leaves them bytes.
-        with_metadata: whether to make `KafkaRecord`.
+        with_metadata: whether to make records of ``kind``.
         set_aside: whether a record that cannot be decoded goes to the output ``BAD``; else it
             fails the bundle.
+        kind: takes topic, partition, offset, time, key, value and headers.
+        namespace: of the metrics.
     """
 
     def __init__(
@@ -59,12 +61,15 @@ class UnpackRecords(beam.DoFn):
         *,
         with_metadata: bool,
         set_aside: bool,
+        kind: Callable[..., Any] = KafkaRecord,
+        namespace: str = NAMESPACE,
     ) -> None:
         self._key_coder = key_coder
         self._value_coder = value_coder
         self._with_metadata = with_metadata
         self._set_aside = set_aside
-        self._bad = Metrics.counter(NAMESPACE, "bad_records")
+        self._kind = kind
+        self._bad = Metrics.counter(namespace, "bad_records")
 
     @override
     def setup(self) -> None:
@@ -99,7 +104,7 @@ class UnpackRecords(beam.DoFn):
         headers = batch.headers[index] if batch.headers else NO_HEADERS
         at = batch.partition
         offset, time = batch.offsets[index], batch.times[index]
-        return KafkaRecord(at.topic, at.number, offset, time, key, value, headers)
+        return self._kind(at.topic, at.number, offset, time, key, value, headers)
 
 
 def _decoder(coder: Coder | None) -> Callable[[bytes], Any]:
@@ -115,7 +120,7 @@ def _problem(batch: FetchedRecords, index: int, part: str) -> str:
     return (
         f"the {part} of the record at {batch.partition}, offset {batch.offsets[index]}, cannot be "
         f"decoded: {shown}. To go on without such records, use "
-        "ReadFromKafka(...).with_exception_handling()."
+        "with_exception_handling() of what reads them."
     )
 
 

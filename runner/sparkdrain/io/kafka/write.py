@@ -230,7 +230,7 @@ class Send(beam.DoFn):
     @override
     def start_bundle(self) -> None:
         if self._sink is None:
-            self._sink = choose.open_client(self._settings).sink(tell=self._tell)
+            self._sink = self._settings.open_client().sink(tell=self._tell)
         elif self._sent:
             self._sink.forget()  # a bundle that failed
         self._send_plain = self._sink.send

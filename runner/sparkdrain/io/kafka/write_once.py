@@ -27,7 +27,6 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from typing_extensions import override
 
-from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaRefused
 from sparkdrain.io.kafka.history import OWNER_BYTES, History, RecordStamp, grow, read_stamp
@@ -101,7 +100,7 @@ class Transactional:
 
     def open(self, group: int) -> Transactions:
         """The transactions of a group; nobody else can go on with theirs."""
-        client = choose.open_client(self._settings)
+        client = self._settings.open_client()
         transactions = client.transactions(self.ident(group), Partition(self._topic, 0))
         try:
             transactions.fence()

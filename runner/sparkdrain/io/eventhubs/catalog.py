@@ -1,0 +1,103 @@
+"""Questions to Event Hubs: which partitions there are, and where they begin and end."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
+
+from sparkdrain.errors import BadOption
+from sparkdrain.io.eventhubs.errors import EventHubsUnreachable
+from sparkdrain.io.eventhubs.follower import one_after
+from sparkdrain.io.kafka.client import Catalog, Partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sparkdrain.io.eventhubs.client import EventHubsClient
+
+_PATIENCE: Final = 60.0
+_PAUSE: Final = 0.5
+
+
+class HubCatalog(Catalog):
+    """See ``Catalog``. A position is a sequence number, which the service counts from 0 up."""
+
+    def __init__(self, client: EventHubsClient) -> None:
+        self._client = client
+        self._consumer: Any = None
+
+    @override
+    def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
+        hub = self._client.settings.hub
+        found = self._ask(lambda consumer: consumer.get_partition_ids())
+        return sorted(Partition(hub, int(ident)) for ident in found)
+
+    @override
+    def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        return {one: self._properties(one)["beginning_sequence_number"] for one in partitions}
+
+    @override
+    def latest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        return {one: _end(self._properties(one)) for one in partitions}
+
+    @override
+    def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
+        return {one: self._at_time(one, millis) for one in partitions}
+
+    @override
+    def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
+        msg = "Event Hubs keeps no positions of a group: use 'earliest', 'latest' or a time"
+        raise BadOption(msg)
+
+    @override
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        msg = "Event Hubs keeps no positions of a group"
+        raise BadOption(msg)
+
+    @override
+    def close(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def _properties(self, partition: Partition) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask(
+            lambda consumer: consumer.get_partition_properties(str(partition.number))
+        )
+        return found
+
+    def _at_time(self, partition: Partition, millis: int) -> int | None:
+        properties = self._properties(partition)
+        last = properties["last_enqueued_time_utc"]
+        if properties["is_empty"] or int(last.timestamp() * 1000) < millis:
+            return None
+        moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
+        found: int | None = self._ask(
+            # Which takes a connection of its own: the library cannot stop receiving otherwise.
+            lambda _: one_after(self._client.consumer(), partition, moment)
+        )
+        return found
+
+    def _ask(self, question: Callable[[Any], Any]) -> Any:
+        """Ask until it is answered, or patience is at an end."""
+        began = time.monotonic()
+        while True:
+            try:
+                if self._consumer is None:
+                    self._consumer = self._client.consumer()
+                with self._client.telling():
+                    return question(self._consumer)
+            except EventHubsUnreachable:
+                self.close()
+                if time.monotonic() - began > _PATIENCE:
+                    raise
+            time.sleep(_PAUSE)
+
+
+def _end(properties: Mapping[str, Any]) -> int:
+    if properties["is_empty"] and properties["last_enqueued_sequence_number"] < 0:
+        return int(properties["beginning_sequence_number"])
+    return int(properties["last_enqueued_sequence_number"]) + 1
