@@ -32,7 +32,7 @@ OWNERS = {
     ),
     "slot": ("rounds/", "stages/"),
     # Records of other systems stand where the module says whose they are.
-    "record": ("timers_state/", "harness/", "io/kafka/", "hosts/"),
+    "record": ("timers_state/", "harness/", "io/eventhubs/", "io/kafka/", "hosts/"),
     "place": ("checkpoints/", "coordination/", "hosts/", "own_folder", "rounds/driver/placement"),
     "turn": ("rounds/", "stages/shards/turn"),
     "batch": ("stages/batch",),
