@@ -162,8 +162,8 @@ def _run_killed_and_drained(surface, address, folder, put):
     try:
         checkpoints = folder / "checkpoints"
         wait_until(lambda: _is_read(folder, first, 100), SECONDS, 0.1)
-        before = len(list(checkpoints.rglob("*manifest*")))
-        wait_until(lambda: len(list(checkpoints.rglob("*manifest*"))) > before, SECONDS, 0.1)
+        before = len(list(checkpoints.rglob("*.manifest")))
+        wait_until(lambda: len(list(checkpoints.rglob("*.manifest"))) > before, SECONDS, 0.1)
     finally:
         first.kill()
         first.wait()
