@@ -67,6 +67,20 @@ def main() -> None:
 
 def checkpoint(directory: Path, paths: Paths, megabytes: int) -> tuple[ShardState, int]:
     """State of that size, made durable; and how many keys it has."""
+    rows = fill(directory, megabytes)
+    uploader = Uploader(Destination(LocalStorage(), paths, 1, 0, 0))
+    uploader.begin(1, directory / "snapshot")
+    wait = threading.Event()
+    while (uploaded := uploader.poll()) is None:
+        wait.wait(0.05)
+    uploader.close()
+    if uploaded.error:
+        sys.exit(uploaded.error)
+    return ShardState(0, 0, uploaded.files), rows
+
+
+def fill(directory: Path, megabytes: int) -> int:
+    """Make a store of that size and a snapshot of it; how many keys it has."""
     chance = random.Random(1)
     rows = (megabytes << 20) // VALUE_BYTES
     with Overlay(RoundStore(directory / "live"), 64 << 20) as overlay:
@@ -79,15 +93,7 @@ def checkpoint(directory: Path, paths: Paths, megabytes: int) -> tuple[ShardStat
             overlay.prepare()
             overlay.commit()
         overlay.snapshot(directory / "snapshot")
-    uploader = Uploader(Destination(LocalStorage(), paths, 1, 0, 0))
-    uploader.begin(1, directory / "snapshot")
-    wait = threading.Event()
-    while (uploaded := uploader.poll()) is None:
-        wait.wait(0.05)
-    uploader.close()
-    if uploaded.error:
-        sys.exit(uploaded.error)
-    return ShardState(0, 0, uploaded.files), rows
+    return rows
 
 
 def measure(directory: Path, storage: LocalStorage, paths: Paths, shard: ShardState) -> float:

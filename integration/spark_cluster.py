@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 HOME = Path(pyspark.__file__).parent
 START_SECONDS = 90.0
+STATE = "SPARK_CLUSTER_STATE"
+"""Names, in the environment of each host, a folder that its executors do not remove."""
 # For a JVM that lives for a test: to compile its code well takes longer than the test does.
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 EXECUTOR_OPTIONS = f"--spark_conf=spark.executor.extraJavaOptions={' '.join(SHORT_LIVED)}"
@@ -135,6 +137,7 @@ class SparkCluster:
             "SPARK_LOCAL_HOSTNAME": host,
             "SPARK_PUBLIC_DNS": host,
             "SPARK_LOCAL_DIRS": str(self._directory / f"local-{host}"),
+            STATE: str(self._directory / f"state-{host}"),
             "SPARK_DAEMON_JAVA_OPTS": " ".join(SHORT_LIVED),
             # Clean: executors must not find the package because this process does.
             "PYTHONPATH": "",
@@ -167,6 +170,10 @@ class SparkCluster:
     def local_folders(self) -> list[Path]:
         """Where executors write, by host; a folder may not be there yet."""
         return [self._directory / f"local-{host}" for host in self.hosts]
+
+    def state_folders(self) -> list[Path]:
+        """What ``STATE`` names, by host; a folder may not be there yet."""
+        return [self._directory / f"state-{host}" for host in self.hosts]
 
     def work_folders(self) -> list[Path]:
         """Where executors run, by host."""

@@ -66,7 +66,8 @@ PROOFS: Final = (
         "cluster",
         "Two hosts: a package that the job brings, progress of slots on other hosts, every wrong "
         "Python; executors killed between levels; a slot whose executor is killed gets a new home; "
-        "slots move to a worker that joins; "
+        "slots move to a worker that joins; after a restart of all, slots go to the hosts that "
+        "have their state, and download none; "
         "Nexmark in both modes; nothing is left after a kill of anything. The two hosts are two "
         "addresses of one machine",
         (
@@ -74,6 +75,7 @@ PROOFS: Final = (
             "integration/test_spark_cluster.py",
             "integration/test_killed_executor.py",
             "integration/test_homes.py",
+            "integration/test_local_state_on_cluster.py",
             "integration/test_leftovers_on_cluster.py",
             "integration/test_nexmark_on_cluster.py",
             "tests/hosts",

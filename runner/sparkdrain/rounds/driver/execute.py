@@ -34,6 +34,7 @@ from sparkdrain.rounds.driver.counted import counted
 from sparkdrain.rounds.driver.drain_terms import DrainTerms
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, phase_of
+from sparkdrain.rounds.driver.holdings import holdings
 from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.moves import NoMoves, SlotMoves
@@ -46,6 +47,7 @@ from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import ShuffleLayout
+from sparkdrain.stages.cluster.ask import ask
 from sparkdrain.stages.cluster.context import spark_context
 from sparkdrain.stages.cluster.elsewhere import lost_paths
 from sparkdrain.stages.cluster.executors import await_executors, executors, hazards
@@ -234,6 +236,7 @@ class _StreamingJob:
         phase = DrainPhase.READING if taken is None else phase_of(taken)
         if phase.is_over:
             return self._counted(schedule, phase)
+        self._look_for_state(taken)
         levels = self._levels(schedule.number + 1, cancel)
         newcomers = Newcomers(self.placement, self._executors)
         walk = drain_walk(RESUMED[phase])
@@ -283,6 +286,13 @@ class _StreamingJob:
             return NoMoves()
         tell = partial(self.invocation.observer.message, _BASIC)
         return SlotMoves(self.placement, newcomers, self._executors, levels.reopen, tell)
+
+    def _look_for_state(self, taken: Manifest | None) -> None:
+        """Have slots placed where their state lies."""
+        state_dir = self.invocation.settings.state_dir
+        if taken is not None and state_dir:
+            asked = partial(ask, self.context, self._executors())
+            self.placement.held = holdings(taken, self.slots, state_dir, asked)
 
     def _executors(self) -> list[Executor]:
         # If Spark does not answer, the next round says why.

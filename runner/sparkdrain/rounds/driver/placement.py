@@ -11,7 +11,7 @@ from sparkdrain.coordination.assignment import assign
 from sparkdrain.rounds.slots.late import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from apache_beam.portability.api import metrics_pb2
 
@@ -30,18 +30,20 @@ class Placement:
         slots: how many the job has.
         at_home: tasks that have run on the executor of their slot's host.
         away: those that have reached it over the network.
+        held: for each slot, how many bytes of its state each location has, as far as is known.
     """
 
     slots: int
     at_home: int = 0
     away: int = 0
+    held: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     _homes: dict[int, Executor] = field(default_factory=dict)
     _known: dict[str, Executor] = field(default_factory=dict)
 
     def begin(self, executors: Sequence[Executor]) -> None:
         """The job's slots are about to be opened on these executors."""
         self._known = {executor.id: executor for executor in executors}
-        self._homes = assign(range(self.slots), self._homes, executors)
+        self._homes = assign(range(self.slots), self._homes, executors, self.held)
 
     def places(self, hosts: Sequence[HostRecord]) -> tuple[str, ...]:
         """Of each slot, the place for its next task, as Spark names places.

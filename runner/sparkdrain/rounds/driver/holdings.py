@@ -1,0 +1,59 @@
+"""What lies where: how much of the state of each slot the hosts of the executors have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkdrain.local_state.content import FileContent
+from sparkdrain.local_state.held import held_bytes
+from sparkdrain.rounds.driver.inheritances import inheritances
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from sparkdrain.checkpoints.manifest import Manifest
+    from sparkdrain.hosts.executor import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A question that a host answers: of each slot, by its number as text, how many bytes."""
+
+    state_dir: str
+    needed: Mapping[int, frozenset[FileContent]]
+
+    def __call__(self) -> dict[str, int]:
+        found = held_bytes(self.state_dir, self.needed)
+        return {str(slot): size for slot, size in found.items()}
+
+
+def holdings(
+    taken: Manifest,
+    slots: int,
+    state_dir: str,
+    ask: Callable[[Callable[[], dict[str, int]]], Mapping[Executor, Any]],
+) -> dict[int, dict[str, int]]:
+    """For each slot, how many bytes of its state each location has.
+
+    Args:
+        taken: the checkpoint that the job goes on from.
+        slots: how many there are.
+        state_dir: the folder of each host.
+        ask: has each executor answer a question.
+    """
+    needed: dict[int, frozenset[FileContent]] = {}
+    for (_, slot), inherited in inheritances(taken.shards, taken.slots, slots).items():
+        files = frozenset(
+            FileContent(file.digest, file.size)
+            for shard in inherited.shards
+            for file in shard.files
+            if file.path
+        )
+        needed[slot] = needed.get(slot, frozenset()) | files
+    held: dict[int, dict[str, int]] = {slot: {} for slot in range(slots)}
+    for executor, answer in ask(_Held(state_dir, needed)).items():
+        for slot, size in answer.items():
+            held[int(slot)][executor.location] = size
+    return {slot: found for slot, found in held.items() if found}
