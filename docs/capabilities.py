@@ -463,6 +463,14 @@ _CHECKPOINTS = (
         "the_opened_state_is_that_of_the_checkpoint_whatever_was_there",
     ),
     _row(
+        "Drivers stand by, and go on when the one that leads is lost (--standby)",
+        "tests/standby/test_standby_on_spark: "
+        "another_driver_goes_on_when_the_leader_is_killed_and_when_it_is_paused",
+        "tests/standby/test_standing_jobs: "
+        "a_job_that_is_drained_by_name_ends_so_for_all_its_drivers "
+        "a_failure_goes_to_the_next_driver_and_at_last_fails_all",
+    ),
+    _row(
         "Stable input (StableParDo)",
         "tests/laws/test_checkpoints: "
         "what_requires_stable_input_never_sees_what_did_not_come_to_be",

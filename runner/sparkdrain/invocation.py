@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from apache_beam.portability.api import beam_job_api_pb2
 from typing_extensions import override
 
+from sparkdrain.standby.leadership import Alone, Leadership
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -116,6 +118,7 @@ class Invocation:
         drain: tells that the job is to end with nothing left inside; it may do so before the start.
         directory: the current directory of the process that runs the job, as it was when the
             pipeline was run; empty if that is gone.
+        leadership: which of several drivers runs the job.
     """
 
     job_id: str
@@ -128,3 +131,4 @@ class Invocation:
     cancel: CancelToken
     drain: DrainSignal
     directory: str = ""
+    leadership: Leadership = field(default_factory=Alone)

@@ -276,6 +276,30 @@ OPTIONS: tuple[Option, ...] = (
         jobs="streaming",
     ),
     *_group(
+        "standby",
+        _other(
+            "flag",
+            "standby",
+            "",
+            "no value",
+            "Let one of several drivers of the job lead while the others wait, with their sessions "
+            "ready, to go on from its newest checkpoint. Implies --resume",
+            "Start the same program so on two or more machines, with one --checkpoint_dir and one "
+            "--metadata_store, if the job must survive the loss of its driver (docs/standby.md).",
+            needs="checkpoint_dir",
+        ),
+        _number(
+            "standby_lease_ms",
+            5000,
+            "milliseconds",
+            "How long the drivers that wait let pass after they have heard of the leader last",
+            "Raise it if the metadata store answers slowly; lower it to go on sooner.",
+            minimum=500,
+            needs="standby",
+        ),
+        jobs="streaming",
+    ),
+    *_group(
         "drain",
         _other(
             "str",

@@ -83,6 +83,8 @@ class JobSettings:
         checkpoint_access: who may use checkpoints in folders of this machine.
         state_dir: the folder of each host that keeps published state; empty: none does.
         recoveries: how often in a row a job is taken up again by itself.
+        standby: whether other drivers may lead the job.
+        standby_lease_ms: milliseconds after which a leader that is not heard of is followed.
         run_id: of this run; empty: the job's id.
         metadata_store: where runs and requests to drain are.
         drain: whether the job can be drained.
@@ -122,6 +124,8 @@ class JobSettings:
     checkpoint_access: CheckpointAccess = "user"
     state_dir: str = ""
     recoveries: int = 3
+    standby: bool = False
+    standby_lease_ms: int = 5000
     run_id: str = ""
     metadata_store: StoreAddress = StoreAddress("memory", "")  # noqa: RUF009 - frozen
     drain: bool = True
@@ -175,6 +179,11 @@ class JobSettings:
         settings = cls(**values, streaming=streaming, spark_master_url=master)
         settings.check_needs()
         return settings
+
+    @property
+    def takes_up(self) -> Resume:
+        """Whether the job goes on from the newest checkpoint: any driver of a set does."""
+        return self.resume or self.standby
 
     def check_needs(self) -> None:
         """Refuse options that were given without the one that they need.

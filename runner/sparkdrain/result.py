@@ -17,9 +17,9 @@ from apache_beam.runners.portability.portable_runner import (
 )
 from apache_beam.runners.runner import PipelineState
 
-from sparkdrain.jobs.calls import raise_ours
+from sparkdrain.jobs.calls import LEAVE_KEY, raise_ours
 from sparkdrain.jobs.failures import as_exception
-from sparkdrain.jobs.messages import failure_kind, is_own_log_record
+from sparkdrain.jobs.messages import failure_kind, is_end_elsewhere, is_own_log_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,6 +50,7 @@ class SparkDrainResult(PipelineResult):
         self._drain_on_signal = drain_on_signal
         self._failure: tuple[str, str] | None = None
         self._last_error = ""
+        self._ended_well = False
         self._lost: Exception | None = None
         self._told = threading.Event()
         self._over = threading.Event()
@@ -83,7 +84,8 @@ class SparkDrainResult(PipelineResult):
             duration: at most so many milliseconds; no limit if not given.
 
         Returns:
-            The state: DONE or DRAINED, or if ``duration`` is over, the state then.
+            The state: DONE or DRAINED, or if ``duration`` is over, the state then. With
+            ``--standby`` also CANCELLED, if the job was cancelled where it was led.
 
         Raises:
             RuntimeError: it did not end as one of these. Also of the type in ``sparkdrain.errors``
@@ -97,7 +99,7 @@ class SparkDrainResult(PipelineResult):
             raise
         if not ended:
             return self.state
-        if self._state not in (PipelineState.DONE, PipelineState.DRAINED):
+        if self._state not in (PipelineState.DONE, PipelineState.DRAINED) and not self._ended_well:
             self._raise()
         return str(self._state)
 
@@ -147,7 +149,10 @@ class SparkDrainResult(PipelineResult):
         if not self._over.is_set():
             _LOGGER.warning("Cancelling job %s.", self._job_id)
             with contextlib.suppress(grpc.RpcError):
-                self.cancel()
+                self._job_service.Cancel(
+                    beam_job_api_pb2.CancelJobRequest(job_id=self._job_id),
+                    metadata=((LEAVE_KEY, "1"),),
+                )
             self._over.wait(_CANCEL_SECONDS)
 
     def _drain_beside(self) -> None:
@@ -171,6 +176,9 @@ class SparkDrainResult(PipelineResult):
         kind = failure_kind(message)
         if kind is not None:
             self._failure = (kind, message.message_text)  # raised, so it need not be logged
+        elif is_end_elsewhere(message):
+            self._ended_well = True
+            _LOGGER.info("%s", message.message_text)
         elif not is_own_log_record(message):
             logging.log(MESSAGE_LOG_LEVELS[message.importance], "%s", message.message_text)
             if message.importance == beam_job_api_pb2.JobMessage.JOB_MESSAGE_ERROR:

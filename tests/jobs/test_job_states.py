@@ -33,8 +33,8 @@ def test_states_are_kept_with_the_time_at_which_they_were_entered():
 def test_an_illegal_step_is_refused_with_the_history():
     job = states()
     job.move(S.STARTING)
-    with pytest.raises(IllegalTransition, match=r"become DONE after STOPPED -> STARTING\."):
-        job.move(S.DONE)
+    with pytest.raises(IllegalTransition, match=r"become DRAINED after STOPPED -> STARTING\."):
+        job.move(S.DRAINED)
     assert job.current.state == S.STARTING
 
 

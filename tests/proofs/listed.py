@@ -45,6 +45,12 @@ PROOFS: Final = (
         ("integration/test_killed_drains.py",),
     ),
     Proof(
+        "standby",
+        "Drivers of one job in processes of their own: the leader is killed and paused at random "
+        "moments, another goes on, and each record counts once",
+        ("tests/standby",),
+    ),
+    Proof(
         "kafka",
         "Both client libraries do the same with a real broker: every step of a transaction at "
         "which a process can die, compression, passwords, errors; jobs go on while the broker is "
@@ -166,8 +172,9 @@ PROOFS: Final = (
     Proof(
         "stores",
         "Real services as metadata stores: each does what every store must, is away for a while, "
-        "hangs, and refuses strangers",
+        "hangs, and refuses strangers; a server knows by one what the server before it did",
         (
+            "integration/test_server_store.py",
             "integration/test_zookeeper_store.py",
             "integration/test_kafka_store.py",
             "integration/test_azure_store.py",

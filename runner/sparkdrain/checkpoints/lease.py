@@ -110,6 +110,15 @@ def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
         epoch = newest + 1 + sum(name < f"{newest:06d}-{token}" for name in rivals)
 
 
+def newest_claim(storage: Storage, paths: Paths) -> int:
+    """The epoch of the newest claim of a job; 0 if nobody has claimed it.
+
+    Raises:
+        CheckpointFailed: the storage refuses.
+    """
+    return max((0, *_claims(storage, paths).values()))
+
+
 def is_marked(storage: Storage, paths: Paths) -> bool:
     """Whether a checkpoint was ever published in the job's folder.
 

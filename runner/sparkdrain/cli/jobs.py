@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from sparkdrain.drain import records, runs
 from sparkdrain.errors import SparkDrainError
 from sparkdrain.jobs.access import Access
 from sparkdrain.jobs.states import name
+from sparkdrain.standby import drivers
+from sparkdrain.standby.drivers import set_name
 
 if TYPE_CHECKING:
     import argparse
@@ -59,12 +62,21 @@ def jobs(arguments: argparse.Namespace, console: Console | None = None) -> int:
 def _of_store(arguments: argparse.Namespace) -> Table:
     address = drain_by_store.address_of(arguments.metadata_store, arguments.checkpoint_dir)
     table = Table(
-        "run", "name", "state", "began", "asked to drain", "phase of the drain", "can be drained"
+        "run",
+        "name",
+        "state",
+        "began",
+        "asked to drain",
+        "phase of the drain",
+        "can be drained",
+        "drivers",
     )
     with drain_by_store.opened(address, new=False) as store:
         asked = records.read(store, lambda error: None)
         for run in runs.known(store):
-            table.add_row(*_row(run, records.first_for(run.run_id, asked)))
+            of_job = set_name(run.job_name, run.checkpoints)
+            standing = "" if run.is_over else drivers.told(store, of_job, time.time_ns() // 1000)
+            table.add_row(*_row(run, records.first_for(run.run_id, asked)), escape(standing))
     return table
 
 

@@ -41,6 +41,11 @@ class Election:
         return self._lease.other
 
     @property
+    def unheard(self) -> float:
+        """Seconds since another leader was seen to renew its lease last; 0 if none was seen."""
+        return self._lease.unheard
+
+    @property
     def problem(self) -> str:
         """Why the last step could not use the store; empty if it could."""
         return self._problem

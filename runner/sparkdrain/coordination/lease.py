@@ -177,6 +177,11 @@ class StoredLease:
         """The other process that had the lease when ``acquire`` looked; empty if none had."""
         return self._other
 
+    @property
+    def unheard(self) -> float:
+        """Seconds since another process was seen to renew the lease last; 0 if none was seen."""
+        return 0.0 if self._sight is None else self._clock() - self._sight.since
+
     def token(self) -> int | None:
         """The fencing token; None if this process does not have the lease, or not any more."""
         held = self._held

@@ -15,6 +15,9 @@ ERROR_KIND_KEY: Final = "sparkdrain-error"
 DRY_RUN_KEY: Final = "sparkdrain-dry-run"
 """In the metadata of GetJobMetrics: what would a drain find? In its trailing metadata: that."""
 
+LEAVE_KEY: Final = "sparkdrain-leave"
+"""In the metadata of Cancel: only this driver is to stop, and others may go on with the job."""
+
 
 def raise_ours(error: grpc.RpcError) -> NoReturn:
     """Raise the error that the service has raised; or ``error`` itself if it was no such one."""

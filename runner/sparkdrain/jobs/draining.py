@@ -18,7 +18,7 @@ from sparkdrain.drain.deadline import Deadline
 from sparkdrain.drain.limits import LimitKind, Limits, Verdict
 from sparkdrain.drain.monitor import DrainMonitor
 from sparkdrain.drain.notification import DrainNotification
-from sparkdrain.drain.runs import GOOD_ENDS, DrainDisabled, Run
+from sparkdrain.drain.runs import GOOD_ENDS, DrainDisabled, NoSuchRun, Run
 from sparkdrain.drain.signal import DrainSignal
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ class JobDrain:
         store = self._open_store(self._address)
         try:
             run = self._in(store)
-            runs.check(store, run)
+            if not self._settings.standby:  # else it ends as that run did, and needs no other id
+                runs.check(store, run)
             self._check_not_asked(store, run)
         except BaseException:
             store.close()
@@ -190,6 +191,8 @@ class JobDrain:
             message = f"The run {self.run_id!r} cannot be drained: it was started with --drain=off."
             raise DrainDisabled(message)
         self._is_asked = True
+        if self._settings.standby and self._ask_leader():
+            return
         self._has_begun_or_ended.wait()
         with self._lock:
             if self._open is None or self.signal.requested() is not None:
@@ -198,6 +201,18 @@ class JobDrain:
             records.write(self._open.store, notification)
         self.signal.request(notification)
 
+    def _ask_leader(self) -> bool:
+        """Whether another driver leads the run, which hears of the request from the store."""
+        with self._lock:
+            opened = self._open
+            if opened is None or opened.has_begun:
+                return False
+            try:
+                run_id = self._in(opened.store).run_id
+                return runs.request(opened.store, run_id, self._now())[1] is not None
+            except NoSuchRun:
+                return False
+
     def tell_phase(self, phase: DrainPhase) -> None:
         """Tell the store how far the drain has come."""
         with self._lock, self._warning(f"told it that the drain is in the phase {phase.name}"):
@@ -205,8 +220,12 @@ class JobDrain:
             if self._open is not None:
                 runs.tell(self._open.store, self._run, "DRAINING", phase)
 
-    def close(self, state: RunState) -> None:
+    def close(self, state: RunState, *, goes_on: bool = False) -> None:
         """The job has ended so; nobody is listened to any more.
+
+        Args:
+            state: of the job.
+            goes_on: whether another driver goes on with the run, so that it has not ended.
 
         A job that never began changes nothing. Only after a good end the requests are removed: a
         run that failed or was cancelled may be taken up again, and is to be drained then.
@@ -219,7 +238,7 @@ class JobDrain:
             return
         if opened.monitor is not None:
             opened.monitor.stop()
-        if opened.has_begun:
+        if opened.has_begun and not goes_on:
             self._tell_end(opened.store, state)
         opened.store.close()
 
@@ -236,7 +255,7 @@ class JobDrain:
 
     def _in(self, store: MetadataStore) -> Run:
         """The run, under the id that it has as the store is now."""
-        takes_up = self._settings.resume and not self._settings.run_id
+        takes_up = self._settings.takes_up and not self._settings.run_id
         return runs.resumed(store, self._run) if takes_up else self._run
 
     def _expire(self, store: MetadataStore, run: Run) -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 from apache_beam.portability.api import beam_job_api_pb2
 from typing_extensions import override
 
+from sparkdrain.coordination.stores import STORES
 from sparkdrain.errors import SparkDrainError
+from sparkdrain.standby.check import check_reach, check_signal
 
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
@@ -85,6 +87,9 @@ class SparkEngine(Engine):
         check_classic(settings.spark_master_url, settings.spark_conf, os.environ, sys.modules)
         streaming = is_streaming(pipeline, settings)
         settings.check_effect(streaming=streaming)
+        if settings.standby:
+            check_signal(settings.drain_on_signal)
+            check_reach(STORES.reach(settings.metadata_store), settings.spark_master_url)
         check(pipeline, streaming=streaming, durable=bool(settings.checkpoint_dir))
 
     @override

@@ -35,6 +35,8 @@ _WHAT_HAPPENED: Final = {
     "CheckpointRefused": "it cannot go on from the checkpoint that there is",
     "NotAcknowledged": "it is done, but who waits for its end outside could not be told",
     "Fenced": "another driver has taken it over",
+    "SteppedDown": "another driver leads it",
+    "EndedElsewhere": "it failed under the driver that led it",
     "DrainStuck": "something is left that its drain cannot get out",
     "DrainLimitExceeded": "its drain took longer than an option allows",
     "Cancelled": "it was cancelled from outside, for instance in Spark's own interface",

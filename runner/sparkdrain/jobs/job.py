@@ -21,9 +21,12 @@ from sparkdrain.jobs.draining import Drained, JobDrain
 from sparkdrain.jobs.failures import describe
 from sparkdrain.jobs.logs import JobLogs
 from sparkdrain.jobs.served import DryRun, ServedJob
+from sparkdrain.jobs.standing import leading_infos, standby_for
 from sparkdrain.jobs.states import IllegalTransition, name
 from sparkdrain.jobs.story import JobStory
 from sparkdrain.redaction import redact
+from sparkdrain.standby.leadership import Alone, EndedElsewhere
+from sparkdrain.standby.standby import DriverEnd
 from sparkdrain.types import CancelToken
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
     from sparkdrain.invocation import Outcome
     from sparkdrain.jobs.engine import Engine
     from sparkdrain.jobs.served import Submission
+    from sparkdrain.standby.standby import Standby
+    from sparkdrain.standby.term import TermState
     from sparkdrain.types import Artifact
 
 _S = beam_job_api_pb2.JobState
@@ -62,6 +67,9 @@ class Job(ServedJob, Observer, Drained):
         self._lock = self._story.lock
         self._cancel = CancelToken()
         self._given_up: str | None = None
+        self._standby: Standby | None = None
+        self._leaves = False
+        self._cause = ""
         self._directory = ""
         self._progress: DrainProgress | None = None
         run = Run(
@@ -98,6 +106,7 @@ class Job(ServedJob, Observer, Drained):
         with self._lock:
             if self.state.state == _S.STOPPED:
                 self._drain.open()
+                self._standby = self._stand_by()
             self._move(_S.STARTING)
         # Now, and not in the job's thread: the program may go elsewhere while the job starts.
         with contextlib.suppress(OSError):
@@ -107,6 +116,10 @@ class Job(ServedJob, Observer, Drained):
         threading.Thread(
             target=self._work, args=(thread, collect, clean_up), name=thread, daemon=True
         ).start()
+
+    def _stand_by(self) -> Standby | None:
+        settings = self.submission.settings
+        return standby_for(self.submission.name, settings, self) if settings.standby else None
 
     @override
     def cancel(self) -> None:
@@ -118,6 +131,11 @@ class Job(ServedJob, Observer, Drained):
                 return
             self._move(_S.CANCELLING)
         self._cancel.cancel()
+
+    @override
+    def leave(self) -> None:
+        self._leaves = True
+        self.cancel()
 
     @override
     def drain(self) -> None:
@@ -150,14 +168,26 @@ class Job(ServedJob, Observer, Drained):
                 end = self._attempt(collect)
             clean_up()
         finally:
-            self._drain.close(cast("RunState", name(end)))
+            self._close(cast("RunState", name(end)))
             self._end(end)
+
+    def _close(self, state: RunState) -> None:
+        if self._standby is None:
+            self._drain.close(state)
+            return
+        is_stopped = state == "CANCELLED" and self._leaves
+        told = "STOPPED" if is_stopped else cast("TermState", state)
+        end = DriverEnd(told, self._cause, is_last=self._given_up is not None)
+        self._drain.close(state, goes_on=self._standby.others_go_on(end))
+        self._standby.close(end)
 
     def _attempt(self, collect: Callable[[], Sequence[Artifact]]) -> int:
         # BaseException: user code that runs here may call sys.exit; the job must still end.
         try:
             self.outcome = outcome = self._execute(collect())
             return _S.DRAINED if outcome.drained else _S.DONE
+        except EndedElsewhere as end:
+            return self._end_as(end)
         except BaseException as error:  # noqa: BLE001
             if isinstance(error, DrainLimitExceeded) and self._cancels_at_limits:
                 self.give_up(Verdict.CANCEL, str(error))
@@ -172,8 +202,16 @@ class Job(ServedJob, Observer, Drained):
     def _cancels_at_limits(self) -> bool:
         return self.submission.settings.drain_limit_policy == "cancel"
 
+    def _end_as(self, end: EndedElsewhere) -> int:
+        """The job has ended under another driver, and this one waited."""
+        if end.state == "FAILED":
+            return self._fail(end)
+        self.story.messages.ended_elsewhere(str(end))
+        return int(_S.Enum.Value(end.state))
+
     def _fail(self, error: BaseException) -> int:
         failure = describe(error, f"{self.submission.name!r} ({self.submission.job_id})")
+        self._cause = failure.text.partition("\n")[0]
         self.story.messages.failed(failure.kind, failure.text)
         return _S.FAILED
 
@@ -193,6 +231,7 @@ class Job(ServedJob, Observer, Drained):
                 cancel=self._cancel,
                 drain=self._drain.signal,
                 directory=self._directory,
+                leadership=self._standby or Alone(),
             )
         )
 
@@ -227,6 +266,8 @@ class Job(ServedJob, Observer, Drained):
     @override
     def metrics(self) -> beam_job_api_pb2.MetricResults:
         own = drain_progress.infos(self._progress, self._drain.unreadable)
+        if self._standby is not None:
+            own += leading_infos(self._standby.metrics())
         outcome = self.outcome
         if outcome is None:
             return beam_job_api_pb2.MetricResults(attempted=own, committed=own)
@@ -262,6 +303,8 @@ class Job(ServedJob, Observer, Drained):
 
     def _end(self, state: int) -> None:
         with self._lock:
-            if state == _S.DRAINED and self.state.state == _S.RUNNING:
+            if state == _S.DRAINED and self.state.state in (_S.STARTING, _S.RUNNING):
                 self._move(_S.DRAINING)  # the engine was faster than who told it
+            if state == _S.CANCELLED and self.state.state in (_S.STARTING, _S.RUNNING, _S.DRAINING):
+                self._move(_S.CANCELLING)  # it was cancelled under another driver
             self._story.end(state)

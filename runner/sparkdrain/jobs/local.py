@@ -65,7 +65,7 @@ def _see_jobs_through(server: JobServer) -> None:
         if not job.is_running:
             continue
         if crashed:
-            job.cancel()
+            job.leave()
             job.story.wait(_CANCEL_SECONDS)
         else:
             text = "The program has ended; waiting for job %s. Ctrl-C cancels it."

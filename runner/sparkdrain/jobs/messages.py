@@ -25,6 +25,7 @@ LONGEST_TEXT: Final = 256 * 1024
 _PROCESS: Final = uuid.uuid4().hex
 _FROM_LOG: Final = f"log-{_PROCESS}"
 _FAILURE: Final = "failure-"
+_ELSEWHERE: Final = "ended-elsewhere"
 
 
 class Messages:
@@ -63,6 +64,10 @@ class Messages:
     def failed(self, kind: str, text: str) -> None:
         """Say why the job failed; ``kind`` is the name of the type of the failure."""
         self._add(Message.JOB_MESSAGE_ERROR, text, _FAILURE + kind)
+
+    def ended_elsewhere(self, text: str) -> None:
+        """Say that the job has ended well, or was cancelled, under another driver."""
+        self._add(Message.JOB_MESSAGE_BASIC, text, _ELSEWHERE)
 
     def state(self, event: beam_job_api_pb2.JobStateEvent) -> None:
         """Tell every client the new state."""
@@ -118,6 +123,11 @@ def failure_kind(message: beam_job_api_pb2.JobMessage) -> str | None:
     """The name of the type of the failure, if this message says why the job failed."""
     _, separator, kind = message.message_id.partition(f" {_FAILURE}")
     return kind if separator else None
+
+
+def is_end_elsewhere(message: beam_job_api_pb2.JobMessage) -> bool:
+    """Whether the message says that another driver has brought the job to its end."""
+    return bool(message.message_id.endswith(f" {_ELSEWHERE}"))
 
 
 def readable(text: str) -> str:

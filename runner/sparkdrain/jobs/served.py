@@ -136,6 +136,10 @@ class ServedJob(Protocol):
     def cancel(self) -> None:
         """Ask the job to stop; does not wait. Does nothing if it is over."""
 
+    def leave(self) -> None:
+        """Ask the job to stop here; drivers that stand by go on with it. Else as ``cancel``."""
+        self.cancel()
+
     def drain(self) -> None:
         """Ask the job to end with nothing left inside; does not wait. Does nothing if it is over.
 

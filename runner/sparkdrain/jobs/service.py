@@ -22,7 +22,7 @@ from sparkdrain.errors import (
     Unsupported,
 )
 from sparkdrain.jobs import described_options
-from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY
+from sparkdrain.jobs.calls import DRY_RUN_KEY, ERROR_KIND_KEY, LEAVE_KEY
 from sparkdrain.jobs.messages import readable, shortened
 from sparkdrain.jobs.registry import NoSuchJob
 from sparkdrain.jobs.served import Submission
@@ -142,10 +142,14 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
     def Cancel(  # noqa: N802
         self, request: api.CancelJobRequest, context: grpc.ServicerContext
     ) -> api.CancelJobResponse:
-        """Ask a job to stop; the answer is its state right after that."""
+        """Ask a job to stop; the answer is its state right after that.
+
+        With ``LEAVE_KEY`` in the call's metadata, drivers that stand by go on with it.
+        """
+        leaves = dict(context.invocation_metadata()).get(LEAVE_KEY) is not None
         with _telling(context):
             job = self._jobs.get(request.job_id)
-            job.cancel()
+            (job.leave if leaves else job.cancel)()
         return api.CancelJobResponse(state=job.state.state)
 
     def Drain(  # noqa: N802

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _S = beam_job_api_pb2.JobState
 
 # A job that was told to drain before it began is never RUNNING. A batch job that is drained reads
-# everything, so it ends as DONE. A cancelled job may still end in another way: it was over before
-# the request reached it.
+# everything, so it ends as DONE. A driver that waits is STARTING until the one that leads is DONE.
+# A cancelled job may still end in another way: it was over before the request reached it.
 TRANSITIONS: Final[Mapping[int, frozenset[int]]] = {
     _S.STOPPED: frozenset({_S.STARTING, _S.CANCELLED}),
-    _S.STARTING: frozenset({_S.RUNNING, _S.DRAINING, _S.FAILED, _S.CANCELLING}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.DRAINING, _S.DONE, _S.FAILED, _S.CANCELLING}),
     _S.RUNNING: frozenset({_S.DRAINING, _S.DONE, _S.FAILED, _S.CANCELLING}),
     _S.DRAINING: frozenset({_S.DRAINED, _S.DONE, _S.FAILED, _S.CANCELLING}),
     _S.CANCELLING: frozenset({_S.CANCELLED, _S.DONE, _S.DRAINED, _S.FAILED}),

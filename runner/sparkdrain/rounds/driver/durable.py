@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain import access, nfs
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.decide import differences
-from sparkdrain.checkpoints.lease import Lease, claim
+from sparkdrain.checkpoints.lease import Lease, claim, newest_claim
 from sparkdrain.checkpoints.manifest import Manifest
 from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import lost, newest, take_up
@@ -93,8 +93,19 @@ class DurableJob:
         """Of this driver; 0 before it has taken the job."""
         return 0 if self._lease is None else self._lease.epoch
 
-    def check(self, *, resume: Resume) -> None:
+    def claimed(self) -> int:
+        """The epoch of the newest claim of any driver; 0 if there is none.
+
+        Raises:
+            CheckpointFailed: the storage refuses.
+        """
+        return newest_claim(self.storage, self.paths)
+
+    def check(self, *, resume: Resume) -> bool:
         """Return if the job can begin, or go on if ``resume``; nothing is changed.
+
+        Returns:
+            Whether there is a checkpoint.
 
         Raises:
             CheckpointRefused: there is a checkpoint and ``resume`` is not given, or it is of
@@ -110,7 +121,7 @@ class DurableJob:
         if found is None:
             self._check_beginning(resume)
         if found is None or (is_over(found) and not resume):
-            return
+            return found is not None
         if not resume:
             message = (
                 f"{self.paths.folder} has checkpoint {found.number} of this job. Give --resume to "
@@ -119,6 +130,7 @@ class DurableJob:
             )
             raise CheckpointRefused(message)
         self._check_same(found)
+        return True
 
     def _check_beginning(self, resume: Resume) -> None:
         """There is no checkpoint. A user who asked for one must not begin anew without knowing."""

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 
+from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain.limits import Limits
 from sparkdrain.drain.phases import RESUMED, DrainPhase, drain_walk
 from sparkdrain.errors import (
+    Fenced,
     HostMissing,
     RoundLimitExceeded,
     SparkDrainError,
@@ -30,10 +32,11 @@ from sparkdrain.invocation import Outcome
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
+from sparkdrain.rounds.driver.contender import DurableContender
 from sparkdrain.rounds.driver.counted import counted
 from sparkdrain.rounds.driver.drain_terms import DrainTerms
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
-from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, phase_of
+from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over, phase_of
 from sparkdrain.rounds.driver.holdings import holdings
 from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.loop import RoundLoop
@@ -45,16 +48,20 @@ from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
+from sparkdrain.rounds.driver.warm import warm_workers
 from sparkdrain.rounds.slots.open_slot import CheckpointPlace
 from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.cluster.ask import ask
 from sparkdrain.stages.cluster.context import spark_context
 from sparkdrain.stages.cluster.elsewhere import lost_paths
 from sparkdrain.stages.cluster.executors import await_executors, executors, hazards
+from sparkdrain.stages.cluster.parking import kept_executors, park_again, summon_executors
 from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.session import is_usable
 from sparkdrain.stages.workers.pool import job_context
+from sparkdrain.standby.check import check_reach
+from sparkdrain.standby.leadership import SteppedDown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,17 +100,55 @@ def execute(invocation: Invocation) -> Outcome:
         CheckpointRefused: there is a checkpoint that the job cannot go on from.
         CheckpointFailed: state could not be made durable.
         Fenced: another driver has taken the job.
+        EndedElsewhere: the job has ended under another driver while this one waited.
         Cancelled: ``invocation.cancel`` was called.
         BadSetup: Spark could not be used.
     """
-    settings = invocation.settings
     warn = partial(invocation.observer.message, _WARNING)
     for hint in unkept_hints(invocation.pipeline):
         warn(hint)
     written = as_written(invocation.pipeline, invocation.pipeline_options)
     plan = translate(written, streaming=True)
+    run_id = f"{invocation.job_id}/{next(_RUNS)}"
+    durable = _durable(invocation, plan, run_id)
+    while True:
+        context = spark_context(invocation.settings)
+        try:
+            return _execute_on(context, invocation, plan, run_id, durable)
+        except (Fenced, SteppedDown) as error:
+            if not invocation.leadership.goes_back(error):
+                raise
+            park_again(context)
+
+
+def _durable(invocation: Invocation, plan: Plan, run_id: str) -> DurableJob | None:
+    """The job's checkpoints, if it makes any."""
+    settings = invocation.settings
+    if not settings.checkpoint_dir:
+        return None
+    return DurableJob.at(
+        settings.checkpoint_dir,
+        invocation.job_name,
+        run_id,
+        identity(plan),
+        0,
+        settings.checkpoints_kept,
+        PipelineOptions.from_dictionary(dict(invocation.pipeline_options)),
+    )
+
+
+def _execute_on(
+    session: SparkContext,
+    invocation: Invocation,
+    plan: Plan,
+    run_id: str,
+    durable: DurableJob | None,
+) -> Outcome:
+    """Run the job in a session, once this driver leads it."""
+    settings = invocation.settings
+    warn = partial(invocation.observer.message, _WARNING)
     context, preparation = job_context(
-        spark_context(settings),
+        session,
         invocation.pipeline_options,
         invocation.artifacts,
         invocation.directory,
@@ -112,25 +157,24 @@ def execute(invocation: Invocation) -> Outcome:
     )
     for hazard in [*hazards(context), *lost_paths(context, invocation.pipeline)]:
         warn(hazard)
-    await_executors(context, invocation.cancel, warn, all_of_them=True)
-    slots = settings.slots or context.defaultParallelism
-    run_id = f"{invocation.job_id}/{next(_RUNS)}"
-    durable = None
-    if settings.checkpoint_dir:
-        durable = DurableJob.at(
-            settings.checkpoint_dir,
-            invocation.job_name,
-            run_id,
-            identity(plan),
-            slots,
-            settings.checkpoints_kept,
-            PipelineOptions.from_dictionary(dict(invocation.pipeline_options)),
-        )
-        durable.check(resume=settings.resume)
+    if durable is not None:
+        durable.check(resume=settings.takes_up)
         for complaint in dict.fromkeys(
             durable.keep_to(group=settings.checkpoint_access == "group")
         ):
             warn(complaint)
+    if settings.standby and durable is not None:
+        check_reach(STORES.reach(settings.metadata_store), context.master)
+        for text in kept_executors(context):
+            warn(text)
+        warm_workers(context, settings.slots or context.defaultParallelism)
+        contender = DurableContender(durable, lambda: is_usable(context))
+        invocation.leadership.wait(contender, invocation.cancel)
+        summon_executors(context)
+    await_executors(context, invocation.cancel, warn, all_of_them=True)
+    slots = settings.slots or context.defaultParallelism
+    if durable is not None:
+        durable.slots = slots
     openings = Openings(partial(invocation.observer.message, _BASIC), warn)
     return _StreamingJob(
         invocation, plan, context, preparation, slots, run_id, durable, Placement(slots), openings
@@ -181,7 +225,11 @@ class _StreamingJob:
         cancel = self.invocation.cancel
         if self.durable is None:
             return self._live(taken, cancel)
-        with self.durable.ours(), self.durable.watch(cancel) as watch:
+        with (
+            self.invocation.leadership.lead(cancel) as led,
+            self.durable.ours(),
+            self.durable.watch(led) as watch,
+        ):
             return self._live(taken, watch.cancel, watch.check)
 
     def _for_good(self, error: SparkDrainError) -> SparkDrainError:
@@ -208,7 +256,12 @@ class _StreamingJob:
         if self.durable is None:
             observer.began(0)
             return None
-        taken = self.durable.take(resume=self.invocation.settings.resume)
+        leadership = self.invocation.leadership
+        leadership.check()
+        taken = self.durable.take(resume=self.invocation.settings.takes_up)
+        leadership.took(self.durable.epoch)
+        if taken is not None and is_over(taken) and self.invocation.settings.standby:
+            return taken  # another driver has brought it to its end, and told so
         observer.began(self.durable.epoch)
         if taken is None:
             folder = self.durable.paths.folder

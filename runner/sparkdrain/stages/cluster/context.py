@@ -25,6 +25,7 @@ from sparkdrain.stages.cluster.encryption import certificate_for
 from sparkdrain.stages.cluster.jvm import Launched, launch, start_jvm
 from sparkdrain.stages.cluster.master_check import check_master
 from sparkdrain.stages.cluster.masters import runs_here
+from sparkdrain.stages.cluster.parked import park
 from sparkdrain.stages.cluster.version_check import check_cluster, check_home, check_session
 from sparkdrain.stages.spark.driver import has_jvm, spark_home
 from sparkdrain.stages.spark.errors import gist
@@ -127,7 +128,7 @@ def spark_context(settings: JobSettings) -> SparkContext:
     reap_as_init()
     with _LOCK:
         active = active_context()
-        asked = (settings.spark_master_url, settings.spark_conf)
+        asked = (settings.spark_master_url, settings.spark_conf, settings.standby)
         ours = active is _Session.context
         if active is not None:
             if not is_usable(active):
@@ -203,6 +204,8 @@ def _start(settings: JobSettings) -> SparkContext:
 def _context(settings: JobSettings) -> SparkContext:
     conf = _configuration(settings)
     known_master = conf.get("spark.master", "") or ""
+    if settings.standby:
+        park(conf, known_master)
     _own_local_folders(conf, known_master)
     if known_master.startswith("spark://"):
         # Spark itself would try for a minute, or get executors that end at once.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.stages.cluster.context import is_local
+from sparkdrain.stages.cluster.parked import expected, is_parked
 from sparkdrain.stages.spark.session import executor_summaries, started
 
 if TYPE_CHECKING:
@@ -54,13 +55,16 @@ def await_executors(
     one. How many there will be only some masters say. See ``patience``. If none has come, ``tell``
     takes a warning: Spark itself would be silent, and the job would wait for ever.
     """
-    if is_local(context) or context.getConf().get("spark.dynamicAllocation.enabled") == "true":
+    conf = context.getConf()
+    if is_local(context) or (
+        conf.get("spark.dynamicAllocation.enabled") == "true" and not is_parked(conf)
+    ):
         return
-    asked, expected = clock(), _expected(context)
-    began = min(asked, started(context))
+    asked, awaited = clock(), _expected(context)
+    began = asked if is_parked(conf) else min(asked, started(context))
     while not cancel.is_cancelled():
         added = [seconds for _, seconds in _registered(context)]
-        left = patience(clock(), asked, began, added, expected)
+        left = patience(clock(), asked, began, added, awaited)
         if left <= 0 and not added:
             tell(_NONE.format(context.master, _NONE_SECONDS))
         if left <= 0 or (added and not all_of_them):
@@ -75,7 +79,7 @@ def hazards(context: SparkContext) -> list[str]:
         f"Spark is set to {what}: set {name}=false for streaming jobs, with --spark_conf or where "
         "the session is made."
         for name, what in _HAZARDS.items()
-        if not is_local(context) and conf.get(name, "false") == "true"
+        if not is_local(context) and not is_parked(conf) and conf.get(name, "false") == "true"
     ]
 
 
@@ -105,7 +109,7 @@ def patience(
 
 def _expected(context: SparkContext) -> int | None:
     given = _LOCAL_CLUSTER.match(context.master)
-    number = given[1] if given else context.getConf().get("spark.executor.instances")
+    number = given[1] if given else expected(context.getConf())
     return int(number) if number else None
 
 

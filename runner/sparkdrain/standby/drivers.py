@@ -1,0 +1,117 @@
+"""The drivers of a job, the leader and those who wait, as a metadata store knows them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.standby.term import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sparkdrain.coordination.metadata import CorruptRecord, MetadataStore, Versioned
+
+TERMS: Final = "sparkdrain-terms-v1"
+"""The namespace of fenced records, each the newest ``Term`` of a job, by ``set_name``."""
+DRIVERS: Final = "sparkdrain-drivers-v1"
+"""The namespace of ``StandingDriver``: keys are ``set_name``, a slash and the driver's name."""
+
+_READABLE: Final = 60
+_FORGOTTEN_SECONDS: Final = 86_400.0
+_LOST_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class StandingDriver:
+    """A driver that leads or waits, as it has told last.
+
+    Attributes:
+        owner: names it.
+        since: when it began to stand by, microseconds since 1970.
+        heard: when it has told this, by its own clock.
+    """
+
+    owner: str
+    since: int
+    heard: int
+
+    def encode(self) -> bytes:
+        """As JSON."""
+        return json.dumps(dataclasses.asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> StandingDriver | None:
+        """The inverse of ``encode``; None if it is something else."""
+        try:
+            fields: Any = json.loads(data)
+            return cls(str(fields["owner"]), int(fields["since"]), int(fields["heard"]))
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def set_name(job_name: str, checkpoints: str) -> str:
+    """Names all drivers of one job: of one name, with one folder of checkpoints."""
+    readable = "".join(c if c.isascii() and c.isalnum() else "-" for c in job_name)[:_READABLE]
+    digest = hashlib.sha256(f"{job_name}\0{checkpoints}".encode()).hexdigest()[:16]
+    return f"{readable}-{digest}"
+
+
+def known(store: MetadataStore, name: str) -> list[StandingDriver]:
+    """All drivers of a set that have told of themselves, who leads or waits longest first."""
+    read = map(StandingDriver.decode, (each.value for each in _all(store, name).values()))
+    return sorted(
+        (driver for driver in read if driver is not None),
+        key=lambda driver: (driver.since, driver.owner),
+    )
+
+
+def tell(store: MetadataStore, name: str, driver: StandingDriver) -> None:
+    """Tell that a driver is there."""
+    store.put(DRIVERS, f"{name}/{driver.owner}", driver.encode())
+
+
+def forget(store: MetadataStore, name: str, owner: str) -> None:
+    """The driver is not there any more."""
+    store.remove(DRIVERS, f"{name}/{owner}")
+
+
+def forget_dead(store: MetadataStore, name: str, now: int) -> None:
+    """Remove records of drivers that nobody has heard of for a day."""
+    for key, found in _all(store, name).items():
+        driver = StandingDriver.decode(found.value)
+        if driver is None or (now - driver.heard) / 1e6 > _FORGOTTEN_SECONDS:
+            store.remove(DRIVERS, key, found.version)
+
+
+def told(store: MetadataStore, name: str, now: int) -> str:
+    """Who leads a job and who waits, a line each; empty if it has no standby drivers.
+
+    Args:
+        store: that the drivers use.
+        name: of the set.
+        now: microseconds since 1970.
+    """
+    found = store.get(TERMS, name)
+    term = None if found is None else Term.decode(found.value.partition(b"\n")[2])
+    leader = term.owner if term is not None and term.state == "LEADING" else ""
+    lines = []
+    for driver in known(store, name):
+        heard = max(0, now - driver.heard) / 1e6
+        role = "waits" if heard < _LOST_SECONDS else "is lost"
+        role = "leads" if driver.owner == leader else role
+        lines.append(f"{driver.owner} {role}, heard {heard:.0f} s ago")
+    if leader and not any(line.startswith(f"{leader} ") for line in lines):
+        lines.append(f"{leader} leads")
+    return "\n".join(lines)
+
+
+def _all(store: MetadataStore, name: str) -> Mapping[str, Versioned]:
+    return store.all(DRIVERS, _ignore, prefix=f"{name}/")
+
+
+def _ignore(error: CorruptRecord) -> None:
+    del error

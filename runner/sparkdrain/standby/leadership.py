@@ -1,0 +1,121 @@
+"""What an engine needs to know of who leads its job."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Protocol
+
+from typing_extensions import override
+
+from sparkdrain.errors import SparkDrainError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from sparkdrain.standby.term import TermState
+    from sparkdrain.types import CancelToken
+
+
+class SteppedDown(SparkDrainError):
+    """Another driver leads the job: this one has stopped working on it."""
+
+
+class EndedElsewhere(SparkDrainError):
+    """The job has ended under another driver, while this one waited.
+
+    Attributes:
+        state: how it ended: DONE, DRAINED, CANCELLED or FAILED.
+    """
+
+    def __init__(self, state: TermState, text: str) -> None:
+        super().__init__(text)
+        self.state: TermState = state
+
+
+class Contender(Protocol):
+    """A driver that is ready to run the job."""
+
+    @property
+    def number(self) -> int:
+        """Of the newest checkpoint that this driver knows of; 0 if it knows none."""
+
+    def check(self) -> None:
+        """Return if this driver could take the job up now.
+
+        Raises:
+            SparkDrainError: it could not; says why.
+        """
+
+    def shares(self, epoch: int) -> bool:
+        """Whether a claim of the job with this epoch, or a later one, can be seen from here."""
+
+
+class Leadership(Protocol):
+    """Which of several drivers runs a job.
+
+    It only decides who tries. A driver that does not know yet that another leads is kept from
+    writing by the claims of the job's checkpoints.
+    """
+
+    def wait(self, contender: Contender, cancel: CancelToken) -> None:
+        """Return when this driver leads.
+
+        Raises:
+            EndedElsewhere: the job has ended under another driver meanwhile.
+            Cancelled: ``cancel`` was called.
+            SparkDrainError: see ``Contender.check``.
+        """
+
+    def check(self) -> None:
+        """Call this before the job's checkpoints are claimed: a claim takes them from who leads.
+
+        Raises:
+            SteppedDown: it is not sure that this driver leads.
+        """
+
+    def took(self, epoch: int) -> None:
+        """This driver has claimed the job's checkpoints under that epoch."""
+
+    def lead(self, outer: CancelToken) -> AbstractContextManager[CancelToken]:
+        """A life of the job, which ends when another driver leads.
+
+        Args:
+            outer: ends the life for other reasons.
+
+        Returns:
+            What ends the life for either reason. The context raises ``SteppedDown`` in place of
+            ``Cancelled`` if another driver leads.
+        """
+
+    def goes_back(self, error: SparkDrainError) -> bool:
+        """Whether this driver is to wait again, after the job was taken from it.
+
+        Args:
+            error: ``SteppedDown``, or ``Fenced`` by a later claim of the checkpoints.
+        """
+
+
+class Alone(Leadership):
+    """Of a job with one driver."""
+
+    @override
+    def wait(self, contender: Contender, cancel: CancelToken) -> None:
+        """Nobody else wants the job."""
+
+    @override
+    def check(self) -> None:
+        """Nobody else leads."""
+
+    @override
+    def took(self, epoch: int) -> None:
+        """Nobody asks."""
+
+    @override
+    @contextlib.contextmanager
+    def lead(self, outer: CancelToken) -> Iterator[CancelToken]:
+        yield outer
+
+    @override
+    def goes_back(self, error: SparkDrainError) -> bool:
+        return False
