@@ -46,8 +46,8 @@ PROOFS: Final = (
     ),
     Proof(
         "standby",
-        "Drivers of one job in processes of their own: the leader is killed and paused at random "
-        "moments, another goes on, and each record counts once",
+        "Drivers of one job in processes of their own: the leader is killed once and paused "
+        "once, another goes on, and each record counts once",
         ("tests/standby",),
     ),
     Proof(
