@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark]
 # As in a main program: executors cannot import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-IMPULSES, EVERY, KEYS = 400, 0.05, 8
+# For longer than a session needs to start: what is due before that comes at once.
+IMPULSES, EVERY, KEYS = 1600, 0.05, 8
 
 
 class Count(beam.DoFn):
@@ -61,7 +62,7 @@ def start(on, url, folder, begin):
 def test_no_state_is_downloaded_after_all_was_restarted(on, cluster, tmp_path):
     begin = time.time()
     result = start(on, cluster.url, tmp_path, begin)
-    wait_until(lambda: len(list(tmp_path.glob("local/manifests/*/*.manifest"))) > 2, seconds=400)
+    wait_until(lambda: list(tmp_path.glob("local/manifests/*/*.manifest")), seconds=300, pause=0.1)
     result.cancel()
     stop_session()
     # The hosts change places: only who asks them knows where the files are.
