@@ -180,11 +180,6 @@ class JobSettings:
         settings.check_needs()
         return settings
 
-    @property
-    def takes_up(self) -> Resume:
-        """Whether the job goes on from the newest checkpoint: any driver of a set does."""
-        return self.resume or self.standby
-
     def check_needs(self) -> None:
         """Refuse options that were given without the one that they need.
 

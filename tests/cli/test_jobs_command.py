@@ -39,10 +39,10 @@ def test_runs_of_a_store_are_listed_the_newest_first_with_who_was_asked_to_drain
         assert code == 0
         rows = [line.split("│")[1:-1] for line in said.splitlines() if line.startswith("│")]
         assert [[cell.strip() for cell in row] for row in rows] == [
-            ["new", "wc", "RUNNING", f"{day} 02:00:00 UTC", f"{day} 03:00:00 UTC", "", "yes"],
-            ["old", "wc", "DRAINED", f"{day} 01:00:00 UTC", "", "", "yes"],
-            ["drained", "y", "DRAINING", f"{day} 00:00:00 UTC", "", "FLUSHING", "yes"],
-            ["deaf", "x", "RUNNING", f"{day} 00:00:00 UTC", "", "", "no"],
+            ["new", "wc", "RUNNING", f"{day} 02:00:00 UTC", f"{day} 03:00:00 UTC", "", "yes", ""],
+            ["old", "wc", "DRAINED", f"{day} 01:00:00 UTC", "", "", "yes", ""],
+            ["drained", "y", "DRAINING", f"{day} 00:00:00 UTC", "", "FLUSHING", "yes", ""],
+            ["deaf", "x", "RUNNING", f"{day} 00:00:00 UTC", "", "", "no", ""],
         ]
 
 

@@ -23,6 +23,7 @@ from apache_beam.internal import cloudpickle_pickler
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import core, userstate
+from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
 _specs: WeakKeyDictionary[type, tuple[set[Any], set[Any]]] = WeakKeyDictionary()
 _arguments: WeakKeyDictionary[Any, tuple[list[str], list[Any]]] = WeakKeyDictionary()
@@ -61,8 +62,9 @@ def _size_of_terminal(fallback: tuple[int, int] = (80, 24)) -> os.terminal_size:
 
 
 def _specs_of(dofn: Any) -> tuple[set[Any], set[Any]]:
-    """State and timers of a DoFn: those of its class, unless it brings methods of its own."""
-    if any(isinstance(value, types.MethodType) for value in vars(dofn).values()):
+    """State and timers of a DoFn: those of its class, unless it brings methods or wraps another."""
+    own = any(isinstance(value, types.MethodType) for value in vars(dofn).values())
+    if own or isinstance(dofn, AbstractDoFnWrapper):
         return _get_dofn_specs(dofn)
     found = _specs.get(type(dofn))
     if found is None:

@@ -255,7 +255,8 @@ class JobDrain:
 
     def _in(self, store: MetadataStore) -> Run:
         """The run, under the id that it has as the store is now."""
-        takes_up = self._settings.takes_up and not self._settings.run_id
+        settings = self._settings
+        takes_up = (settings.resume or settings.standby) and not settings.run_id
         return runs.resumed(store, self._run) if takes_up else self._run
 
     def _expire(self, store: MetadataStore, run: Run) -> None:

@@ -158,7 +158,7 @@ def _execute_on(
     for hazard in [*hazards(context), *lost_paths(context, invocation.pipeline)]:
         warn(hazard)
     if durable is not None:
-        durable.check(resume=settings.takes_up)
+        durable.check(resume=settings.resume or settings.standby)
         for complaint in dict.fromkeys(
             durable.keep_to(group=settings.checkpoint_access == "group")
         ):
@@ -258,7 +258,8 @@ class _StreamingJob:
             return None
         leadership = self.invocation.leadership
         leadership.check()
-        taken = self.durable.take(resume=self.invocation.settings.takes_up)
+        settings = self.invocation.settings
+        taken = self.durable.take(resume=settings.resume or settings.standby)
         leadership.took(self.durable.epoch)
         if taken is not None and is_over(taken) and self.invocation.settings.standby:
             return taken  # another driver has brought it to its end, and told so
