@@ -174,8 +174,8 @@ def test_on_spark_an_idle_slot_helps_with_a_long_restriction_behind_short_ones()
         runner="sparkdrain.SparkDrainRunner",
     )
     with beam.Pipeline(options=options) as pipeline:
-        ranges = [(n, n + 2) for n in range(1000, 1012, 2)] + [(0, 300)]
+        ranges = [(n, n + 2) for n in range(1000, 1012, 2)] + [(0, 700)]
         _ = pipeline | beam.Create(ranges) | beam.ParDo(_Slow())
-    assert sorted(n for n, _ in SEEN) == [*range(300), *range(1000, 1012)]
+    assert sorted(n for n, _ in SEEN) == [*range(700), *range(1000, 1012)]
     # A bundle is processed by one thread.
-    assert len({thread for n, thread in SEEN if n < 300}) > 1
+    assert len({thread for n, thread in SEEN if n < 700}) > 1
