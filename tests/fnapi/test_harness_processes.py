@@ -23,11 +23,11 @@ from apache_beam.runners import pipeline_context
 from apache_beam.transforms import environments
 
 from sparkdrain import redaction
-from sparkdrain.fnapi import guard, launch
+from sparkdrain.fnapi import guard, process
 from sparkdrain.fnapi.errors import HarnessFailed, HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
-from sparkdrain.fnapi.launch import HarnessProcess
+from sparkdrain.fnapi.process import HarnessProcess
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import SdkWorker
 from tests.support.in_memory import run_in_memory
@@ -192,7 +192,7 @@ def test_java_says_what_went_wrong_and_not_where_line_by_line(tmp_path):
 
 
 def test_a_guard_is_not_killed_before_its_last_command_has_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(launch, "_STOP_SECONDS", 0.1)
+    monkeypatch.setattr(process, "STOP_SECONDS", 0.1)
     removed = tmp_path / "removed"
     life = HarnessProcess(
         "sleeps",
@@ -283,7 +283,7 @@ def test_a_process_that_got_no_work_is_not_started_or_ended_at_once(tmp_path, ah
             time.sleep(0.05)
         began = time.monotonic()
         harnesses.give_back(worker, keep=False)
-        assert time.monotonic() - began < launch._STOP_SECONDS
+        assert time.monotonic() - began < process.STOP_SECONDS
         assert pid.exists() == ahead
         assert not ahead or _is_gone(int(pid.read_text()))
     finally:

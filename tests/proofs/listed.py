@@ -105,6 +105,7 @@ PROOFS: Final = (
         (
             "integration/test_java.py",
             "integration/test_newer_java.py",
+            "integration/test_warm_java.py",
             "integration/test_java_transforms.py",
             "integration/test_kafka_from_java.py",
             "integration/test_go.py",

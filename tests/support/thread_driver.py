@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import grpc
@@ -13,6 +14,7 @@ from sparkdrain.errors import DriverLost
 from sparkdrain.jobs.server import JobServer
 from sparkdrain.server.driver import Driver
 from sparkdrain.server.driver_main import service_of_one_job
+from sparkdrain.server.handover import TakenOver
 
 if TYPE_CHECKING:
     from sparkdrain.server.session import Session
@@ -27,7 +29,7 @@ class ThreadDriver(Driver):
     def __init__(self, engine, session: Session, *, warm: bool) -> None:
         self.session, self.warm = session, warm
         self.is_ended = False
-        self._server = JobServer(engine, make_service=service_of_one_job)
+        self._server = JobServer(engine, make_service=partial(service_of_one_job, TakenOver()))
         self._channel = grpc.insecure_channel(self._server.start())
         self._killed = threading.Event()
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain import redaction
 from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
-from sparkdrain.fnapi.launch import Life, life_of
+from sparkdrain.fnapi.launch import life_of
 from sparkdrain.fnapi.provision import fetched, provision_info
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import SdkWorker
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from apache_beam.portability.api import beam_runner_api_pb2
+
+    from sparkdrain.fnapi.process import Life
 
 _START_SECONDS: Final = 300.0
 # A job's next level, or a stream's next round, begins sooner.

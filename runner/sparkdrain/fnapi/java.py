@@ -57,9 +57,8 @@ def java_command(
         raise HarnessNotStarted(message)
     file = folder / "options.json"
     file.write_text(json.dumps(json_format.MessageToDict(options_struct(options))))
-    here = text_format.MessageToString(descriptor_of(endpoint))
-    java = os.path.join(os.environ["JAVA_HOME"], "bin", "java") if _java_home() else "java"
-    return [java, "-cp", os.pathsep.join(_with_names(jars, folder)), _MAIN], {
+    here = text_format.MessageToString(descriptor_of(endpoint), as_one_line=True)
+    return [java_program(), "-cp", os.pathsep.join(_with_names(jars, folder)), _MAIN], {
         "HARNESS_ID": worker_id,
         "CONTROL_API_SERVICE_DESCRIPTOR": here,
         "STATUS_API_SERVICE_DESCRIPTOR": here,
@@ -82,8 +81,10 @@ def newer_java(words: str) -> str:
     )
 
 
-def _java_home() -> bool:
-    return bool(os.environ.get("JAVA_HOME"))
+def java_program() -> str:
+    """The Java that executors have for Spark."""
+    home = os.environ.get("JAVA_HOME")
+    return os.path.join(home, "bin", "java") if home else "java"
 
 
 def _with_names(jars: Mapping[str, Path], folder: Path) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from sparkdrain.jobs.server import UNLIMITED
 from sparkdrain.server.driver_main import READY, WARM
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import IO
 
     from apache_beam.portability.api.beam_job_api_pb2_grpc import JobServiceStub
@@ -85,10 +86,17 @@ class DriverProcess(Driver):
         endpoint: of the server, as clients see it.
         warm: whether to start the session ahead.
         program: what runs the process; arguments follow.
+        variables: what the process has in its environment beside those of this one.
     """
 
     def __init__(
-        self, session: Session, endpoint: str, *, warm: bool, program: Sequence[str] | None = None
+        self,
+        session: Session,
+        endpoint: str,
+        *,
+        warm: bool,
+        program: Sequence[str] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         command = list(program or (sys.executable, "-m", "sparkdrain.server.driver_main"))
         self._process = subprocess.Popen(  # noqa: S603 - this very Python
@@ -96,6 +104,7 @@ class DriverProcess(Driver):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            env={**os.environ, **(variables or {})},
             start_new_session=True,  # Ctrl-C is for the server
         )
         with contextlib.suppress(OSError):  # it ended at once: `service` says why

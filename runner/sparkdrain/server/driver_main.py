@@ -10,9 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 import threading
+import time
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.fnapi.class_paths import CLASS_PATHS, SPARE_JVM
+from sparkdrain.room import room
 from sparkdrain.server.session import Session
 from sparkdrain.stages.workers.head_start import head_start
 
@@ -23,36 +29,46 @@ if TYPE_CHECKING:
     from sparkdrain.jobs.engine import Engine
     from sparkdrain.jobs.served import ServedJobs
     from sparkdrain.jobs.service import JobService
+    from sparkdrain.server.handover import TakenOver
 
 WARM: Final = "warm"
 READY: Final = "ready"
+# A job that needs Java has taken the JVM by then.
+_JOB_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 1.0
 
 
 def main(engine: Engine | None = None) -> None:
     """Serve until standard input ends."""
     endpoint, *rest = sys.argv[1:]
     session = Session.decode(sys.stdin.buffer.readline())
+    if CLASS_PATHS in os.environ:
+        # Java and the workers inherit it: slots look there for a JVM that waits.
+        os.environ[SPARE_JVM] = os.path.join(room() or tempfile.mkdtemp(), "spare-jvm")
     # Java and a nursery start while this process imports Beam.
     head_start(session)
     from sparkdrain.jobs.engine import SparkEngine  # noqa: PLC0415
     from sparkdrain.jobs.local import without_fork_support  # noqa: PLC0415 (imports Beam)
     from sparkdrain.jobs.server import JobServer  # noqa: PLC0415 (imports Beam)
+    from sparkdrain.server.handover import TakenOver  # noqa: PLC0415 (imports Beam)
 
     engine = engine or SparkEngine()
+    taken_over = TakenOver()
     with without_fork_support(os.environ):
-        server = JobServer(engine, make_service=service_of_one_job)
+        server = JobServer(engine, make_service=partial(service_of_one_job, taken_over))
         print(server.start(), flush=True)  # noqa: T201 - the server waits for the line
     server.service.endpoint = endpoint
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what user code prints is not for the server
     if WARM in rest:
         # A job that comes meanwhile waits for the same session.
-        threading.Thread(target=_warm_up, args=(engine, session, told), daemon=True).start()
+        given = engine, session, told, taken_over.has_come
+        threading.Thread(target=_warm_up, args=given, daemon=True).start()
     sys.stdin.buffer.read()
     server.stop()
 
 
-def _warm_up(engine: Engine, session: Session, told: TextIO) -> None:
+def _warm_up(engine: Engine, session: Session, told: TextIO, has_job: threading.Event) -> None:
     """Tells the server when it is done."""
     from sparkdrain.options import JobSettings  # noqa: PLC0415 (imports Beam)
 
@@ -63,15 +79,34 @@ def _warm_up(engine: Engine, session: Session, told: TextIO) -> None:
     )
     with contextlib.suppress(OSError), told:  # the server may have ended
         print(READY, file=told, flush=True)
+    if SPARE_JVM in os.environ and not has_job.is_set():
+        with contextlib.suppress(OSError):
+            _have_jvm_wait(has_job)
 
 
-def service_of_one_job(jobs: ServedJobs, staged: StagedFiles) -> JobService:
+def _have_jvm_wait(has_job: threading.Event) -> None:
+    """Start a JVM for the job to come, and end it if that job does not need it.
+
+    The job before may still run: its class path is known when its harness ends.
+    """
+    from sparkdrain.fnapi.spare_jvm import SpareJvm  # noqa: PLC0415 (imports Beam)
+
+    home, place = Path(os.environ[CLASS_PATHS]), Path(os.environ[SPARE_JVM])
+    while not has_job.is_set():
+        spare = SpareJvm.start(home, place, time.time())
+        if spare is not None:
+            has_job.wait()
+            time.sleep(_JOB_SECONDS)
+            spare.end_unless_taken()
+            return
+        has_job.wait(_LOOK_SECONDS)
+
+
+def service_of_one_job(taken_over: TakenOver, jobs: ServedJobs, staged: StagedFiles) -> JobService:
     """The service of a driver: the server names its job, and has the files of the job."""
     from sparkdrain.jobs.service import JobService  # noqa: PLC0415 (imports Beam)
-    from sparkdrain.server.handover import TakenOver  # noqa: PLC0415 (imports Beam)
 
     del staged
-    taken_over = TakenOver()
     return JobService(jobs, taken_over, taken_over.job_id_for)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -56,12 +57,15 @@ class TakenOver(StagedFiles):
 
     def __init__(self) -> None:
         self._file: Path | None = None
+        self.has_come = threading.Event()
+        """Whether the driver has its job."""
 
     def job_id_for(self, name: str, context: grpc.ServicerContext) -> str:
         """The id that the server has given the job; see ``JobService``."""
         del name
         job_id, file = json.loads(dict(context.invocation_metadata())[_KEY])
         self._file = Path(file)
+        self.has_come.set()
         return str(job_id)
 
     @override

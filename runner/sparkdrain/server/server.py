@@ -20,6 +20,7 @@ from sparkdrain import access
 from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.errors import BadSetup
+from sparkdrain.fnapi.class_paths import CLASS_PATHS
 from sparkdrain.jobs import described_options
 from sparkdrain.jobs.artifacts import Artifacts
 from sparkdrain.jobs.engine import SparkEngine
@@ -93,6 +94,8 @@ class StandingServer:
         access.prepare(self._home, group=False)
         self._lock = _locked(self._home)
         self._files = self._home / "staged"
+        self._class_paths = self._home / "class-paths"
+        access.make_folder(self._class_paths)
         self._artifacts = Artifacts(self._files)
         self._store = self._open_store()
         self._jobs = DrivenJobs(
@@ -181,7 +184,8 @@ class StandingServer:
             self._jobs.tick()
 
     def _launch(self, session: Session, *, warm: bool) -> Driver:
-        return DriverProcess(session, self.endpoint, warm=warm)
+        variables = {CLASS_PATHS: str(self._class_paths)} if self._settings.is_warm else {}
+        return DriverProcess(session, self.endpoint, warm=warm, variables=variables)
 
     def _serve_expansion(self) -> grpc.Server:
         # Most servers have none.

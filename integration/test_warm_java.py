@@ -1,0 +1,40 @@
+"""At a warm server a JVM waits for the next program in Java, with the jars of the last one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+from java_program import command, compiled
+
+from tests.support.server_process import server_process
+from tests.support.waiting import wait_until
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_the_second_program_has_the_jvm_that_waited_and_finds_what_it_expects(
+    tmp_path, monkeypatch
+):
+    if shutil.which("javac") is None:
+        pytest.skip("there is no Java compiler here")
+    jar = compiled(tmp_path)
+    room = tmp_path / "room"
+    room.mkdir()
+    monkeypatch.setenv("TMPDIR", str(room))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    warm = f"--server-dir={tmp_path / 'server'}", "--spark-master-url=local[1]"
+    with server_process(*warm) as (_, endpoint):
+        submit = command(jar, endpoint, "--numbers=100")
+        subprocess.run(submit, check=True, timeout=600)
+        assert not list(room.glob("*/spare-jvm/taken-*"))
+        wait_until(lambda: list(room.glob("*/spare-jvm/waiting-*")), 300.0)
+        with subprocess.Popen(submit, stdout=subprocess.PIPE, text=True) as second:
+            wait_until(lambda: list(room.glob("*/spare-jvm/taken-*")), 300.0)
+            told, _ = second.communicate(timeout=600)
+        assert second.returncode == 0
+        assert "read 100\n" in told
+    assert not list(room.glob("*/spare-jvm"))

@@ -1,0 +1,155 @@
+"""An SDK harness that is a process of this machine, and what every way to live has in common."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from typing_extensions import override
+
+from sparkdrain.fnapi import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+Command: TypeAlias = tuple[list[str], dict[str, str]]
+"""A command, and the environment variables that it needs beside those of this process."""
+
+STOP_SECONDS: Final = 10.0
+_LAST_WORDS_BYTES: Final = 64_000
+_LAST_WORDS_SHOWN: Final = 4000
+_FRAMES_OF_JAVA: Final = re.compile(r"((?:^\tat .*\n){3})(?:^\tat .*\n)+", re.MULTILINE)
+
+
+class Life(Protocol):
+    """An SDK harness from its start to its end."""
+
+    @property
+    def endpoint(self) -> str:
+        """Where the harness finds the slot's services."""
+
+    def start(self, worker_id: str) -> None:
+        """Start the harness.
+
+        Raises:
+            HarnessNotStarted: it cannot be started; says what to do.
+        """
+
+    def how_it_ended(self) -> str:
+        """How the harness has ended; "" while it runs, or if that cannot be known here."""
+
+    def last_words(self) -> str:
+        """What the harness wrote last, as the end of a sentence; "" if that is unknown here."""
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """End it.
+
+        Args:
+            at_once: whether it has nothing to do before.
+        """
+
+
+class HarnessProcess(Life):
+    """A process that the slot's process starts, and that does not outlive it.
+
+    Args:
+        name: what messages call it.
+        command: the command for a worker id, and variables.
+        endpoint: of the slot's services.
+        folder: for what it writes.
+        ends_itself: whether it ends when it has nothing more to do; else it is ended then.
+        at_the_end: a command that is run when it has ended, however that was.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Callable[[str], Command],
+        endpoint: str,
+        folder: Path,
+        *,
+        ends_itself: bool = True,
+        at_the_end: Sequence[str] = (),
+    ) -> None:
+        self._name = name
+        self._command = command
+        self._endpoint = endpoint
+        self._output = folder / "output"
+        self._at_the_end = at_the_end
+        self._patience = STOP_SECONDS if ends_itself else 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    @override
+    def endpoint(self) -> str:
+        return self._endpoint
+
+    @override
+    def start(self, worker_id: str) -> None:
+        command, variables = self._command(worker_id)
+        program = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
+        guarded = [*program, json.dumps(self._at_the_end), *command]
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - the user's own command
+                guarded,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **variables},
+                start_new_session=True,
+            )
+
+    @override
+    def how_it_ended(self) -> str:
+        status = None if self._process is None else self._process.poll()
+        if status is None:
+            return ""
+        # The guard ends with 128 and the number of the signal, as a shell does.
+        number = -status if status < 0 else status - 128
+        known = number in {each.value for each in signal.Signals}
+        how = f"the signal {signal.Signals(number).name}" if known else f"status {status}"
+        return f"The process of {self._name!r} ended with {how}. {self.last_words()}"
+
+    @override
+    def last_words(self) -> str:
+        return written(self._output)
+
+    @override
+    def stop(self, *, at_once: bool = False) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        # It was told to end by the end of its requests, and tears its DoFns down now.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.0 if at_once else self._patience)
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        # Who kills the guard before it has run its last command leaves behind what that removes.
+        last = guard.AT_THE_END_SECONDS if self._at_the_end else 0.0
+        try:
+            process.wait(STOP_SECONDS + last)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.returncode < 0:
+            # The guard was killed, and has run nothing at the end.
+            guard.run_last(self._at_the_end)
+
+
+def written(output: Path) -> str:
+    """What a process wrote last into a file, as the end of a sentence."""
+    words = b""
+    with contextlib.suppress(OSError), output.open("rb") as file:
+        file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
+        words = file.read(_LAST_WORDS_BYTES)
+    said = _FRAMES_OF_JAVA.sub(r"\1\t...\n", words.decode(errors="replace"))
+    said = said.strip()[-_LAST_WORDS_SHOWN:]
+    return f"The last that it wrote:\n{said}" if said else "It wrote nothing."
