@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam import coders
 from apache_beam.coders.coder_impl import create_InputStream
 
-from sparkdrain.fnapi.errors import HarnessGarbled
+from sparkdrain.fnapi.errors import garbled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -150,8 +150,8 @@ class Output:
                 if pairs:
                     item, position = unprefixed(data, position)
             except Exception as error:  # Beam's streams tell their end in many ways
-                raise HarnessGarbled(repr(error)) from error
+                raise garbled(repr(error)) from error
             if position > size:
                 missing = f"{position - size} bytes are missing at the end"
-                raise HarnessGarbled(missing)
+                raise garbled(missing)
             write((value, item) if pairs else value, context)

@@ -11,19 +11,9 @@ _PYTHONS = "Traceback (most recent call last)"
 class HarnessLost(TruncatedInput):
     """A harness has ended in the middle of its work. The round, or the job, is run again."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"The SDK harness of a stage was lost: {why}")
-
 
 class HarnessGarbled(BadSetup):
     """A harness has sent elements that cannot be read."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(
-            f"The SDK harness has sent elements that cannot be read: {why}. Look at what the "
-            "environment of the pipeline starts: it must be a harness of the SDK, and of the "
-            "version, that has made the pipeline."
-        )
 
 
 class HarnessNotStarted(BadSetup):
@@ -35,6 +25,20 @@ class HarnessFailed(RuntimeError):
 
     # The harness itself names the step.
     _tagged_with_step = True
+
+
+def lost(why: str) -> HarnessLost:
+    """The error of a harness that has ended, for the reason that is given."""
+    return HarnessLost(f"The SDK harness of a stage was lost: {why}")
+
+
+def garbled(why: str) -> HarnessGarbled:
+    """The error of a harness whose elements cannot be read, and what to do about it."""
+    return HarnessGarbled(
+        f"The SDK harness has sent elements that cannot be read: {why}. Look at what the "
+        "environment of the pipeline starts: it must be a harness of the SDK, and of the "
+        "version, that has made the pipeline."
+    )
 
 
 def failed(error: str) -> HarnessFailed:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apache_beam.portability.api import beam_fn_api_pb2
 
-from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
+from sparkdrain.fnapi.errors import HarnessNotStarted, lost
 from sparkdrain.fnapi.java import newer_java
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class SdkWorker:
         if remedy := newer_java(why):
             message = f"{remedy}\n{why}"
             raise HarnessNotStarted(message)
-        raise HarnessLost(why)
+        raise lost(why)
 
     def close(self) -> None:
         """Have the harness end, by the end of what it listens to."""
