@@ -86,6 +86,7 @@ class SparkCluster:
         self._cores = cores
         self._memory = memory
         self._services: list[Service] = []
+        self._workers: dict[str, Service] = {}
 
     def __enter__(self) -> SparkCluster:
         self._directory = Path(tempfile.mkdtemp(prefix="spark-cluster-"))
@@ -116,11 +117,17 @@ class SparkCluster:
         self._await_workers()
         return host
 
+    def lose(self, host: str) -> None:
+        """A host is gone, with its worker, its executors and what they have started."""
+        self._services.remove(service := self._workers.pop(host))
+        self.hosts.remove(host)
+        service.stop()
+
     def _run_worker(self, host: str) -> None:
         directory = self._directory / f"work{self.hosts.index(host)}"
         size = ["--cores", str(self._cores), "--memory", self._memory]
         places = ["--work-dir", str(directory), "--webui-port", "0"]
-        self._run("worker", host, *size, *places, self.url)
+        self._workers[host] = self._run("worker", host, *size, *places, self.url)
 
     def _await_workers(self) -> None:
         end = time.monotonic() + START_SECONDS
@@ -129,7 +136,7 @@ class SparkCluster:
                 raise TimeoutError("the workers did not register:\n" + self.logs())
             time.sleep(0.1)
 
-    def _run(self, kind: str, host: str, *arguments: str) -> None:
+    def _run(self, kind: str, host: str, *arguments: str) -> Service:
         environ = {
             **os.environ,
             "SPARK_HOME": str(HOME),
@@ -146,7 +153,9 @@ class SparkCluster:
         main = f"org.apache.spark.deploy.{kind}.{kind.capitalize()}"
         command = [str(HOME / "bin" / "spark-class"), main, "--host", host, *arguments]
         log = self._directory / f"{kind}-{host}.log"
-        self._services.append(Service(command, environ, log))
+        service = Service(command, environ, log)
+        self._services.append(service)
+        return service
 
     def state(self) -> dict[str, Any]:
         """What the master says of itself; nothing while it is starting."""

@@ -91,6 +91,24 @@ REPORT = RoundReport(
     untruncated=True,
 )
 HOST = HostRecord(HostId("job", 1), "here", 77, ("10.0.0.1", 4711), "killed", Executor("h", "2"))
+HEADER = RoundHeader(
+    number=8,
+    level=1,
+    slot=2,
+    now=1_700_000_000_000_000,
+    committed=0,
+    expected=frozenset({(0, 0), (0, 1)}),
+    inputs={1: BEGIN, 2: END},
+    outputs=(0, END),
+    begin=True,
+    seconds=0.5,
+    elements=1000,
+    feeds={"t": Feed(((b"a", -1), (b"", 2)), 3, 1), "u": Feed((), END)},
+    orders=Orders(
+        5, 4, frozenset({0, 1}), True, DrainOrder("job/1", 10, Limits(1.5, None, 2.0, "wait"))
+    ),
+    restore=Inheritance(REPORT, (SHARD,), 2, {1: 0}),
+)
 SAMPLES = {
     # On a line, only one of the parts is there.
     "to_leash": ToLeash(HOST, Sight(3, 0.0, b"", "dump", "notes"), "ended", Ask(HOST.id, 5, True)),
@@ -101,27 +119,11 @@ SAMPLES = {
     "from_lender": FromLender(1, 2**62, 0, b"work", True),
     "to_lender": ToLender(0.5),
     "row_types": RowTypes((("a.Row", b"schema", b"pickled"), ("b.Row", b"", b""))),
-    "round_header": RoundHeader(
-        number=8,
-        level=1,
-        slot=2,
-        now=1_700_000_000_000_000,
-        committed=0,
-        expected=frozenset({(0, 0), (0, 1)}),
-        inputs={1: BEGIN, 2: END},
-        outputs=(0, END),
-        begin=True,
-        seconds=0.5,
-        elements=1000,
-        feeds={"t": Feed(((b"a", -1), (b"", 2)), 3, 1), "u": Feed((), END)},
-        orders=Orders(
-            5, 4, frozenset({0, 1}), True, DrainOrder("job/1", 10, Limits(1.5, None, 2.0, "wait"))
-        ),
-        restore=Inheritance(REPORT, (SHARD,), 2, {1: 0}),
-    ),
+    "round_header": HEADER,
     "round_header_of_a_beginning": RoundHeader(
         1, 0, 0, 0, None, frozenset(), {}, (), begin=False, seconds=0.0, elements=0
     ),
+    "round_header_of_a_slot_with_copies": dataclasses.replace(HEADER, copies=(0, 3)),
     "round_report": REPORT,
     "round_report_of_an_opened_slot": dataclasses.replace(
         REPORT, opened=Opened(0.5, 4096, 7, "no room")

@@ -266,6 +266,15 @@ OPTIONS: tuple[Option, ...] = (
             needs="checkpoint_dir",
         ),
         _number(
+            "warm_copies",
+            0,
+            "hosts",
+            "On how many more hosts the published state of each slot is kept, in their --state_dir",
+            "Give 1 to jobs with much state: if a host is lost, its slots go on where their state "
+            "already is. Each checkpoint is then read once more from its storage.",
+            needs="state_dir",
+        ),
+        _number(
             "recoveries",
             3,
             "times in a row, without a new checkpoint in between",

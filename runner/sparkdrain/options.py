@@ -82,6 +82,7 @@ class JobSettings:
         resume: see ``Resume``.
         checkpoint_access: who may use checkpoints in folders of this machine.
         state_dir: the folder of each host that keeps published state; empty: none does.
+        warm_copies: on how many more hosts the published state of a slot is kept.
         recoveries: how often in a row a job is taken up again by itself.
         standby: whether other drivers may lead the job.
         standby_lease_ms: milliseconds after which a leader that is not heard of is followed.
@@ -123,6 +124,7 @@ class JobSettings:
     resume: Resume = False
     checkpoint_access: CheckpointAccess = "user"
     state_dir: str = ""
+    warm_copies: int = 0
     recoveries: int = 3
     standby: bool = False
     standby_lease_ms: int = 5000

@@ -106,7 +106,7 @@ def check(storage: Storage, paths: Paths, file: FileEntry) -> None:
     Raises:
         CheckpointDamaged: it is missing or another.
     """
-    for _ in _checked(storage, paths, file):
+    for _ in checked_chunks(storage, paths, file):
         pass
 
 
@@ -199,7 +199,7 @@ class _Fetching:
         is_final = name.suffix == _TABLE and bool(file.path)
         is_linked = is_final and self._storage.link(self._paths.named_file(file.path), path)
         with path.open("rb" if is_linked else "xb") as target:
-            for chunk in _checked(self._storage, self._paths, file):
+            for chunk in checked_chunks(self._storage, self._paths, file):
                 self._go_on()
                 if not is_linked:
                     target.write(chunk)
@@ -221,7 +221,13 @@ def _refused(directory: Path, error: OSError) -> CheckpointFailed:
     return CheckpointFailed(f"the checkpoint cannot be restored into {directory}: {error}")
 
 
-def _checked(storage: Storage, paths: Paths, file: FileEntry) -> Iterator[bytes]:
+def checked_chunks(storage: Storage, paths: Paths, file: FileEntry) -> Iterator[bytes]:
+    """The bytes of a file in storage; nothing of one that is empty.
+
+    Raises:
+        CheckpointDamaged: it is missing or another; then all that came before is worth nothing.
+        CheckpointFailed: the storage refuses.
+    """
     if not file.path:
         return
     path = paths.named_file(file.path)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain.local_state.content import FileContent, is_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from io import FileIO
     from pathlib import Path
 
@@ -144,6 +144,26 @@ class LocalFiles:
             with suppress(OSError):
                 os.unlink(part)
 
+    def bring(self, content: FileContent, chunks: Iterable[bytes]) -> None:
+        """Keep what comes from elsewhere, unless it is here.
+
+        Args:
+            content: what it is.
+            chunks: its bytes. Who gives them compares them with the content, and raises.
+
+        Raises:
+            OSError: the disk refuses. The file is not here then, and nothing is left of it.
+        """
+        path = self._path(content)
+        part = f"{path}.{secrets.token_hex(4)}{_PART}"
+        try:
+            with open(part, "xb", opener=_for_this_user) as target:
+                target.writelines(chunks)
+            os.rename(part, path)
+        finally:
+            with suppress(OSError):
+                os.unlink(part)
+
     def remove(self, name: str) -> None:
         """Remove what has this name, if it is there."""
         _remove(self.folder / name)
@@ -170,6 +190,10 @@ class LocalFiles:
         if not is_name(content.digest):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), content.digest)
         return self.folder / content.digest
+
+
+def _for_this_user(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _is_whole(found: os.stat_result, content: FileContent) -> bool:

@@ -99,6 +99,36 @@ class SlotFiles:
         except OSError as error:
             self._fail(error)
 
+    def bring(
+        self,
+        number: int,
+        contents: Iterable[FileContent],
+        chunks: Callable[[FileContent], Iterable[bytes]],
+    ) -> None:
+        """Have all files of the published checkpoint ``number``.
+
+        Args:
+            number: of the checkpoint.
+            contents: all files that it names.
+            chunks: the bytes of one of them, compared with its content. What it raises ends this.
+        """
+        folder, wanted = self._folder, frozenset(contents)
+        if folder is None:
+            return
+        try:
+            with folder.shared():
+                # What was whole before stays, until this is.
+                if not self._needs({**self._note.needs, number: wanted}):
+                    return
+                files = LocalFiles(folder.files)
+                for content in sorted(wanted):
+                    if not files.has(content):
+                        files.bring(content, chunks(content))
+                self._needs({number: wanted})
+            sweep_now_and_then(folder, self._clock())
+        except OSError as error:
+            self._fail(error)
+
     def published(self, number: int) -> None:
         """Checkpoint ``number`` is the newest one now: older ones are not needed from then on."""
         self._published = max(self._published, number)

@@ -90,6 +90,7 @@ class RoundHeader(ControlMessage):
         feeds: by transform id, for sources that the driver plays.
         orders: what all slots are told.
         restore: of what to make the state that ``committed`` names, if it may not be here.
+        copies: slots of other hosts whose published files this slot's host is to have, too.
     """
 
     number: int
@@ -106,6 +107,7 @@ class RoundHeader(ControlMessage):
     feeds: dict[str, Feed] = field(default_factory=dict)
     orders: Orders = field(default_factory=Orders)
     restore: Inheritance | None = None
+    copies: tuple[int, ...] = ()
 
 
 @sent_as(drain_pb2.Missing)

@@ -65,7 +65,7 @@ class Orders(_message.Message):
     def __init__(self, checkpoint: _Optional[int] = ..., published: _Optional[int] = ..., levels: _Optional[_Iterable[int]] = ..., held: bool = ..., drain: _Optional[_Union[_drain_pb2.DrainOrder, _Mapping]] = ..., survey: bool = ..., last: bool = ..., still: bool = ...) -> None: ...
 
 class RoundHeader(_message.Message):
-    __slots__ = ("number", "level", "slot", "now", "committed", "expected", "inputs", "outputs", "begin", "seconds", "elements", "feeds", "orders", "restore")
+    __slots__ = ("number", "level", "slot", "now", "committed", "expected", "inputs", "outputs", "begin", "seconds", "elements", "feeds", "orders", "restore", "copies")
     class InputsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +94,7 @@ class RoundHeader(_message.Message):
     FEEDS_FIELD_NUMBER: _ClassVar[int]
     ORDERS_FIELD_NUMBER: _ClassVar[int]
     RESTORE_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
     number: int
     level: int
     slot: int
@@ -108,7 +109,8 @@ class RoundHeader(_message.Message):
     feeds: _containers.MessageMap[str, Feed]
     orders: Orders
     restore: Inheritance
-    def __init__(self, number: _Optional[int] = ..., level: _Optional[int] = ..., slot: _Optional[int] = ..., now: _Optional[int] = ..., committed: _Optional[int] = ..., expected: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., inputs: _Optional[_Mapping[int, int]] = ..., outputs: _Optional[_Iterable[int]] = ..., begin: bool = ..., seconds: _Optional[float] = ..., elements: _Optional[int] = ..., feeds: _Optional[_Mapping[str, Feed]] = ..., orders: _Optional[_Union[Orders, _Mapping]] = ..., restore: _Optional[_Union[Inheritance, _Mapping]] = ...) -> None: ...
+    copies: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, number: _Optional[int] = ..., level: _Optional[int] = ..., slot: _Optional[int] = ..., now: _Optional[int] = ..., committed: _Optional[int] = ..., expected: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ..., inputs: _Optional[_Mapping[int, int]] = ..., outputs: _Optional[_Iterable[int]] = ..., begin: bool = ..., seconds: _Optional[float] = ..., elements: _Optional[int] = ..., feeds: _Optional[_Mapping[str, Feed]] = ..., orders: _Optional[_Union[Orders, _Mapping]] = ..., restore: _Optional[_Union[Inheritance, _Mapping]] = ..., copies: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Hold(_message.Message):
     __slots__ = ("stage", "reason", "time")

@@ -44,12 +44,12 @@ from sparkdrain.rounds.driver.moves import NoMoves, SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.openings import Openings
 from sparkdrain.rounds.driver.pace import Pace
-from sparkdrain.rounds.driver.placement import Placement
+from sparkdrain.rounds.driver.placement import Placement, too_few_locations
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.driver.warm import warm_workers
-from sparkdrain.rounds.slots.open_slot import CheckpointPlace
+from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
 from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.cluster.ask import ask
 from sparkdrain.stages.cluster.context import spark_context
@@ -176,8 +176,11 @@ def _execute_on(
     if durable is not None:
         durable.slots = slots
     openings = Openings(partial(invocation.observer.message, _BASIC), warn)
+    placement = Placement(slots, warm_copies=settings.warm_copies)
+    if text := too_few_locations(executors(context), settings.warm_copies):
+        warn(text)
     return _StreamingJob(
-        invocation, plan, context, preparation, slots, run_id, durable, Placement(slots), openings
+        invocation, plan, context, preparation, slots, run_id, durable, placement, openings
     ).run()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import RoundHeader
-    from sparkdrain.rounds.slots.open_slot import CheckpointPlace
+    from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
     from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.shards.task_options import TaskOptions
     from sparkdrain.stages.workers.preparation import Preparation
@@ -84,6 +85,7 @@ class SparkLevels(Levels):
         """
         first = headers[0]
         producers = sorted({level for level, _ in first.expected})
+        copies = self._placement.copies()
         task = RoundTask(
             self._run_id,
             self._jobs.plan_file,
@@ -92,7 +94,9 @@ class SparkLevels(Levels):
             self._options,
             self._preparation,
             self._leash.endpoint,
-            tuple(header.encode() for header in headers),
+            tuple(
+                replace(header, copies=copies.get(header.slot, ())).encode() for header in headers
+            ),
             self._fresh.get(first.number, frozenset()),
             bool(producers),
             self._place,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from apache_beam.metrics import monitoring_infos
 
 from sparkdrain.coordination.assignment import assign
+from sparkdrain.coordination.copies import copies
 from sparkdrain.rounds.slots.late import NAMESPACE
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ class Placement:
         at_home: tasks that have run on the executor of their slot's host.
         away: those that have reached it over the network.
         held: for each slot, how many bytes of its state each location has, as far as is known.
+        warm_copies: how many other locations are to have the state of a slot.
     """
 
     slots: int
     at_home: int = 0
     away: int = 0
     held: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    warm_copies: int = 0
     _homes: dict[int, Executor] = field(default_factory=dict)
     _known: dict[str, Executor] = field(default_factory=dict)
 
@@ -60,6 +63,10 @@ class Placement:
             return ()
         homes = [self._homes.get(slot) for slot in range(self.slots)]
         return tuple("" if home is None else home.place for home in homes)
+
+    def copies(self) -> dict[int, tuple[int, ...]]:
+        """By slot, the slots whose published files its host is to have as well."""
+        return copies(self._homes, self.warm_copies) if self.warm_copies else {}
 
     def without_slots(self, executors: Sequence[Executor]) -> frozenset[Executor]:
         """Those that came after ``begin``, and would have slots if it were called now.
@@ -104,3 +111,15 @@ class Placement:
         if not self.away:
             return ""
         return f"{self.away:,} of {self.away + self.at_home:,} tasks away from their slot's state"
+
+
+def too_few_locations(executors: Sequence[Executor], warm_copies: int) -> str:
+    """What a user is told who wants more copies of state than there are other hosts; else empty."""
+    others = len({one.location for one in executors} or {""}) - 1
+    if others >= warm_copies:
+        return ""
+    return (
+        f"--warm_copies={warm_copies} wants the state of each slot on {warm_copies} more "
+        f"{'hosts' if warm_copies > 1 else 'host'}, and the job has executors on {others + 1} now. "
+        "The state is on as many hosts as there are."
+    )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.destination import Destination
 from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.local_state.content import FileContent
-from sparkdrain.local_state.notes import SlotNote
-from sparkdrain.local_state.slot_files import SlotFiles
 from sparkdrain.rounds.messages import Opened
+from sparkdrain.rounds.slots.checkpoint_place import slot_files
 from sparkdrain.rounds.slots.slot import RoundSlot, state_directory
 from sparkdrain.rounds.slots.take_over import take_over
 from sparkdrain.rounds.slots.uploads import SlotUploads
@@ -21,27 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.checkpoints.manifest import FileEntry
-    from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.fnapi.harness import Outside
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import RoundHeader
+    from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
     from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.shards.task_options import TaskOptions
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointPlace:
-    """Where the checkpoints of a job go.
-
-    Attributes:
-        paths: of the job.
-        epoch: of its driver.
-        state_dir: the folder of each host that keeps published files; empty if none does.
-    """
-
-    paths: Paths
-    epoch: int
-    state_dir: str = ""
 
 
 def open_slot(
@@ -64,7 +47,7 @@ def open_slot(
     if place is None:
         return RoundSlot(plan, level, slot, layout, options, directory, outside=outside)
     began = time.monotonic()
-    storage, kept = storage_at(place.paths.root), _slot_files(place, level, slot)
+    storage, kept = storage_at(place.paths.root), slot_files(place, level, slot)
     where = state_directory(directory, level)
     files: tuple[FileEntry, ...] = ()
     opened = None
@@ -101,10 +84,3 @@ def open_slot(
         outside=outside,
         opened=opened,
     )
-
-
-def _slot_files(place: CheckpointPlace, level: int, slot: int) -> SlotFiles | None:
-    if not place.state_dir:
-        return None
-    note = SlotNote(place.paths.job_name, place.paths.folder, level, slot)
-    return SlotFiles(place.state_dir, note)

@@ -14,6 +14,7 @@ from sparkdrain.hosts.lookout import NOTES
 from sparkdrain.hosts.service import Abandoned
 from sparkdrain.rounds.messages import AtWork, RoundHeader
 from sparkdrain.rounds.slots.open_slot import open_slot
+from sparkdrain.rounds.slots.warm_copies import WarmCopies
 from sparkdrain.stages.telling.failure import task_failure
 from sparkdrain.stages.telling.stack import stack_of
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.fnapi.harness import Outside
-    from sparkdrain.rounds.slots.open_slot import CheckpointPlace
+    from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
     from sparkdrain.rounds.slots.slot import RoundSlot
     from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.shards.task_options import TaskOptions
@@ -49,7 +50,11 @@ class SlotService:
     place: CheckpointPlace | None = None
     _plan: Plan | None = None
     _slots: dict[int, RoundSlot] = field(default_factory=dict)
+    _copies: WarmCopies = field(init=False)
     _level: int = -1
+
+    def __post_init__(self) -> None:
+        self._copies = WarmCopies(self.place)
 
     def run(
         self,
@@ -64,6 +69,7 @@ class SlotService:
             slot = self._slots.get(header.level)
             if slot is None:
                 slot = self._slots[header.level] = self._open(header)
+            self._copies.want(header.orders.published, header.copies)
             slot.run(header, records, lambda partition, record: push((partition, record)))
         except Abandoned:
             raise
@@ -93,5 +99,6 @@ class SlotService:
         """Tear all DoFns down, and end all harnesses."""
         with contextlib.ExitStack() as closing:
             closing.callback(self.outside.harnesses.close)
+            closing.callback(self._copies.close)
             for slot in self._slots.values():
                 closing.callback(slot.close)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark import Broadcast
 
     from sparkdrain.lines.endpoint import Endpoint
-    from sparkdrain.rounds.slots.open_slot import CheckpointPlace
+    from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
     from sparkdrain.shuffle.outbox import ShuffleLayout
     from sparkdrain.stages.shards.task_options import TaskOptions
     from sparkdrain.stages.spark.notes import Notes

@@ -1,0 +1,35 @@
+"""Where the state of slots goes when it is durable: a storage, and a folder of each host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparkdrain.local_state.notes import SlotNote
+from sparkdrain.local_state.slot_files import SlotFiles
+
+if TYPE_CHECKING:
+    from sparkdrain.checkpoints.paths import Paths
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPlace:
+    """Where the checkpoints of a job go.
+
+    Attributes:
+        paths: of the job.
+        epoch: of its driver.
+        state_dir: the folder of each host that keeps published files; empty if none does.
+    """
+
+    paths: Paths
+    epoch: int
+    state_dir: str = ""
+
+
+def slot_files(place: CheckpointPlace, level: int, slot: int) -> SlotFiles | None:
+    """This host's folder, as one slot uses it; None if the job has no such folder."""
+    if not place.state_dir:
+        return None
+    note = SlotNote(place.paths.job_name, place.paths.folder, level, slot)
+    return SlotFiles(place.state_dir, note)
