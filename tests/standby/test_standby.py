@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -229,13 +230,13 @@ def test_a_failure_is_tried_again_elsewhere_as_often_as_the_job_may_recover(stan
 
 
 def test_a_new_checkpoint_makes_a_failure_the_first_in_a_row(standing):
-    number = 0
     leader, _ = standing.make("0", Machine(), recoveries=1)
     leader.wait(Ready(number=1), Waits())
     for number in range(2, 8):
-        leader.close(DriverEnd("FAILED", "no"))
-        leader, _ = standing.make(str(number), Machine(), recoveries=1)
-        leader.wait(Ready(number=number), Waits())
+        machine, failing = Machine(), leader
+        leader, _ = standing.make(str(number), machine, recoveries=1)
+        fails = partial(failing.close, DriverEnd("FAILED", "no"))
+        leader.wait(Ready(number=number), Waits(machine, _0=fails))
     assert leader.leads
 
 
