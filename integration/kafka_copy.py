@@ -6,6 +6,7 @@ It is drained as soon as there is a file ``drain`` in its folder. ``kafka_kills`
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import threading
 from pathlib import Path
@@ -51,6 +52,9 @@ def copy(pipeline: beam.Pipeline, broker: str, source: str, target: str, folder:
 
 def main() -> None:
     """Run it until it is drained."""
+    logging.basicConfig(level=logging.INFO, force=True, format="%(asctime)s %(message)s")
+    for noisy in ("apache_beam", "azure"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     parser = argparse.ArgumentParser()
     for name in ("broker", "source", "target", "folder", "client"):
         parser.add_argument(f"--{name}", required=True)

@@ -8,13 +8,13 @@ import secrets
 import signal
 import threading
 import time
-from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
 import kafka_copy
 import pytest
 from apache_beam.internal.cloudpickle import cloudpickle
+from copied_topics import Copied
 from driver_session import stop_session
 from kafka_broker import KafkaBroker
 from kafka_kills import JVM, KINDS, Copying, wait_for
@@ -29,8 +29,6 @@ pytestmark = pytest.mark.spark
 # As in a main program: executors cannot import this module.
 cloudpickle.register_pickle_by_value(kafka_copy)
 
-PARTITIONS = 3
-KEYS = 50
 BROKER = "broker"
 CLUSTER = "local-cluster[2,1,1024]"
 
@@ -45,73 +43,6 @@ def broker():
 @pytest.fixture(scope="module")
 def topics(broker):
     return Topics(broker.address)
-
-
-class Writer(threading.Thread):
-    """Writes numbers until it is told to end; a broker that is away it waits for."""
-
-    def __init__(self, topics: Topics, topic: str) -> None:
-        super().__init__(daemon=True)
-        self._topics = topics
-        self._topic = topic
-        self._end = threading.Event()
-        self.written = 0
-
-    def run(self) -> None:
-        while not self._end.wait(0.1):
-            numbers = range(self.written, self.written + 10)
-            records = [(n % PARTITIONS, b"%d" % (n % KEYS), b"%d" % n) for n in numbers]
-            # Else what comes twice would be written twice.
-            self._topics.write(self._topic, records, enable_idempotence=True)
-            self.written = numbers.stop
-
-    def end(self) -> None:
-        self._end.set()
-        self.join()
-
-
-class Copied:
-    """A topic that is written, and one into which it is copied."""
-
-    def __init__(self, topics: Topics) -> None:
-        self._topics = topics
-        self.source, self.target = topics.make(PARTITIONS), topics.make(PARTITIONS)
-        self._writer = Writer(topics, self.source)
-
-    def __enter__(self) -> Copied:
-        self._writer.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._writer.end()
-
-    def read(self) -> list[tuple[int, int]]:
-        """What is there: number, and how many its key had."""
-        values = self._topics.read(self.target, PARTITIONS)
-        return [tuple(map(int, value.split())) for value in values]
-
-    def wait_for_all(self, meanwhile=lambda: None) -> None:
-        """Write no more, and wait until everything is there."""
-        self._writer.end()
-        enough = self._writer.written
-
-        def is_there() -> bool:
-            time.sleep(0.5)
-            return len(self.read()) >= enough
-
-        wait_for(is_there, f"copies of {enough} records", meanwhile)
-
-    def assert_once(self) -> int:
-        """Each record is there once, and was counted once; how many there are."""
-        found = self.read()
-        written = self._writer.written
-        assert Counter(number for number, _ in found) == Counter(range(written))
-        counts = defaultdict(list)
-        for number, count in found:
-            counts[number % KEYS].append(count)
-        for key, counted in counts.items():
-            assert sorted(counted) == list(range(1, len(range(key, written, KEYS)) + 1))
-        return written
 
 
 def run(on, broker, copied, folder, client):

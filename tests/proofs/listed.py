@@ -46,9 +46,11 @@ PROOFS: Final = (
     ),
     Proof(
         "standby",
-        "Drivers of one job in processes of their own: the leader is killed once and paused "
-        "once, another goes on, and each record counts once",
-        ("tests/standby",),
+        "Drivers of one job in processes of their own, over a file, ZooKeeper, Azurite and Kafka: "
+        "leaders are killed, stopped, paused, alone and with all of their processes, at moments "
+        "that are drawn by a seed; another goes on within 10 s. Kafka to Kafka, each record counts "
+        "once, and the job is drained",
+        ("tests/standby", "integration/test_standby_on_stores.py"),
     ),
     Proof(
         "kafka",

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from sparkdrain.coordination.address import StoreAddress
 
 _MARK = "SPARKDRAIN_STANDING"
+_NUMBER = "SPARKDRAIN_STANDING_NUMBER"
 _SECONDS = 240.0
 
 
 @dataclass
 class DriverProgram:
-    """One driver."""
+    """One driver; its processes carry its number."""
 
+    number: int
     process: subprocess.Popen[bytes]
     log: Path
 
@@ -83,13 +85,15 @@ class StandingDrivers:
 
     def start(self) -> DriverProgram:
         """One more driver."""
-        log = self._folder / f"driver-{len(self.started) + 1}.log"
+        number = len(self.started) + 1
+        log = self._folder / f"driver-{number}.log"
         with log.open("wb") as file:
             process = subprocess.Popen(
                 self._command,
                 env={
                     **os.environ,
                     _MARK: str(self._folder),
+                    _NUMBER: str(number),
                     "PYTHONPATH": os.pathsep.join(sys.path),
                     **self._more,
                 },
@@ -98,7 +102,7 @@ class StandingDrivers:
                 stderr=file,
                 start_new_session=True,
             )
-        self.started.append(DriverProgram(process, log))
+        self.started.append(DriverProgram(number, process, log))
         return self.started[-1]
 
     def term(self) -> Term | None:
@@ -122,30 +126,45 @@ class StandingDrivers:
             assert time.monotonic() < end, f"{what} did not come; drivers have said:\n{said}"
             time.sleep(0.05)
 
-    def waits(self, one: DriverProgram) -> bool:
-        """Whether a driver has said that it waits."""
-        return " waits: " in one.said()
+    def waits(self, one: DriverProgram, after: int = 0) -> bool:
+        """Whether a driver has said that it waits; ``after`` as much as it had said before."""
+        return " waits: " in one.said()[after:]
 
-    def kill(self, one: DriverProgram) -> None:
-        """End a driver's program without a chance to do anything."""
+    def kill(self, one: DriverProgram, *, whole: bool = False) -> None:
+        """End a driver's program without a chance to do anything; ``whole``: all it has started."""
         os.kill(one.process.pid, signal.SIGKILL)
+        while whole and (processes := self._processes(one)):
+            _send(processes, signal.SIGKILL)
         one.process.wait()
 
-    def pause(self, one: DriverProgram) -> None:
-        """Let it do nothing, without knowing."""
+    def stop(self, one: DriverProgram) -> None:
+        """End it as a service manager does, and wait until it has ended."""
+        os.kill(one.process.pid, signal.SIGTERM)
+        one.process.wait(_SECONDS)
+
+    def pause(self, one: DriverProgram, *, whole: bool = False) -> None:
+        """Let it do nothing, without knowing; ``whole``: also all it has started."""
         os.kill(one.process.pid, signal.SIGSTOP)
+        _send(self._processes(one) if whole else [], signal.SIGSTOP)
 
     def go_on(self, one: DriverProgram) -> None:
         """The end of ``pause``."""
-        os.kill(one.process.pid, signal.SIGCONT)
+        _send(self._processes(one), signal.SIGCONT)
 
-    def _processes(self) -> list[psutil.Process]:
+    def _processes(self, one: DriverProgram | None = None) -> list[psutil.Process]:
+        """Of a driver, or of all."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                if (
-                    process.environ().get(_MARK) == str(self._folder)
-                    and process.status() != psutil.STATUS_ZOMBIE
-                ):
+                known = process.environ()
+                is_meant = one is None or known.get(_NUMBER) == str(one.number)
+                is_ours = known.get(_MARK) == str(self._folder)
+                if is_ours and is_meant and process.status() != psutil.STATUS_ZOMBIE:
                     found.append(process)
         return found
+
+
+def _send(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
