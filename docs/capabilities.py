@@ -466,6 +466,7 @@ _CHECKPOINTS = (
         "Drivers stand by, and go on when the one that leads is lost (--standby)",
         "tests/standby/test_standby_on_spark: "
         "another_driver_goes_on_when_the_leader_is_killed_and_when_it_is_paused",
+        "integration/test_standby_on_stores: each_record_counts_once_whatever_befalls_the_leader",
         "tests/standby/test_standing_jobs: "
         "a_job_that_is_drained_by_name_ends_so_for_all_its_drivers "
         "a_failure_goes_to_the_next_driver_and_at_last_fails_all",
