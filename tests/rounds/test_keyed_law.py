@@ -6,6 +6,8 @@ later than the timer: in a bounded job all elements come first.
 
 from __future__ import annotations
 
+import asyncio
+import functools
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -19,6 +21,7 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkdrain import Concurrently
 from sparkdrain.stages.shards import writers
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.law import law
@@ -256,3 +259,50 @@ def test_keys_that_are_records_make_what_they_make_of_bounded_input(
             options=replace(DEFAULTS, memory_bytes=memory, compiled=True),
         )
     assert sorted(found) == sorted(emitted_in_batch(build(pairs_at_once)))
+
+
+def waiting(plain):
+    """The same DoFn, which waits amid elements, so that keys could get in each other's way."""
+
+    class Waits(plain):
+        @functools.wraps(plain.process)
+        async def process(self, element, *args, **kwargs):
+            for made in plain.process(self, element, *args, **kwargs):
+                await asyncio.sleep(element[1] % 3 / 2_000)
+                yield made
+
+    return Waits()
+
+
+@law(6)
+@given(
+    scripts(),
+    st.sampled_from(sorted(WINDOWS)),
+    st.integers(1, 3),
+    SEEDS,
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from([2, 10_000]),
+    st.sampled_from([4_000, 400_000, 256 << 20]),
+    st.sampled_from([1, 2, 100]),
+)
+def test_dofns_that_wait_make_what_plain_ones_make_of_bounded_input(
+    steps, windowing, slots, seed, failing, elements, memory, most
+) -> None:
+    def build(source, dofn):
+        return lambda p: (
+            source(*steps, windows=WINDOWS[windowing]())(p) | beam.ParDo(dofn) | beam.Map(told)
+        )
+
+    found = emitted(
+        build(pairs_in_rounds, Concurrently(waiting(Everything), max_in_flight=most)),
+        slots=slots,
+        fail=undoing(seed, failing),
+        attempts=ATTEMPTS,
+        elements=elements,
+        seconds=100,
+        options=replace(DEFAULTS, memory_bytes=memory),
+    )
+    plain = build(pairs_at_once, Everything())
+    assert sorted(found) == sorted(emitted_in_batch(plain))
+    also = build(pairs_at_once, waiting(Everything))
+    assert sorted(emitted_in_batch(also)) == sorted(found)

@@ -9,11 +9,14 @@ import random
 import apache_beam as beam
 import pytest
 from apache_beam.testing import test_stream
+from apache_beam.transforms import userstate
 from apache_beam.transforms.trigger import AfterWatermark
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 import sparkdrain
+from tests.support.drained import emitted_when_drained
 from tests.support.recorded import emitted_in_rounds
+from tests.support.scripts import Mark, pairs_in_rounds
 from tests.support.undoing import undoing
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -80,3 +83,39 @@ def test_rounds_that_are_undone_with_elements_in_flight_count_once(seed):
     )
     assert sorted(x for seen in rounds for x in seen) == list(range(200))
     assert len(FAILED) == 4
+
+
+class Ticks(beam.DoFn):
+    """A timer that sets itself again, for ever; it takes longer for one key than for another."""
+
+    TICK = userstate.TimerSpec("tick", userstate.TimeDomain.WATERMARK)
+
+    def process(self, element, time=beam.DoFn.TimestampParam, tick=beam.DoFn.TimerParam(TICK)):
+        tick.set(time + 10)
+
+    @userstate.on_timer(TICK)
+    async def again(
+        self,
+        key=beam.DoFn.KeyParam,
+        time=beam.DoFn.TimestampParam,
+        tick=beam.DoFn.TimerParam(TICK),
+    ):
+        await asyncio.sleep(0.01 if key == "a" else 0)
+        tick.set(time + 10)
+        return [(key, time.seconds())]
+
+
+def test_a_drain_stops_timers_of_each_key_in_flight_by_itself():
+    told = {}
+    make = pairs_in_rounds([("a", 1, 1), ("b", 1, 5)], Mark(100))
+    _, after = emitted_when_drained(
+        lambda p: make(p) | beam.ParDo(Ticks()),
+        2,
+        slots=1,
+        repeats=4,
+        watch=lambda rounds: told.update(rounds.schedule.refused),
+    )
+    assert sorted(after) == [
+        (key, first + 10 * n) for key, first in (("a", 11), ("b", 15)) for n in range(5)
+    ]
+    assert told == {("ParDo(Ticks)", "tick"): 2}

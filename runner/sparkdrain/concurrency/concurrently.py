@@ -15,7 +15,13 @@ from apache_beam import DoFn
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.userstate import is_stateful_dofn
 
-from sparkdrain.concurrency.results import LIFE, collect, is_asynchronous, waits
+from sparkdrain.concurrency.results import (
+    LIFE,
+    collect,
+    is_asynchronous,
+    waits,
+    waits_anywhere,
+)
 from sparkdrain.concurrency.settings import Concurrency
 
 if TYPE_CHECKING:
@@ -58,20 +64,41 @@ def Concurrently(  # noqa: N802 - it makes a DoFn, and reads as the class of one
         dead_letter: the tag of an output for elements that fail.
 
     Raises:
-        TypeError: ``dofn`` is no DoFn, or uses state or timers.
-        ValueError: a setting is outside of its bounds.
+        TypeError: ``dofn`` is no DoFn, or has state or timers and would run in threads.
+        ValueError: a setting is outside of its bounds, or is not for a DoFn with state.
     """
     if not isinstance(dofn, DoFn):
         msg = f"Concurrently takes a DoFn, and got {type(dofn).__name__}: put it into a DoFn"
         raise TypeError(msg)
+    settings = Concurrency(max_in_flight, order, timeout, retries, backoff, dead_letter)
     if is_stateful_dofn(dofn):
+        check_stateful(dofn, settings)
+    return _made(dofn, settings)
+
+
+def check_stateful(dofn: DoFn, settings: Concurrency) -> None:
+    """Make sure that a DoFn with state or timers can have many elements in flight.
+
+    Raises:
+        TypeError: it would run in threads.
+        ValueError: a setting is not for it.
+    """
+    name = type(dofn).__name__
+    if not waits_anywhere(dofn):
         msg = (
-            f"{type(dofn).__name__} uses state or timers, and Concurrently is for DoFns without: "
-            "put the call that waits into a ParDo before or behind it"
+            f"{name} uses state or timers, which threads cannot share: make its process an "
+            "async def, or put the call that waits into a ParDo before or behind it"
         )
         raise TypeError(msg)
-    settings = Concurrency(max_in_flight, order, timeout, retries, backoff, dead_letter)
-    return _made(dofn, settings)
+    if settings.retries or settings.dead_letter:
+        msg = (
+            f"{name} uses state or timers, which an attempt that fails may have changed: leave "
+            "retries and dead_letter out, and catch the error in process"
+        )
+        raise ValueError(msg)
+    if settings.order == "input":
+        msg = f"{name} uses state or timers, so order holds for each key: leave order out"
+        raise ValueError(msg)
 
 
 def given(dofn: Any) -> tuple[DoFn, Concurrency] | None:

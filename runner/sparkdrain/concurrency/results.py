@@ -9,6 +9,8 @@ import typing
 from collections.abc import AsyncIterable, Awaitable
 from typing import Any, Final
 
+from apache_beam.transforms.userstate import get_dofn_specs
+
 from sparkdrain.concurrency.completion import Completion
 
 LIFE: Final = ("setup", "start_bundle", "finish_bundle", "teardown", "on_drain")
@@ -28,6 +30,14 @@ def waits(method: Any) -> bool:
     ``Completion``.
     """
     return is_asynchronous(method) or _returns_promise(method)
+
+
+def waits_anywhere(dofn: Any) -> bool:
+    """Whether ``process``, or a callback of a timer, waits."""
+    if waits(dofn.process):
+        return True
+    _, timers = get_dofn_specs(dofn)
+    return any(waits(spec._attached_callback) for spec in timers)  # noqa: SLF001
 
 
 def _returns_promise(method: Any) -> bool:

@@ -23,6 +23,7 @@ from sparkdrain.harness.compiled.operation import chain_of_results, compile_from
 from sparkdrain.harness.compiled.times import StepTimes
 from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.concurrent.operation import ConcurrentOperation
+from sparkdrain.harness.concurrent.slot_loop import SlotLoop
 from sparkdrain.harness.dofn import not_remembered
 from sparkdrain.harness.factory import StageFactory
 from sparkdrain.harness.harness import Harness
@@ -85,6 +86,7 @@ class StageBundle(BundleProcessor, Harness):
         self._keyed: dict[TransformId, CalledInlet] = {}
         self._states: dict[str, KeyedState] = {}
         self._dofns: dict[str, DoFnHandle] = {}
+        self._slot_loop: SlotLoop | None = None
         self._context: Any = None
         self._times = StepTimes(lambda: None)
         self.ops: collections.OrderedDict[str, Any] = collections.OrderedDict()
@@ -115,6 +117,7 @@ class StageBundle(BundleProcessor, Harness):
         factory.dofns = self._dofns
         factory.concurrently = self._concurrently
         factory.state_terms = self._state_terms
+        factory.slot_loop = self._open_slot_loop
         consumers = _consumers(descriptor)
 
         @memoize
@@ -145,6 +148,11 @@ class StageBundle(BundleProcessor, Harness):
                 self._book.dofn(handle.dofn, operation(id_).name_context.step_name)
         return collections.OrderedDict(reversed(made))
 
+    def _open_slot_loop(self) -> SlotLoop:
+        if self._slot_loop is None:
+            self._slot_loop = SlotLoop()
+        return self._slot_loop
+
     @override
     def inlet(self, source: TransformId) -> SourceOperation:
         return self.ops[source]
@@ -164,7 +172,8 @@ class StageBundle(BundleProcessor, Harness):
         if self._compile and handle.concurrent is None:
             chain = chain_of_results(transform, self.factory)
             calls = stateful_calls(source, operation, handle, context, chain)
-        return StatefulDoFn(context, calls, operation.process_timer)
+        flight = operation if isinstance(operation, ConcurrentOperation) else None
+        return StatefulDoFn(context, calls, operation.process_timer, flight)
 
     @override
     def restrictions(self, source: TransformId, transform: TransformId) -> OperatedRestrictions:
@@ -307,6 +316,8 @@ class StageBundle(BundleProcessor, Harness):
                 op.teardown()
             except Exception as failure:  # noqa: BLE001 - the first is raised below
                 error = error or failure
+        if self._slot_loop is not None:
+            self._slot_loop.close()
         for context in self._states.values():
             context.close()
         for handle in self._dofns.values():

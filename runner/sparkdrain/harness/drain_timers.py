@@ -57,6 +57,12 @@ class TimerBound:
         self._domain = Domain.EVENT
         self._time = 0
 
+    def another(self) -> TimerBound:
+        """The same bound, for a callback that runs beside others."""
+        made = TimerBound()
+        made.repeats, made.refused = self.repeats, self.refused
+        return made
+
     def fires(self, domain: Domain, time: int, payload: bytes) -> bytes:
         """A timer fires; the rest of its payload."""
         generation, payload = generation_in(payload) if payload else (0, payload)

@@ -8,10 +8,8 @@ import apache_beam as beam
 from apache_beam.io.iobase import BoundedSource
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operation_specs
-from apache_beam.transforms.userstate import is_stateful_dofn
 from apache_beam.transforms.window import TimestampCombiner
 
-from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
 from sparkdrain.graph.plan import EdgeId
 from sparkdrain.harness.beam import (
@@ -23,6 +21,7 @@ from sparkdrain.harness.beam import (
 from sparkdrain.harness.claims import ClaimGate, sees_windows
 from sparkdrain.harness.compiled.operation import chain_of_results
 from sparkdrain.harness.compiled.steps import takes_element_only
+from sparkdrain.harness.concurrent.loop import event_loop
 from sparkdrain.harness.concurrent.operation import ConcurrentOperation
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 from sparkdrain.harness.keyed_state import KeyedState
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.concurrency.settings import Concurrency
     from sparkdrain.harness.compiled.tracker import StepTracker
+    from sparkdrain.harness.concurrent.slot_loop import SlotLoop
     from sparkdrain.harness.harness import StateTerms, Writer
 
 Consumers = dict[str, list[Any]]
@@ -57,6 +57,7 @@ class StageFactory(BeamTransformFactory):
     states: dict[str, KeyedState]
     dofns: dict[str, DoFnHandle]
     state_terms: Callable[[str], StateTerms]
+    slot_loop: Callable[[], SlotLoop]
     entry: Callable[[str], Any]
     """What the producers of a transform see of it."""
     tracker: StepTracker
@@ -125,12 +126,6 @@ def create_par_do(
     handle = load_dofn(factory, transform_id, proto, payload, chosen)
     factory.dofns[transform_id] = handle
     context = None
-    if handle.concurrent is not None and is_stateful_dofn(handle.dofn):
-        msg = (
-            f"{proto.unique_name!r} uses state or timers, and has many elements in flight, which "
-            "this version does not have together"
-        )
-        raise Unsupported(msg)
     if payload.timer_family_specs or payload.state_specs:
         coder = factory.main_input_coder(proto, payload)
         terms = factory.state_terms(transform_id)
@@ -159,6 +154,8 @@ def create_par_do(
             handle.concurrent,
             handle,
             lambda: chain_of_results(transform_id, factory),
+            event_loop() if context is None else factory.slot_loop(),
+            context,
             is_simple=takes_element_only(handle),
             has_sides=bool(payload.side_inputs),
         )

@@ -19,7 +19,6 @@ from sparkdrain.harness.timers import ProcessingTimer, timer_of
 if TYPE_CHECKING:
     from sparkdrain.harness.cells import KeyPlace, SpecKind
     from sparkdrain.harness.harness import StateTerms
-    from sparkdrain.harness.timers import EventTimer
 
 
 class KeyedState(userstate.UserStateContext):
@@ -48,7 +47,6 @@ class KeyedState(userstate.UserStateContext):
         self._window_impl = window_coder.get_impl()
         self._kinds: dict[Any, SpecKind] = {}
         self._decoded: tuple[bytes, Any] = (b"\x00undecoded", None)
-        self._timers: dict[tuple[bool, str], EventTimer | ProcessingTimer] = {}
         states, timers = userstate.get_dofn_specs(dofn)
         by_name = {spec.name: spec for spec in states}
         self.small = SmallPlace(self, [by_name[name] for name in sorted(by_name)], timers)
@@ -62,6 +60,21 @@ class KeyedState(userstate.UserStateContext):
         if not self.small.begin(encoded):
             self.large.begin(encoded)
         return self.place
+
+    def begin_beside(self, encoded: bytes) -> LargePlace:
+        """Gives a key its turn beside other keys; returns its own place, for this turn.
+
+        Make it the present ``place`` before user code is given cells and timers; it keeps them as
+        long as the turn lasts. A scope can be used while others are, unlike records.
+        """
+        place = LargePlace(self, self.overlay, self.large)
+        place.begin(encoded)
+        return place
+
+    def end_beside(self, place: LargePlace) -> None:
+        """Such a turn is over: user code that still uses a cell or timer of it gets an error."""
+        place.end()
+        place.rest(_NOBODYS)
 
     # --- what places ask ----------------------------------------------------------------------
 
@@ -90,9 +103,10 @@ class KeyedState(userstate.UserStateContext):
 
     def key_at_work(self) -> bytes | None:
         """The encoding of the key that has its turn, or had it last; for another thread."""
-        if self.place is self.small:
-            return self.small.records.in_use or None
-        return self.large.records.key or None
+        place = self.place
+        if isinstance(place, SmallPlace):
+            return place.records.in_use or None
+        return place.records.key or None
 
     def rest(self) -> None:
         """No key has its turn; user code that uses a cell or timer nevertheless gets an error."""
@@ -124,10 +138,9 @@ class KeyedState(userstate.UserStateContext):
     def get_timer(self, timer_spec: Any, key: Any, window: Any, timestamp: Any, pane: Any) -> Any:
         """What sets and clears timers of a family, for ``window``."""
         place = self._entered(key, window)
-        name = place.is_large, timer_spec.name
-        timer = self._timers.get(name)
+        timer = place.timers.get(timer_spec.name)
         if timer is None:
-            timer = self._timers[name] = timer_of(place, timer_spec)
+            timer = place.timers[timer_spec.name] = timer_of(place, timer_spec)
         if isinstance(timer, ProcessingTimer):
             return timer.set_at(timestamp, pane)
         return timer.set_in(pane)

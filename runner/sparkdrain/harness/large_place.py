@@ -19,6 +19,7 @@ from timers_state.large.key import LargeKey
 if TYPE_CHECKING:
     from sparkdrain.harness.cells import DueTimer
     from sparkdrain.harness.keyed_state import KeyedState
+    from sparkdrain.harness.timers import EventTimer, ProcessingTimer
     from timers_state import KeyScope, Overlay
     from timers_state.due.ahead import StoredTimer
     from timers_state.keys import TimerName
@@ -36,18 +37,21 @@ class LargePlace(KeyPlace):
     Args:
         context: of the DoFn.
         overlay: the slot's state.
+        beside: of the same DoFn, if there are several: each has its own key at a time.
     """
 
     is_large = True
     is_outgrown = False
 
-    def __init__(self, context: KeyedState, overlay: Overlay) -> None:
+    def __init__(
+        self, context: KeyedState, overlay: Overlay, beside: LargePlace | None = None
+    ) -> None:
         self._context = context
         self._overlay = overlay
         self._state_id = context.state_id
         self._expiry_of = context.expiry_of
         self.expires = context.expiry_of is not None
-        self.bound = context.bound
+        self.bound = context.bound if beside is None else context.bound.another()
         self._turn = LargeKey(overlay, context.state_id)
         self.record: Any = self._turn
         self.records: Any = self._turn
@@ -56,8 +60,9 @@ class LargePlace(KeyPlace):
         self._last_window: Any = None
         self._last_section = b""
         self._is_kept = False
-        self._known: set[tuple[bytes, bytes]] = set()
+        self.known: set[tuple[bytes, bytes]] = set() if beside is None else beside.known
         self._cells: dict[str, Any] = {}
+        self.timers: dict[str, EventTimer | ProcessingTimer] = {}
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -150,7 +155,7 @@ class LargePlace(KeyPlace):
         if self._is_kept or expiry_of is None:
             return
         self._is_kept = True
-        known, turn = self._known, self._turn
+        known, turn = self.known, self._turn
         ident = (turn.key, turn.window)
         if ident in known:
             return
@@ -241,14 +246,14 @@ class LargePlace(KeyPlace):
     def forget_all(self) -> None:
         """Forget all keys."""
         self._turn.begin(b"")
-        self._known.clear()
+        self.known.clear()
         self._overlay.forget_all(self._state_id)
 
     def _expire(self, section: bytes) -> None:
         scope = self._scope()
         if any(scope.timers(d).is_any_set(section) for d in (Domain.EVENT, Domain.PROCESSING)):
             return
-        self._known.discard((self._turn.key, section))
+        self.known.discard((self._turn.key, section))
         scope.forget_window(section)
 
     def _scope(self) -> KeyScope:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.cells import DueTimer
     from sparkdrain.harness.keyed_state import KeyedState
+    from sparkdrain.harness.timers import EventTimer, ProcessingTimer
     from timers_state import KeyScope
     from timers_state.keys import TimerName
     from timers_state.small.record import Record
@@ -75,6 +76,7 @@ class SmallPlace(KeyPlace):
             spec.name: context.make_cell(spec, self, number) for number, spec in enumerate(states)
         }
         self._parts = tuple(cell.part for cell in self._cells.values())
+        self.timers: dict[str, EventTimer | ProcessingTimer] = {}
         self._families = {family: number for number, family in enumerate(layout.families)}
 
     def cell(self, spec: Any) -> Any:

@@ -15,14 +15,14 @@ from apache_beam.transforms.core import CallableWrapperDoFn
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
 from sparkdrain.concurrency.concurrently import given
-from sparkdrain.concurrency.results import LIFE, collect, is_asynchronous, waits
+from sparkdrain.concurrency.results import LIFE, collect, is_asynchronous, waits_anywhere
 from sparkdrain.concurrency.settings import Concurrency
 from sparkdrain.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.harness.concurrent.loop import EventLoop
+    from sparkdrain.harness.concurrent.loop import StepLoop
 
 
 class ConcurrentDoFn:
@@ -31,7 +31,7 @@ class ConcurrentDoFn:
     Attributes:
         dofn: an instance whose methods are replaced by those that Beam's operations call.
         settings: what users said of it.
-        waits: whether ``process`` is called in the event loop; else in a pool of threads.
+        waits: whether methods are called in the event loop; else ``process`` in a pool of threads.
         process: the DoFn's own.
     """
 
@@ -39,8 +39,8 @@ class ConcurrentDoFn:
         self.dofn = dofn
         self.settings = settings
         self.process: Callable[..., Any] = dofn.process
-        self.waits = waits(dofn.process)
-        self._loop: EventLoop | None = None
+        self.waits = waits_anywhere(dofn)
+        self._loop: StepLoop | None = None
         self._enter: Callable[[Any], Any] = lambda call: call
         self._hand_over: Callable[..., None] | None = None
         if isinstance(dofn, AbstractDoFnWrapper):
@@ -57,7 +57,7 @@ class ConcurrentDoFn:
 
     def begin(
         self,
-        loop: EventLoop,
+        loop: StepLoop,
         enter: Callable[[Any], Any],
         hand_over: Callable[..., None],
     ) -> None:
@@ -112,7 +112,7 @@ def concurrent_dofn(dofn: Any, chosen: Concurrency | None) -> ConcurrentDoFn | N
         return ConcurrentDoFn(wrapped[0], chosen or wrapped[1])
     if chosen is not None:
         return ConcurrentDoFn(dofn, chosen)
-    if not isinstance(dofn, CallableWrapperDoFn) and waits(dofn.process):
+    if not isinstance(dofn, CallableWrapperDoFn) and waits_anywhere(dofn):
         return ConcurrentDoFn(dofn, Concurrency())
     return None
 

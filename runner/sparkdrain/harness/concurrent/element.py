@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
+
+    from sparkdrain.harness.keyed.keys_in_flight import KeyTurn
 
 
 class ElementInFlight:
@@ -14,6 +17,8 @@ class ElementInFlight:
     Attributes:
         context: has the timestamp, windows and pane that its results get.
         args, kwargs: what ``process`` is called with.
+        call: the callback of a timer that fires; None: ``process``.
+        turn: of the key that it has state of, if any.
         key: elements of one key are processed one after the other; None: it has none.
         results: what was made of it, if it is complete.
         is_complete: whether it is.
@@ -28,6 +33,7 @@ class ElementInFlight:
     __slots__ = (
         "args",
         "began",
+        "call",
         "context",
         "is_armed",
         "is_complete",
@@ -38,6 +44,7 @@ class ElementInFlight:
         "results",
         "task",
         "thread",
+        "turn",
     )
 
     def __init__(self, context: Any, args: tuple[Any, ...], kwargs: Any, key: Any = None) -> None:
@@ -45,6 +52,8 @@ class ElementInFlight:
         self.args = args
         self.kwargs = kwargs
         self.key = key
+        self.call: Callable[..., Any] | None = None
+        self.turn: KeyTurn | None = None
         self.results: Any = None
         self.is_complete = False
         self.began = 0.0

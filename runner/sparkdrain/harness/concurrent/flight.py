@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-import threading
 from collections import deque
 from pathlib import Path
 from types import CoroutineType
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.concurrency.settings import Concurrency
     from sparkdrain.harness.concurrent.element import ElementInFlight
-    from sparkdrain.harness.concurrent.loop import EventLoop
+    from sparkdrain.harness.concurrent.loop import StepLoop
     from sparkdrain.harness.concurrent.tracker import StepMetrics
     from sparkdrain.harness.step_book import Frame
 
@@ -68,7 +67,7 @@ class StepFlight:
         self,
         name: str,
         settings: Concurrency,
-        loop: EventLoop,
+        loop: StepLoop,
         metrics: StepMetrics,
         call: Callable[[ElementInFlight], Any],
     ) -> None:
@@ -85,7 +84,7 @@ class StepFlight:
         # Of both: deques, flags and a bell.
         self._queue: deque[ElementInFlight] = deque()
         self._complete: deque[ElementInFlight] = deque()
-        self._bell = threading.Event()
+        self._bell = loop.bell()
         self._error: BaseException | None = None
         self._is_awake = False
         self._is_over = False
@@ -327,6 +326,8 @@ class StepFlight:
             del self._behind[key]
 
     def _failed(self, element: ElementInFlight, failure: BaseException) -> None:
+        if element.turn is not None:
+            element.turn.tell(failure, element.context.windows[0])
         if self._settings.dead_letter and isinstance(failure, Exception):
             dead = letter(self._settings.dead_letter, element.args[0], failure)
             self._completed(element, [dead])

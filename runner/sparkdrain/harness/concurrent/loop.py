@@ -6,7 +6,9 @@ import asyncio
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from typing_extensions import override
 
 from sparkdrain.harness.concurrent.tracker import enter_loop
 
@@ -16,11 +18,55 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS: Final = 1.0
 
 
-class EventLoop:
+class Bell(Protocol):
+    """What the slot's thread waits for, as a ``threading.Event``."""
+
+    def set(self) -> None:
+        """End the wait; from any thread."""
+
+    def clear(self) -> None:
+        """The next wait is for another ``set``."""
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it was set within so many seconds."""
+
+
+class StepLoop(Protocol):
+    """What a step with elements in flight needs of the loop that they run in."""
+
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def thread(self) -> int | None:
+        """The identifier of the loop's thread, if it has one of its own."""
+
+    def soon(self, call: Callable[..., object], *args: object) -> None:
+        """Have the loop call ``call``; from any thread that may hand work to it."""
+
+    def wait(self, coroutine: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
+        """Run a coroutine in the loop, and wait for it; from the slot's thread.
+
+        Raises:
+            Exception: what the coroutine raises.
+            TimeoutError: the loop has not come to its end within ``timeout`` seconds, since code
+                keeps it. The coroutine is cancelled.
+        """
+
+    def bell(self) -> Bell:
+        """What is rung in the loop."""
+
+    def kept_for(self) -> float:
+        """For how many seconds the loop has not answered; from one thread, now and then."""
+
+    def is_kept(self) -> bool:
+        """Whether code keeps the loop, as far as ``kept_for`` has found out; from any thread."""
+
+
+class EventLoop(StepLoop):
     """An event loop that runs in a daemon thread; other threads hand work to it."""
 
     def __init__(self) -> None:
-        self.loop = _new_loop()
+        self.loop = new_loop()
         self._answered = self._asked = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="sparkdrain-loop", daemon=True)
         self._thread.start()
@@ -31,29 +77,28 @@ class EventLoop:
         self.loop.run_forever()
 
     @property
+    @override
     def thread(self) -> int | None:
-        """The identifier of the loop's thread."""
         return self._thread.ident
 
+    @override
     def soon(self, call: Callable[..., object], *args: object) -> None:
-        """Have the loop call ``call``; from any thread."""
         self.loop.call_soon_threadsafe(call, *args)
 
+    @override
     def wait(self, coroutine: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
-        """Run a coroutine in the loop, and wait for it; from any other thread.
-
-        Raises:
-            Exception: what the coroutine raises.
-            TimeoutError: it takes longer than ``timeout`` seconds. It is cancelled.
-        """
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result(timeout)
         finally:
             future.cancel()
 
+    @override
+    def bell(self) -> Bell:
+        return threading.Event()
+
+    @override
     def kept_for(self) -> float:
-        """For how many seconds the loop has not answered; from one thread, now and then."""
         now = time.monotonic()
         if self._answered >= self._asked:
             self._asked = now
@@ -63,13 +108,14 @@ class EventLoop:
     def _answer(self) -> None:
         self._answered = time.monotonic()
 
+    @override
     def is_kept(self) -> bool:
-        """Whether code keeps the loop, as far as ``kept_for`` has found out; from any thread."""
         asked = self._asked
         return self._answered < asked and time.monotonic() - asked > _PATIENCE_SECONDS
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop of uvloop's, if that is installed."""
     try:
         import uvloop  # noqa: PLC0415 - an extra
     except ImportError:

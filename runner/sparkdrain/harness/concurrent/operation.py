@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkdrain.harness.beam import operations
+from sparkdrain.harness.beam import common, operations
 from sparkdrain.harness.claims import sees_windows
 from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.concurrent.element import ElementInFlight
 from sparkdrain.harness.concurrent.flight import StepFlight
-from sparkdrain.harness.concurrent.loop import event_loop
 from sparkdrain.harness.concurrent.threads import Threads
 from sparkdrain.harness.concurrent.tracker import STEP, StepMetrics
 from sparkdrain.harness.output_handler import output_handler
@@ -27,7 +26,10 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.compiled.chain import LazyChain
     from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
+    from sparkdrain.harness.concurrent.loop import StepLoop
     from sparkdrain.harness.dofn import DoFnHandle
+    from sparkdrain.harness.keyed.keys_in_flight import KeyTurn
+    from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.step_book import Frame
 
 
@@ -41,12 +43,16 @@ class ConcurrentOperation(operations.DoOperation):
     concurrent: ConcurrentDoFn
     handle: DoFnHandle
     chain: Callable[[], LazyChain | None]
+    turn: KeyTurn | None
+    """Of the key whose element, or timer, comes next."""
 
     def prepare(
         self,
         concurrent: ConcurrentDoFn,
         handle: DoFnHandle,
         chain: Callable[[], LazyChain | None],
+        loop: StepLoop,
+        state: KeyedState | None,
         *,
         is_simple: bool,
         has_sides: bool,
@@ -57,6 +63,8 @@ class ConcurrentOperation(operations.DoOperation):
             concurrent: how the DoFn is called.
             handle: of the DoFn.
             chain: what takes its results, or None if Beam does.
+            loop: where user code runs.
+            state: of the DoFn, if it has any.
             is_simple: ``process`` takes nothing but an element.
             has_sides: it takes side inputs.
         """
@@ -64,13 +72,16 @@ class ConcurrentOperation(operations.DoOperation):
         self._handle = handle
         self._chain = chain
         self._is_simple = is_simple
+        self._state = state
         self._by_window = has_sides or sees_windows(handle.dofn)
         self._by_key = concurrent.settings.order == "by_key"
         self._context: Any = None
         self._results: Any = None
         self._flush: Callable[[], None] = _nothing
         self._threads: Threads | None = None
-        loop = event_loop()
+        self._timers = {} if state is None else _timers_of(handle.dofn)
+        self.turn: KeyTurn | None = None
+        self._landed: list[KeyTurn] = []
         metrics = self._metrics = StepMetrics(self)
         call = self._call if concurrent.waits else self._call_in_thread
         name = self.name_context.step_name
@@ -114,15 +125,33 @@ class ConcurrentOperation(operations.DoOperation):
             self._hand_on()
 
     def _hand_over(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        key = _key(self._context.value) if self._by_key else None
-        self.flight.push(ElementInFlight(self._context, args, kwargs, key))
+        key = _key(self._context.value) if self._by_key and self.turn is None else None
+        self._push(ElementInFlight(self._context, args, kwargs, key))
+
+    def process_timer(self, tag: str, timer_data: Any) -> None:
+        """Hand a timer over that fires."""
+        arguments, callback = self._timers[tag]
+        (window,) = timer_data.windows
+        time = timer_data.fire_timestamp
+        asked = self._state, timer_data.user_key, window, time, timer_data.paneinfo
+        kwargs = arguments.invoke_timer_callback(*asked, timer_data.dynamic_timer_tag)
+        element = ElementInFlight(WindowedValue(None, time, (window,)), (), kwargs)
+        element.call = callback
+        self._push(element)
+
+    def _push(self, element: ElementInFlight) -> None:
+        if self.turn is not None:
+            element.turn = self.turn
+            self.turn.in_flight += 1
+        self.flight.push(element)
 
     # --- user code ----------------------------------------------------------------------------
 
     def _call(self, element: ElementInFlight) -> Any:
+        call = element.call or self._concurrent.process
         if element.kwargs:
-            return self._concurrent.process(*element.args, **element.kwargs)
-        return self._concurrent.process(*element.args)
+            return call(*element.args, **element.kwargs)
+        return call(*element.args)
 
     def _call_in_thread(self, element: ElementInFlight) -> Any:
         if self._threads is None:
@@ -169,7 +198,26 @@ class ConcurrentOperation(operations.DoOperation):
         for element in complete:
             if element.results:
                 handle_results(element.context, element.results)
+            if element.turn is not None:
+                self._landed.append(element.turn)
         self._flush()
+
+    @property
+    def max_in_flight(self) -> int:
+        """Elements in flight in the slot."""
+        return self._concurrent.settings.max_in_flight
+
+    def wait(self) -> None:
+        """Wait until an element is complete, of this step or of another one in its loop."""
+        with self.scoped_process_state:
+            self._wait()
+
+    def landed(self) -> list[KeyTurn]:
+        """Turns of elements that are complete; their results have left since the last call."""
+        with self.scoped_process_state:
+            self._hand_on()
+        landed, self._landed = self._landed, []
+        return landed
 
     def _begin_results(self) -> Any:
         chain = self._chain()
@@ -214,6 +262,15 @@ def _key(value: Any) -> Any:
         msg = f"a step with order by_key takes pairs of key and value, and got {value!r:.200}"
         raise TypeError(msg) from None
     return key if isinstance(key, Hashable) else pickle.dumps(key)
+
+
+def _timers_of(dofn: Any) -> dict[str, tuple[Any, Callable[..., Any]]]:
+    """By name of a timer: what finds out the arguments of its callback, and the callback."""
+    found = {}
+    for spec, method in common.DoFnSignature(dofn).timer_methods.items():
+        callback, method.method_value = method.method_value, dict
+        found[spec.name] = method, callback
+    return found
 
 
 def _nothing() -> None:

@@ -12,6 +12,7 @@ from timers_state import Domain
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sparkdrain.harness.concurrent.operation import ConcurrentOperation
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.limits import UpTo
     from sparkdrain.harness.stateful import StatefulCalls
@@ -29,11 +30,13 @@ class StatefulDoFn:
         context: its state.
         calls: its calls; None if Beam makes them.
         process_timer: has Beam call what the DoFn has for a timer.
+        flight: its operation, if many elements of it may be in flight.
     """
 
     context: KeyedState
     calls: StatefulCalls | None
     process_timer: Callable[[str, Any], None]
+    flight: ConcurrentOperation | None
 
 
 class Due:

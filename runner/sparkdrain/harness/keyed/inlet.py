@@ -9,9 +9,10 @@ from typing_extensions import override
 from sparkdrain.harness.harness import KeyedInlet
 from sparkdrain.harness.keyed.due import Due
 from sparkdrain.harness.keyed.feeding import BeamFeeder, CallingFeeder
+from sparkdrain.harness.keyed.in_flight import DueInFlight, FlightFeeder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sparkdrain.graph.plan import TransformId
     from sparkdrain.harness.harness import Elements, KeyedEdge
@@ -36,11 +37,7 @@ class CalledInlet(KeyedInlet):
     ) -> None:
         self._decode_key = edge.decode_key
         self._dofns = dofns
-        contexts = [dofn.context for dofn in dofns.values()]
-        self._feeder: BeamFeeder | CallingFeeder = BeamFeeder(feed, contexts, edge.decode_key)
-        for dofn in dofns.values():
-            if dofn.calls is not None:  # then the edge feeds no other transform
-                self._feeder = CallingFeeder(dofn.calls, dofn.context, edge.decode_key, edge.coding)
+        self._feeder = _feeder(edge, feed, list(dofns.values()))
 
     @property
     @override
@@ -58,4 +55,20 @@ class CalledInlet(KeyedInlet):
 
     @override
     def fire(self, transform: TransformId, up_to: UpTo) -> bool:
-        return Due(self._dofns[transform], up_to, self._decode_key).fire()
+        dofn = self._dofns[transform]
+        kind = Due if dofn.flight is None else DueInFlight
+        return kind(dofn, up_to, self._decode_key).fire()
+
+
+def _feeder(
+    edge: KeyedEdge, feed: Callable[[list[Any]], None], dofns: Sequence[StatefulDoFn]
+) -> BeamFeeder | CallingFeeder | FlightFeeder:
+    for dofn in dofns:
+        if dofn.calls is not None:  # then the edge feeds no other transform
+            return CallingFeeder(dofn.calls, dofn.context, edge.decode_key, edge.coding)
+    flights = [dofn.flight for dofn in dofns if dofn.flight is not None]
+    others = [dofn.context for dofn in dofns if dofn.flight is None]
+    if not flights:
+        return BeamFeeder(feed, others, edge.decode_key)
+    contexts = [dofn.context for dofn in dofns if dofn.flight is not None]
+    return FlightFeeder(feed, flights, contexts, others, edge.decode_key)
