@@ -107,6 +107,8 @@ def test_the_slots_of_a_lost_host_go_on_where_copies_of_their_state_are(on, tmp_
         begin = time.time()
         # After a checkpoint was copied, the host is lost before the next one.
         flags = ["--warm_copies=1", "--checkpoint_ms=15000"]
+        # Tasks of the lost slots are not to wait for an executor that does not come back.
+        flags += ["--spark_conf=spark.locality.wait=500ms"]
         result = start(on, cluster.url, tmp_path, begin, *flags)
         here, lost = cluster.state_folders()
         wait_until(lambda: holds_all(tmp_path, here) and holds_all(tmp_path, lost), 300, 0.1)

@@ -105,8 +105,8 @@ def test_what_was_whole_is_needed_until_the_new_is(job):
     (new,) = (path for path in Path(job.paths.files).iterdir() if path.read_bytes() == b"new")
     new.write_bytes(b"NEW")
     job.copies.want(2, (0,))
-    needs = lambda: {n for one in found_notes(job.state / "notes") for n in one.note.needs}
-    wait_until(lambda: needs() == {1, 2}, seconds=10)
+    needs = lambda: [set(one.note.needs) for one in found_notes(job.state / "notes")]
+    wait_until(lambda: needs() == [{1, 2}, {1, 2}], seconds=10)
     assert job.holds(b"old")
 
 

@@ -106,7 +106,10 @@ class WarmCopies:
                 return
             self._kept[at] = kept
             files = {FileContent(one.digest, one.size): one for one in shard.files if one.path}
-            kept.bring(number, files, partial(self._chunks, storage, files))
+            try:
+                kept.bring(number, files, partial(self._chunks, storage, files))
+            except SparkDrainError:
+                _LOGGER.info("no copy of slot %d, level %d", at[1], at[0], exc_info=True)
 
     def _chunks(
         self, storage: Storage, files: Mapping[FileContent, FileEntry], content: FileContent
