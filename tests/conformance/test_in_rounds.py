@@ -51,7 +51,8 @@ def server() -> Iterator[JobServer]:
 
 @pytest.fixture(scope="module")
 def one_slot() -> Iterator[JobServer]:
-    server = JobServer(RoundsEngine(slots=1), "")
+    # Long enough that only those who ask for it have a restriction split, on any machine.
+    server = JobServer(RoundsEngine(slots=1, seconds=60.0), "")
     server.start()
     yield server
     server.stop()
@@ -77,6 +78,8 @@ _SLOW: Final = frozenset(
         "test_pardo_et_timer_with_no_reset_and_no_clear",
         "test_side_input_with_sdf",
         "test_stateful_set_state_compaction_race_portably",
+        "test_streaming_complex_timing",
+        "test_streaming_different_file_types",
     }
 )
 
@@ -124,5 +127,6 @@ for _name, _suite in suites_of(_SUITES):
 for _module in sorted(VALIDATES_RUNNER - _SUITES.keys()):
     for _suite in marked_suites(_module, "it_validatesrunner", __name__):
         _name = f"{_suite.__name__}InRounds"
-        globals()[_name] = _in_rounds(_suite, _name)
+        # Batch programs: what is special about streams is in the suites above.
+        globals()[_name] = pytest.mark.slow(_in_rounds(_suite, _name))
 del _suite

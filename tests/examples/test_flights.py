@@ -111,6 +111,7 @@ def on_spark(tables, output):
     return " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_sample_on_spark_is_what_pandas_computes(sample, tmp_path):
     output = tmp_path / "out"

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.graph.levels import Node, assign_levels
+from tests.support.law import law
 
 
 @st.composite
@@ -33,6 +34,7 @@ def depth(nodes):
     return {node.name: deepest(node) for node in nodes}
 
 
+@law(40)
 @given(graphs())
 def test_every_edge_has_its_barrier(nodes):
     levels = assign_levels(nodes)
@@ -41,6 +43,7 @@ def test_every_edge_has_its_barrier(nodes):
             assert levels[node.name] >= levels[producer] + barriers
 
 
+@law(40)
 @given(graphs())
 def test_every_node_gets_a_level_and_none_is_negative(nodes):
     levels = assign_levels(nodes)
@@ -48,6 +51,7 @@ def test_every_node_gets_a_level_and_none_is_negative(nodes):
     assert all(level >= 0 for level in levels.values())
 
 
+@law(40)
 @given(graphs())
 def test_no_job_gets_more_levels_than_its_longest_way_needs(nodes):
     levels = assign_levels(nodes)

@@ -145,7 +145,7 @@ class ManyTimers(beam.DoFn):
         yield int(tag), int(at)
 
 
-@pytest.mark.parametrize("timers", [50, 25_000], ids=["in memory", "beyond memory"])
+@pytest.mark.parametrize("timers", [50, 12_000], ids=["in memory", "beyond memory"])
 def test_timers_fire_in_time_order_whether_few_or_many(tmp_path, timers) -> None:
     pipeline = beam.Pipeline()
     out = tmp_path / "out"
@@ -179,7 +179,7 @@ class ManyWindows(beam.DoFn):
 def test_a_key_with_thousands_of_windows_keeps_them_apart_beyond_memory(tmp_path) -> None:
     pipeline = beam.Pipeline()
     out = tmp_path / "out"
-    n = 6000
+    n = 4000
     _ = (
         pipeline
         | beam.Create(range(n))
