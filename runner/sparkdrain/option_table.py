@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-OptionKind = Literal["int", "str", "flag", "pairs"]
+OptionKind = Literal["int", "str", "flag", "pairs", "counts"]
 Jobs = Literal["all", "batch", "streaming"]
 
 
@@ -19,8 +19,8 @@ class Option:
 
     Attributes:
         name: without dashes; also the field of ``JobSettings``.
-        kind: what the text is read as; ``pairs`` may be given several times, and ``flag`` has no
-            value, or one of ``words``.
+        kind: what the text is read as; ``pairs`` and ``counts`` may be given several times, and
+            ``flag`` has no value, or one of ``words``.
         default: as the user would write it; ``""`` means nothing.
         unit: what a number counts, or the allowed words.
         summary: what it does.
@@ -158,6 +158,15 @@ OPTIONS: tuple[Option, ...] = (
             ("on", "off"),
             "Run chains of simple transforms as one generated function",
             "Turn it off to find out whether a surprising result comes from there.",
+        ),
+        _other(
+            "counts",
+            "async_steps",
+            "",
+            "step=number, repeatable",
+            "Steps that wait, by their full names, and how many elements of each may be in flight "
+            "in a slot; a plain DoFn runs in so many threads",
+            "For DoFns that are not your own, and to change what sparkdrain.Concurrently says.",
         ),
         _number(
             "job_attempts",

@@ -68,6 +68,7 @@ class JobSettings:
         shuffle_memory_mb: MiB per slot for grouping before it spills.
         block_kb: KiB at which a shuffle block is sent.
         compiled_stages: whether chains of simple transforms run as generated code.
+        async_steps: names of steps, and how many elements of each may be in flight in a slot.
         job_attempts: how often a batch job is run, counting the first time.
         streaming: whether the job is to run in rounds even if all of its input is bounded.
         round_ms: milliseconds that a round of a streaming job should take.
@@ -110,6 +111,7 @@ class JobSettings:
     shuffle_memory_mb: int = 512
     block_kb: int = 1024
     compiled_stages: bool = True
+    async_steps: tuple[tuple[str, int], ...] = ()
     job_attempts: int = 3
     streaming: bool = False
     round_ms: int = 200
@@ -245,7 +247,7 @@ _FLAG: dict[str, Any] = {"action": "store_true"}
 def _add_flag(parser: ArgumentParser, option: Option) -> None:
     text = option.help.replace("%", "%%")
     match option.kind:
-        case "pairs":
+        case "pairs" | "counts":
             parser.add_argument(option.flag, action="append", default=[], help=text)
         case "int":
             default = int(option.default)
@@ -271,6 +273,11 @@ def _checked(option: Option, value: Any) -> Any:
             return _checked_number(option, value)
         case "pairs":
             return tuple(_checked_pair(option, entry) for entry in _as_list(option, value))
+        case "counts":
+            counts = [_checked_count(option, entry) for entry in _as_list(option, value)]
+            if len(dict(counts)) < len(counts):
+                raise BadOption(_wrong(option, value, "It names a step twice."))
+            return tuple(counts)
         case "flag":
             if not isinstance(value, bool) and value not in option.words:
                 raise BadOption(_wrong(option, value, "From code, give True or False."))
@@ -309,6 +316,13 @@ def _checked_pair(option: Option, entry: Any) -> tuple[str, str]:
         message = f"{option.flag} {entry!r}: the master has its own option, --spark_master_url."
         raise BadOption(message)
     return key, value
+
+
+def _checked_count(option: Option, entry: Any) -> tuple[str, int]:
+    name, equals, number = entry.rpartition("=") if isinstance(entry, str) else ("", "", "")
+    if not name or not equals or not number.isdecimal() or int(number) < 1:
+        raise BadOption(_wrong(option, entry, "The number is 1 or more."))
+    return name, int(number)
 
 
 def _wrong(option: Option, value: Any, hint: str = "") -> str:

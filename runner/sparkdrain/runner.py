@@ -12,6 +12,7 @@ from apache_beam.options.pipeline_options import StandardOptions, TypeOptions
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.portable_runner import PortableRunner
 
+from sparkdrain.concurrency.submitted import refuse_impossible
 from sparkdrain.environment import STAGE, add_row_types, default_environment
 from sparkdrain.option_check import refuse_unknown, refuse_without_effect
 from sparkdrain.options import JobSettings, SparkDrainOptions
@@ -55,6 +56,7 @@ class SparkDrainRunner(PortableRunner):
         # Processes that work in other folders are to find the same place.
         options.view_as(SparkDrainOptions).checkpoint_dir = settings.checkpoint_dir
         head_start(options, settings)
+        refuse_impossible(pipeline, dict(settings.async_steps))
         deterministic = not options.view_as(TypeOptions).allow_non_deterministic_key_coders
         pipeline.visit(group_by_key_input_visitor(deterministic))
         _move_temporary_folder(pipeline)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
@@ -15,7 +16,9 @@ from apache_beam.testing.util import assert_that, equal_to
 from support.in_memory import DEFAULTS, run_in_memory
 
 from sparkdrain import SparkDrainRunner
+from sparkdrain.concurrency.submitted import refuse_impossible
 from sparkdrain.graph.check import check
+from sparkdrain.options import JobSettings
 
 Build = Callable[[beam.Pipeline], beam.PCollection]
 
@@ -30,12 +33,10 @@ class InMemoryRunner(PipelineRunner):
         self._compiled = compiled
 
     def run_pipeline(self, pipeline: beam.Pipeline, options: PipelineOptions) -> PipelineResult:
-        check(pipeline.to_runner_api())
-        settings = type(DEFAULTS)(
-            block_bytes=DEFAULTS.block_bytes,
-            memory_bytes=DEFAULTS.memory_bytes,
-            compiled=self._compiled,
-        )
+        steps = dict(JobSettings.from_options(options).async_steps)
+        refuse_impossible(pipeline, steps)
+        check(pipeline.to_runner_api(), async_steps=steps)
+        settings = replace(DEFAULTS, compiled=self._compiled, async_steps=tuple(steps.items()))
         self.reports = run_in_memory(pipeline, options=settings)
         result = PipelineResult(PipelineState.DONE)
         result.wait_until_finish = lambda duration=None: PipelineState.DONE

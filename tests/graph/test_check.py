@@ -81,6 +81,16 @@ def test_a_transform_that_nobody_knows_is_refused_by_its_urn():
         check(proto)
 
 
+def test_a_step_of_another_process_cannot_be_made_asynchronous():
+    def build(pipeline):
+        return pipeline | beam.Create([1]) | "Ask" >> beam.Map(lambda n: n)
+
+    check(_proto(build), async_steps=["Ask"])
+    elsewhere = _proto(build, environments.DockerEnvironment("example/sdk"))
+    with pytest.raises(Unsupported, match="'Ask', which runs in a process of its own SDK"):
+        check(elsewhere, async_steps=["Ask"])
+
+
 def test_a_requirement_that_nobody_offers_is_refused():
     proto = _proto(_numbers)
     proto.requirements.append("example:requirement:unknown")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
@@ -15,7 +16,7 @@ from sparkdrain.graph.window_fns import SERIALIZED_JAVA, why_not_kept
 from sparkdrain.io.stable import OVERRULED, SINK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 _STABLE_INPUT: str = common_urns.requirements.REQUIRES_STABLE_INPUT.urn
 _ON_WINDOW_EXPIRATION: str = common_urns.requirements.REQUIRES_ON_WINDOW_EXPIRATION.urn
@@ -31,11 +32,17 @@ _REQUIREMENTS = frozenset(
 )
 _ORDERED_LISTS = "beam:protocol:ordered_list_state:v1"
 _COMPOSITES = frozenset({common_urns.composites.COMBINE_PER_KEY.urn})
+# Names that a message shows at most.
+_MOST_SHOWN: Final = 10
 _UNBOUNDED = beam_runner_api_pb2.IsBounded.UNBOUNDED
 
 
 def check(
-    pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False, durable: bool = False
+    pipeline: beam_runner_api_pb2.Pipeline,
+    *,
+    streaming: bool = False,
+    durable: bool = False,
+    async_steps: Iterable[str] = (),
 ) -> None:
     """Raise ``Unsupported``, naming transform, URN and alternative, if the job cannot run.
 
@@ -43,6 +50,7 @@ def check(
         pipeline: as it was submitted.
         streaming: whether it would run in rounds, see ``mode.is_streaming``.
         durable: whether it would make checkpoints.
+        async_steps: names that an option has for steps that wait.
     """
     for requirement in pipeline.requirements:
         if requirement not in _REQUIREMENTS:
@@ -54,6 +62,8 @@ def check(
         _check_transform(transform, pipeline.components, streaming=streaming, durable=durable)
     for transform in () if streaming else leaves:
         _check_bounded(transform, pipeline.components)
+    for name in async_steps:
+        _check_async_step(name, leaves, pipeline.components)
 
 
 def _check_sinks(transforms: Iterable[beam_runner_api_pb2.PTransform]) -> None:
@@ -77,6 +87,32 @@ def _check_sinks(transforms: Iterable[beam_runner_api_pb2.PTransform]) -> None:
         msg = (
             f"--kafka_publish_anyway names {name!r}, and the pipeline has no sink of that name. "
             f"Its exactly_once sinks are {', '.join(map(repr, sorted(names)))}"
+        )
+        raise Unsupported(msg)
+
+
+def _check_async_step(
+    name: str,
+    leaves: Sequence[beam_runner_api_pb2.PTransform],
+    components: beam_runner_api_pb2.Components,
+) -> None:
+    """A step that an option makes asynchronous is there, and can be."""
+    steps = {leaf.unique_name: leaf for leaf in leaves if leaf.spec.urn == urns.PAR_DO}
+    step = steps.get(name)
+    if step is None:
+        within = [each for each in steps if each.startswith(f"{name}/")]
+        shown = within or difflib.get_close_matches(name, steps, _MOST_SHOWN, 0.0)
+        msg = (
+            f"--async_steps names {name!r}, and no ParDo of the pipeline has that name. "
+            f"{'There are, within it,' if within else 'There are'} "
+            f"{', '.join(map(repr, shown)) or 'none'}: give one of these names"
+        )
+        raise Unsupported(msg)
+    environment = chosen(components.environments[step.environment_id])
+    if environment is not None and environment.urn in OUTSIDE:
+        msg = (
+            f"--async_steps names {name!r}, which runs in a process of its own SDK, where this "
+            "runner cannot have many of its elements in flight: leave it out"
         )
         raise Unsupported(msg)
 

@@ -37,7 +37,6 @@ from sparkdrain.harness.step_name import raise_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sparkdrain.concurrency.settings import Concurrency
     from sparkdrain.graph.plan import EdgeId, Stage, TransformId
     from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.harness import KeyedEdge, Remainder, StateTerms, Writer
@@ -61,7 +60,7 @@ class StageBundle(BundleProcessor, Harness):
         compiled: whether to generate code.
         changing_side_inputs: whether a side input may change after it was ready.
         book: where lines of code are noted with their steps.
-        concurrently: by name of a step, what an option says of its elements in flight.
+        async_steps: by name of a step, how many of its elements may be in flight by an option.
     """
 
     def __init__(
@@ -75,10 +74,10 @@ class StageBundle(BundleProcessor, Harness):
         compiled: bool,
         changing_side_inputs: bool = False,
         book: StepBook | None = None,
-        concurrently: Mapping[str, Concurrency] | None = None,
+        async_steps: Mapping[str, int] | None = None,
     ) -> None:
         self._book = book
-        self._concurrently = concurrently or {}
+        self._async_steps = async_steps or {}
         self._stage = stage
         self._writers = writers
         self._state_terms = state_terms
@@ -115,7 +114,7 @@ class StageBundle(BundleProcessor, Harness):
         factory.writers = self._writers
         factory.states = self._states
         factory.dofns = self._dofns
-        factory.concurrently = self._concurrently
+        factory.async_steps = self._async_steps
         factory.state_terms = self._state_terms
         factory.slot_loop = self._open_slot_loop
         consumers = _consumers(descriptor)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
-    from sparkdrain.concurrency.settings import Concurrency
     from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
 
 # Beam's operations take a DoFn as bytes and load it three times. The bytes we give them name an
@@ -83,7 +82,7 @@ def load_dofn(
     transform_id: str,
     proto: beam_runner_api_pb2.PTransform,
     payload: beam_runner_api_pb2.ParDoPayload,
-    chosen: Concurrency | None = None,
+    chosen: int | None = None,
 ) -> DoFnHandle:
     """Load the DoFn of a ParDo (``beam:transform:pardo:v1``).
 
@@ -92,7 +91,7 @@ def load_dofn(
         transform_id: of the ParDo.
         proto: the ParDo.
         payload: its payload.
-        chosen: what an option says of elements in flight.
+        chosen: how many elements may be in flight by an option.
     """
     data = DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
     dofn, args, kwargs, tags, windowing = pickler.loads(data)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from apache_beam.coders import WindowedValueCoder
 
-    from sparkdrain.concurrency.settings import Concurrency
     from sparkdrain.harness.compiled.tracker import StepTracker
     from sparkdrain.harness.concurrent.slot_loop import SlotLoop
     from sparkdrain.harness.harness import StateTerms, Writer
@@ -62,8 +61,8 @@ class StageFactory(BeamTransformFactory):
     """What the producers of a transform see of it."""
     tracker: StepTracker
     steps: Any = None
-    concurrently: Mapping[str, Concurrency]
-    """By name of a step, what an option says of its elements in flight."""
+    async_steps: Mapping[str, int]
+    """By name of a step, how many of its elements may be in flight by an option."""
 
     def name(self, transform_id: str, proto: beam_runner_api_pb2.PTransform) -> Any:
         """How metrics and errors refer to a transform."""
@@ -122,7 +121,7 @@ def create_par_do(
     consumers: Consumers,
 ) -> Any:
     """A ParDo; a stateful one gets its state from the store beside it."""
-    chosen = factory.concurrently.get(proto.unique_name)
+    chosen = factory.async_steps.get(proto.unique_name)
     handle = load_dofn(factory, transform_id, proto, payload, chosen)
     factory.dofns[transform_id] = handle
     context = None

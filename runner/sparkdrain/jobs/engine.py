@@ -90,7 +90,12 @@ class SparkEngine(Engine):
         if settings.standby:
             check_signal(settings.drain_on_signal)
             check_reach(STORES.reach(settings.metadata_store), settings.spark_master_url)
-        check(pipeline, streaming=streaming, durable=bool(settings.checkpoint_dir))
+        check(
+            pipeline,
+            streaming=streaming,
+            durable=bool(settings.checkpoint_dir),
+            async_steps=[name for name, _ in settings.async_steps],
+        )
 
     @override
     def execute(self, invocation: Invocation) -> Outcome:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import functools
 import types
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from apache_beam import DoFn
 from apache_beam.transforms.core import CallableWrapperDoFn
+from apache_beam.transforms.userstate import is_stateful_dofn
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
-from sparkdrain.concurrency.concurrently import given
+from sparkdrain.concurrency.concurrently import check_stateful, given
 from sparkdrain.concurrency.results import LIFE, collect, is_asynchronous, waits_anywhere
 from sparkdrain.concurrency.settings import Concurrency
+from sparkdrain.concurrency.wrapped import of_wrapper
 from sparkdrain.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -90,73 +92,38 @@ def _replace(dofn: Any, name: str, call: Callable[..., Any]) -> None:
     """Have a method call ``call``, with the parameters that it has."""
     own = getattr(dofn, name)
 
-    @functools.wraps(own.__func__)
-    def method(_self: Any, *args: Any, **kwargs: Any) -> Any:
-        return call(*args, **kwargs)
+    if isinstance(own, types.MethodType):
 
-    setattr(dofn, name, types.MethodType(method, dofn))
+        @functools.wraps(own.__func__)
+        def method(_self: Any, *args: Any, **kwargs: Any) -> Any:
+            return call(*args, **kwargs)
+
+        setattr(dofn, name, types.MethodType(method, dofn))
+    else:  # of Map, and the like
+
+        @functools.wraps(own)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return call(*args, **kwargs)
+
+        setattr(dofn, name, function)
 
 
-def concurrent_dofn(dofn: Any, chosen: Concurrency | None) -> ConcurrentDoFn | None:
+def concurrent_dofn(dofn: Any, chosen: int | None) -> ConcurrentDoFn | None:
     """How a DoFn is called if many elements of it may be in flight; None: one after the other.
 
     Args:
         dofn: as it was submitted.
-        chosen: what an option says of its step; it counts more than what code says.
+        chosen: ``max_in_flight`` by an option; it counts more than what code says.
     """
-    made = given(dofn)
-    if made is not None:
-        return ConcurrentDoFn(made[0], chosen or made[1])
-    wrapped = of_wrapper(dofn)
-    if wrapped is not None:
-        return ConcurrentDoFn(wrapped[0], chosen or wrapped[1])
+    made = given(dofn) or of_wrapper(dofn)
+    if made is None:
+        is_function = isinstance(dofn, CallableWrapperDoFn)
+        if chosen is None and (is_function or not waits_anywhere(dofn)):
+            return None
+        made = dofn, Concurrency()
+    dofn, settings = made
     if chosen is not None:
-        return ConcurrentDoFn(dofn, chosen)
-    if not isinstance(dofn, CallableWrapperDoFn) and waits_anywhere(dofn):
-        return ConcurrentDoFn(dofn, Concurrency())
-    return None
-
-
-def of_wrapper(dofn: Any) -> tuple[DoFn, Concurrency] | None:
-    """The DoFn in Beam's ``AsyncWrapper``, without its state and timers, and the parallelism."""
-    kinds = {(kind.__module__, kind.__name__) for kind in type(dofn).__mro__}
-    if ("apache_beam.transforms.async_dofn", "AsyncWrapper") not in kinds:
-        return None
-    settings = Concurrency(dofn._parallelism)  # noqa: SLF001 - it does not show it otherwise
-    if getattr(dofn, "_use_asyncio", False):
-        return _WrappedCoroutines(dofn), settings
-    return _Wrapped(dofn), settings
-
-
-class _Wrapped(DoFn):
-    """What an ``AsyncWrapper`` does to an element, without what it does to keep it."""
-
-    def __init__(self, wrapper: Any) -> None:
-        super().__init__()
-        self._wrapper = wrapper
-
-    def setup(self) -> None:
-        self._wrapper._sync_fn.setup()  # noqa: SLF001
-
-    def process(self, element: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._wrapper.sync_fn_process(element, *args, **kwargs)
-
-    def teardown(self) -> None:
-        self._wrapper._sync_fn.teardown()  # noqa: SLF001
-
-
-class _WrappedCoroutines(DoFn):
-    """The same for one that uses asyncio."""
-
-    def __init__(self, wrapper: Any) -> None:
-        super().__init__()
-        self._wrapper = wrapper
-
-    def setup(self) -> Any:
-        return self._wrapper._sync_fn.setup()  # noqa: SLF001
-
-    async def process(self, element: Any, *args: Any, **kwargs: Any) -> Any:
-        return await self._wrapper.async_fn_process(element, *args, **kwargs)
-
-    def teardown(self) -> Any:
-        return self._wrapper._sync_fn.teardown()  # noqa: SLF001
+        settings = replace(settings, max_in_flight=chosen)
+    if is_stateful_dofn(dofn):
+        check_stateful(dofn, settings)
+    return ConcurrentDoFn(dofn, settings)

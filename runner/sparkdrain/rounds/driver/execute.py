@@ -364,6 +364,7 @@ class _StreamingJob:
             settings.shuffle_memory_mb << 20,
             settings.compiled_stages,
             settings.state_memory_mb << 20,
+            settings.async_steps,
         )
         place, life = None, self.run_id
         if self.durable is not None:

@@ -147,6 +147,7 @@ class RoundSlot:
             compiled=context.options.compiled,
             changing_side_inputs=self.sides.change(stage),
             book=self._book,
+            async_steps=dict(context.options.async_steps),
         )
 
     def inputs(self) -> Iterator[Input]:

@@ -80,7 +80,10 @@ class LevelRunner:
         self._attempts: list[dict[tuple[int, int], int]] = []
         self._side_inputs: dict[int, FileBroadcast] = {}
         self._options = TaskOptions(
-            settings.block_kb << 10, settings.shuffle_memory_mb << 20, settings.compiled_stages
+            settings.block_kb << 10,
+            settings.shuffle_memory_mb << 20,
+            settings.compiled_stages,
+            async_steps=settings.async_steps,
         )
         self._first = first_failure(context, self._jobs.stop, local=is_local(context))
         self._over: JobOver | None = None

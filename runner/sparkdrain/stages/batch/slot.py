@@ -185,6 +185,7 @@ class BatchSlot:
             SideInputState(edges, self._open_side_input),
             self._state.terms,
             compiled=self._options.compiled,
+            async_steps=dict(self._options.async_steps),
         )
 
     def _is_needed_later(self, environment: str) -> bool:

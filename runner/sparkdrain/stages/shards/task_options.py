@@ -13,6 +13,7 @@ class TaskOptions:
         block_bytes: at which a block is sent.
         memory_bytes: for grouping, before it spills.
         compiled: whether chains of simple transforms run as generated code.
+        async_steps: names of steps, and how many elements of each may be in flight in a slot.
         state_bytes: for state in streaming, of all levels of a slot; 0: a part of the above.
     """
 
@@ -20,3 +21,4 @@ class TaskOptions:
     memory_bytes: int
     compiled: bool
     state_bytes: int = 0
+    async_steps: tuple[tuple[str, int], ...] = ()
