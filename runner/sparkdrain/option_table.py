@@ -274,6 +274,17 @@ OPTIONS: tuple[Option, ...] = (
             "files are shared and cost no room.",
             needs="checkpoint_dir",
         ),
+        _other(
+            "str",
+            "location",
+            "",
+            "a text; $NAME is taken from the executor's environment",
+            "Where an executor is, if not on the machine that Spark names: executors of one "
+            "location use each other's --state_dir",
+            "Give it where machines have other names than their disks: $NODE_NAME for pods that "
+            "share a folder of their node, or a rack, so that copies of state are in another one.",
+            needs="state_dir",
+        ),
         _number(
             "warm_copies",
             0,

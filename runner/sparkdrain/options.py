@@ -83,6 +83,7 @@ class JobSettings:
         resume: see ``Resume``.
         checkpoint_access: who may use checkpoints in folders of this machine.
         state_dir: the folder of each host that keeps published state; empty: none does.
+        location: where an executor is, with variables of its environment; empty: its machine.
         warm_copies: on how many more hosts the published state of a slot is kept.
         recoveries: how often in a row a job is taken up again by itself.
         standby: whether other drivers may lead the job.
@@ -126,6 +127,7 @@ class JobSettings:
     resume: Resume = False
     checkpoint_access: CheckpointAccess = "user"
     state_dir: str = ""
+    location: str = ""
     warm_copies: int = 0
     recoveries: int = 3
     standby: bool = False

@@ -184,8 +184,8 @@ def test_a_slot_whose_host_is_lost_goes_to_the_host_that_has_its_copy():
 
 
 def test_a_user_hears_of_copies_for_which_there_is_no_host():
-    assert not too_few_locations([], 0)
-    assert not too_few_locations([Executor("a", "1"), Executor("b", "2")], 1)
-    told = too_few_locations([Executor("a", "1"), Executor("a", "2")], 1)
+    assert not too_few_locations(set(), 0)
+    assert not too_few_locations({"a", "b"}, 1)
+    told = too_few_locations({"a"}, 1)
     assert "--warm_copies=1" in told
     assert "on 1 now" in told

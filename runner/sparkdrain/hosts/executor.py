@@ -29,11 +29,6 @@ class Executor:
     id: str
 
     @property
-    def location(self) -> str:
-        """What executors have in common that can use each other's files: the machine."""
-        return self.host
-
-    @property
     def place(self) -> str:
         """What Spark takes for a task's preferred location."""
         if "_" in self.host:

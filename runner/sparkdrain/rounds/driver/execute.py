@@ -39,6 +39,7 @@ from sparkdrain.rounds.driver.drain_watch import DrainWatch
 from sparkdrain.rounds.driver.durable import DurableJob, drain_of, go_on, is_over, phase_of
 from sparkdrain.rounds.driver.holdings import holdings
 from sparkdrain.rounds.driver.levels import SparkLevels
+from sparkdrain.rounds.driver.locations import Locations
 from sparkdrain.rounds.driver.loop import RoundLoop
 from sparkdrain.rounds.driver.moves import NoMoves, SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
@@ -176,11 +177,22 @@ def _execute_on(
     if durable is not None:
         durable.slots = slots
     openings = Openings(partial(invocation.observer.message, _BASIC), warn)
-    placement = Placement(slots, warm_copies=settings.warm_copies)
-    if text := too_few_locations(executors(context), settings.warm_copies):
+    locations = Locations(settings.location, partial(ask, context), warn)
+    locations.learn(found := executors(context))
+    placement = Placement(slots, warm_copies=settings.warm_copies, located=locations.located)
+    if text := too_few_locations(set(map(locations.of, found)), settings.warm_copies):
         warn(text)
     return _StreamingJob(
-        invocation, plan, context, preparation, slots, run_id, durable, placement, openings
+        invocation,
+        plan,
+        context,
+        preparation,
+        slots,
+        run_id,
+        durable,
+        placement,
+        locations,
+        openings,
     ).run()
 
 
@@ -196,6 +208,7 @@ class _StreamingJob:
     run_id: str
     durable: DurableJob | None
     placement: Placement
+    locations: Locations
     openings: Openings
 
     def run(self) -> Outcome:
@@ -349,12 +362,16 @@ class _StreamingJob:
         state_dir = self.invocation.settings.state_dir
         if taken is not None and state_dir:
             asked = partial(ask, self.context, self._executors())
-            self.placement.held = holdings(taken, self.slots, state_dir, asked)
+            self.placement.held = holdings(
+                taken, self.slots, state_dir, asked, self.locations.located
+            )
 
     def _executors(self) -> list[Executor]:
         # If Spark does not answer, the next round says why.
         with contextlib.suppress(*JVM_LOST):
-            return executors(self.context)
+            found = executors(self.context)
+            self.locations.learn(found)
+            return found
         return []
 
     def _levels(self, first_round: int, cancel: CancelToken) -> SparkLevels:

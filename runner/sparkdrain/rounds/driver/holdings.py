@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sparkdrain.local_state.content import FileContent
 from sparkdrain.local_state.held import held_bytes
 from sparkdrain.rounds.driver.inheritances import inheritances
+from sparkdrain.rounds.driver.locations import machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.checkpoints.manifest import Manifest
     from sparkdrain.hosts.executor import Executor
+    from sparkdrain.rounds.driver.locations import Located
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ def holdings(
     slots: int,
     state_dir: str,
     ask: Callable[[Callable[[], dict[str, int]]], Mapping[Executor, Any]],
+    located: Callable[[Executor], Located] = machine,
 ) -> dict[int, dict[str, int]]:
     """For each slot, how many bytes of its state each location has.
 
@@ -42,6 +45,7 @@ def holdings(
         slots: how many there are.
         state_dir: the folder of each host.
         ask: has each executor answer a question.
+        located: where an executor is. Of two in one place, what the better one has counts.
     """
     needed: dict[int, frozenset[FileContent]] = {}
     for (_, slot), inherited in inheritances(taken.shards, taken.slots, slots).items():
@@ -55,5 +59,6 @@ def holdings(
     held: dict[int, dict[str, int]] = {slot: {} for slot in range(slots)}
     for executor, answer in ask(_Held(state_dir, needed)).items():
         for slot, size in answer.items():
-            held[int(slot)][executor.location] = size
+            there, place = held[int(slot)], located(executor).location
+            there[place] = max(size, there.get(place, 0))
     return {slot: found for slot, found in held.items() if found}

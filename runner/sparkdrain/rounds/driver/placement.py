@@ -9,15 +9,17 @@ from apache_beam.metrics import monitoring_infos
 
 from sparkdrain.coordination.assignment import assign
 from sparkdrain.coordination.copies import copies
+from sparkdrain.rounds.driver.locations import machine
 from sparkdrain.rounds.slots.late import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
 
     from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.hosts.executor import Executor
     from sparkdrain.hosts.identity import HostRecord
+    from sparkdrain.rounds.driver.locations import Located
 
 AT_HOME: Final = "tasksAtHome"
 AWAY: Final = "tasksAway"
@@ -33,6 +35,7 @@ class Placement:
         away: those that have reached it over the network.
         held: for each slot, how many bytes of its state each location has, as far as is known.
         warm_copies: how many other locations are to have the state of a slot.
+        located: where an executor is.
     """
 
     slots: int
@@ -40,13 +43,14 @@ class Placement:
     away: int = 0
     held: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     warm_copies: int = 0
+    located: Callable[[Executor], Located] = machine
     _homes: dict[int, Executor] = field(default_factory=dict)
     _known: dict[str, Executor] = field(default_factory=dict)
 
     def begin(self, executors: Sequence[Executor]) -> None:
         """The job's slots are about to be opened on these executors."""
         self._known = {executor.id: executor for executor in executors}
-        self._homes = assign(range(self.slots), self._homes, executors, self.held)
+        self._homes = self._assigned(executors, self.held)
 
     def places(self, hosts: Sequence[HostRecord]) -> tuple[str, ...]:
         """Of each slot, the place for its next task, as Spark names places.
@@ -66,7 +70,10 @@ class Placement:
 
     def copies(self) -> dict[int, tuple[int, ...]]:
         """By slot, the slots whose published files its host is to have as well."""
-        return copies(self._homes, self.warm_copies) if self.warm_copies else {}
+        if not self.warm_copies:
+            return {}
+        homes = {slot: self.located(home) for slot, home in self._homes.items()}
+        return copies(homes, self.warm_copies)
 
     def without_slots(self, executors: Sequence[Executor]) -> frozenset[Executor]:
         """Those that came after ``begin``, and would have slots if it were called now.
@@ -88,8 +95,15 @@ class Placement:
         homes = {home.id for home in self._homes.values()}
         if not homes or not homes <= {one.id for one in executors}:
             return {}
-        placed = assign(range(self.slots), self._homes, executors)
+        placed = self._assigned(executors, {})
         return {slot: one for slot, one in placed.items() if one.id != self._homes[slot].id}
+
+    def _assigned(
+        self, executors: Sequence[Executor], held: Mapping[int, Mapping[str, int]]
+    ) -> dict[int, Executor]:
+        last = {slot: self.located(home) for slot, home in self._homes.items()}
+        placed = assign(range(self.slots), last, map(self.located, executors), held)
+        return {slot: home.executor for slot, home in placed.items()}
 
     def ran(self, tasks: int, visits: int) -> None:
         """A level was run: so many tasks, of which so many were not at home."""
@@ -113,9 +127,9 @@ class Placement:
         return f"{self.away:,} of {self.away + self.at_home:,} tasks away from their slot's state"
 
 
-def too_few_locations(executors: Sequence[Executor], warm_copies: int) -> str:
+def too_few_locations(locations: Set[str], warm_copies: int) -> str:
     """What a user is told who wants more copies of state than there are other hosts; else empty."""
-    others = len({one.location for one in executors} or {""}) - 1
+    others = len(locations or {""}) - 1
     if others >= warm_copies:
         return ""
     return (
