@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 
 import apache_beam as beam
@@ -15,9 +16,10 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from engines import gives, on_fn_api_runner
+from engines import ENGINES, gives, on_fn_api_runner
 
 import sparkdrain
+from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.map_state import MapStateSpec
 
 BUSY: Counter[object] = Counter()
@@ -136,6 +138,12 @@ def test_keys_run_side_by_side_and_each_as_if_it_was_alone(pipeline, most):
 class Twice(beam.DoFn):
     """Sets a timer in a callback; one callback takes the timer of the other back."""
 
+    async def setup(self):
+        self.loop = asyncio.get_running_loop()
+
+    async def finish_bundle(self):
+        assert self.loop is asyncio.get_running_loop()
+
     FIRST = userstate.TimerSpec("first", TimeDomain.WATERMARK)
     NEXT = userstate.TimerSpec("next", TimeDomain.WATERMARK)
     NEVER = userstate.TimerSpec("never", TimeDomain.WATERMARK)
@@ -151,6 +159,7 @@ class Twice(beam.DoFn):
         count=beam.DoFn.StateParam(COUNT),
     ):
         await asyncio.sleep(0)
+        assert self.loop is asyncio.get_running_loop()
         first.set(10)
         never.set(30)
         clock.set(5)
@@ -244,6 +253,66 @@ def test_an_error_of_a_key_in_flight_names_the_key(pipeline):
     with pytest.raises(Exception, match=r"(?s)key 5.*") as raised, pipeline as p:
         _ = p | beam.Create([(k, k) for k in range(9)]) | "Calls" >> beam.ParDo(Fails())
     assert "Calls" in str(raised.value)
+
+
+def test_calls_in_flight_are_given_up_when_another_key_fails(pipeline):
+    class Hangs(SlowSums):
+        async def process(self, element, total=beam.DoFn.StateParam(Sums.SUM)):
+            total.add(1)
+            await asyncio.sleep(60 if element[0] else 0.01)
+            raise ConnectionError
+
+    began = time.monotonic()
+    with pytest.raises(Exception, match="key 0"), pipeline as p:
+        _ = (
+            p
+            | beam.Impulse()
+            | beam.FlatMap(lambda _: [(k, k) for k in range(50)])
+            | beam.ParDo(Hangs())
+        )
+    assert time.monotonic() - began < 30  # most of it is Spark's
+
+
+def test_a_limit_holds_for_each_element_of_a_key(pipeline):
+    class Naps(SlowSums):
+        async def process(self, element, total=beam.DoFn.StateParam(Sums.SUM)):
+            total.add(element[1])
+            await asyncio.sleep(60 if element == (3, 7) else 0.1)
+
+    elements = [(k, v) for k in range(5) for v in range(8)]
+    dofn = sparkdrain.Concurrently(Naps(), timeout=0.5)
+    with pytest.raises(Exception, match=r"longer than 0\.5 s.*(?s:.*)key 3"), pipeline as p:
+        _ = p | beam.Impulse() | beam.FlatMap(lambda _: elements) | beam.ParDo(dofn)
+
+
+BUNDLES: list[StageBundle] = []
+TOLD: list[tuple[str, int | None, str]] = []
+
+
+class Looks(SlowSums):
+    """Has one key wait longer than another, which tells what is to be seen of that."""
+
+    async def process(self, element, total=beam.DoFn.StateParam(Sums.SUM)):
+        total.add(1)
+        await asyncio.sleep(0.05 if element[0] == 1 else 0.01)
+        if element[0] == 2:
+            for bundle in BUNDLES:
+                step, key = bundle.at_work()
+                if step == "Looks":
+                    (_, _, function), *_ = bundle.stack()
+                    TOLD.append((step, VarIntCoder().decode(key), function))
+
+
+def test_the_key_that_waits_longest_is_told(monkeypatch):
+    def start(bundle, plain=StageBundle.start):
+        BUNDLES.append(bundle)
+        plain(bundle)
+
+    monkeypatch.setattr(StageBundle, "start", start)
+    with ENGINES["compiled"]() as p:
+        pairs = beam.FlatMap(lambda _: [(1, 1), (2, 2)]).with_output_types(tuple[int, int])
+        _ = p | beam.Impulse() | pairs | "Looks" >> beam.ParDo(Looks())
+    assert set(TOLD) == {("Looks", 1, "sleep")}
 
 
 def test_state_that_is_used_after_its_turn_is_an_error(pipeline):

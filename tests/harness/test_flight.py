@@ -144,6 +144,25 @@ def test_the_caller_has_to_wait_when_as_many_are_in_flight_as_may_be():
     assert len(landed(one)) == pushed
 
 
+def test_elements_that_never_wait_let_those_of_another_step_start():
+    began = []
+
+    async def call(value):
+        began.append(value)
+        return [value]
+
+    greedy, other = flight(call, max_in_flight=2000), flight(call)
+    kept = threading.Event()
+    event_loop().soon(kept.wait)  # until all are there
+    for value in range(2000):
+        push(greedy, value)
+    push(other, "other")
+    kept.set()
+    assert len(landed(other)) == 1
+    assert len(landed(greedy)) == 2000
+    assert began.index("other") < 1000
+
+
 def test_nothing_spins_while_all_calls_wait():
     async def call(value):
         await asyncio.sleep(0.5)

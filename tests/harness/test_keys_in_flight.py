@@ -40,7 +40,7 @@ def test_a_key_begins_when_fewer_than_may_be_are_in_flight(seed):
     together, steps = KeysInFlight([operation]), []
 
     def turn(key, count):
-        made = KeyTurn(key)
+        made = KeyTurn(b"%d" % key, key)
 
         def hand_over():
             for number in range(count):
@@ -52,7 +52,7 @@ def test_a_key_begins_when_fewer_than_may_be_are_in_flight(seed):
         return made
 
     for key in range(10):
-        together.begin(b"%d" % key, turn(key, key % 4))
+        together.begin(turn(key, key % 4))
     together.land()
     assert not together.are_any
     assert operation.seen == 3
@@ -64,7 +64,7 @@ def test_a_key_that_comes_again_waits_for_itself():
     operation, steps = Operation(5, 0), []
     together = KeysInFlight([operation])
     for which in range(3):
-        turn = KeyTurn("key")
+        turn = KeyTurn(b"key", "key")
 
         def hand_over(which=which):
             for number in range(2):
@@ -73,7 +73,7 @@ def test_a_key_that_comes_again_waits_for_itself():
                 yield
 
         turn.steps = hand_over()
-        together.begin(b"key", turn)
+        together.begin(turn)
     together.land()
     assert operation.seen == 1
     assert steps == [(which, number) for which in range(3) for number in range(2)]

@@ -206,6 +206,9 @@ class StageBundle(BundleProcessor, Harness):
         name = getattr(self.tracker.current_state(), "name_context", None)
         if name is None:
             return "", None
+        op = self.ops.get(name.transform_id)
+        if isinstance(op, ConcurrentOperation):
+            return name.step_name, op.flight.key_at_work()
         context = self._states.get(name.transform_id)
         return name.step_name, None if context is None else context.key_at_work()
 

@@ -180,8 +180,16 @@ class StepFlight:
         """Where the code stands that has been in flight longest; from any thread."""
         if self._loop.is_kept():
             return of_thread(self._loop.thread)
-        oldest = next(iter(self._running.copy()), None)
+        oldest = self._oldest()
         return () if oldest is None else standing(oldest)
+
+    def key_at_work(self) -> bytes | None:
+        """The encoded key of the element that has been in flight longest; from any thread."""
+        oldest = self._oldest()
+        return None if oldest is None or oldest.turn is None else oldest.turn.encoded
+
+    def _oldest(self) -> ElementInFlight | None:
+        return next(iter(self._running.copy()), None)
 
     def described(self) -> str:
         """How many elements are in flight, and where the oldest stands."""

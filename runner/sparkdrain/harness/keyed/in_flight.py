@@ -63,18 +63,19 @@ class FlightFeeder:
         """Feed what encoded keys have; what is late was dropped when it was decoded."""
         together = KeysInFlight(self._operations)
         for encoded, chunks in keys:
-            turn = KeyTurn(self._decode_key(encoded))
-            turn.steps = self._steps(encoded, turn.key, elements(chunks))
-            together.begin(encoded, turn)
+            turn = KeyTurn(encoded, self._decode_key(encoded))
+            turn.steps = self._steps(turn, elements(chunks))
+            together.begin(turn)
             if not isinstance(chunks, (bytes, list)):
                 together.land()  # they are read from somewhere, where the next key is read then
         together.land()
 
-    def _steps(self, encoded: bytes, key: Any, lists: Iterable[list[Any]]) -> Iterator[None]:
+    def _steps(self, turn: KeyTurn, lists: Iterable[list[Any]]) -> Iterator[None]:
+        encoded = turn.encoded
         places = [(context, context.begin_beside(encoded)) for context in self._contexts]
         for elements in lists:
             for element in elements:
-                for alone in _by_window(key, element):
+                for alone in _by_window(turn.key, element):
                     for context, place in places:
                         context.place = place
                     for context in self._others:
@@ -130,14 +131,14 @@ class DueInFlight(Due):
                 together.land()
                 return False
             else:
-                turn = KeyTurn(self._decode_key(encoded))
-                turn.steps = self._steps(encoded, turn, of_clock)
-                together.begin(encoded, turn)
+                turn = KeyTurn(encoded, self._decode_key(encoded))
+                turn.steps = self._steps(turn, of_clock)
+                together.begin(turn)
                 self._began = True
 
-    def _steps(self, encoded: bytes, turn: KeyTurn, of_clock: int | None) -> Iterator[None]:
+    def _steps(self, turn: KeyTurn, of_clock: int | None) -> Iterator[None]:
         context, up_to = self._context, self._up_to
-        place = context.begin_beside(encoded)
+        place = context.begin_beside(turn.encoded)
         place.key = turn.key
         # At the end of time all windows go at once.
         expiry_of = None if up_to.event == END else context.expiry_of

@@ -18,15 +18,16 @@ class KeyTurn:
     """What one key has to do, one thing after the other.
 
     Attributes:
-        key: decoded.
+        encoded, key: the key.
         steps: each hands something over, which has to be complete before the next step.
         in_flight: how much was handed over and is not complete.
         timer: family and tag of the timer that fires, if one does.
     """
 
-    __slots__ = ("in_flight", "key", "steps", "timer")
+    __slots__ = ("encoded", "in_flight", "key", "steps", "timer")
 
-    def __init__(self, key: Any) -> None:
+    def __init__(self, encoded: bytes, key: Any) -> None:
+        self.encoded = encoded
         self.key = key
         self.steps: Iterator[None] = iter(())
         self.in_flight = 0
@@ -50,14 +51,12 @@ class KeysInFlight:
         self._operations = operations
         self._most = min(operation.max_in_flight for operation in operations)
         self._active: dict[bytes, KeyTurn] = {}
-        self._names: dict[KeyTurn, bytes] = {}
 
-    def begin(self, encoded: bytes, turn: KeyTurn) -> None:
+    def begin(self, turn: KeyTurn) -> None:
         """Begin a turn, when fewer keys than may be are in flight, and this key is not."""
-        while encoded in self._active or len(self._active) >= self._most:
+        while turn.encoded in self._active or len(self._active) >= self._most:
             self.land_some()
-        self._active[encoded] = turn
-        self._names[turn] = encoded
+        self._active[turn.encoded] = turn
         self._go_on(turn)
 
     @property
@@ -96,4 +95,4 @@ class KeysInFlight:
         except BaseException as error:
             turn.tell(error, None)
             raise
-        del self._active[self._names.pop(turn)]
+        del self._active[turn.encoded]
