@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 
 import apache_beam as beam
 import pytest
@@ -163,6 +164,21 @@ def test_what_is_written_to_one_group_is_of_no_concern_to_another(kafka):
     publish(both, dofn)
     assert kafka.numbers == {"sink-0": 2, "sink-1": 3}
     assert sorted(written(kafka)) == [0, 0, 1, 1, 2]
+
+
+def test_groups_are_fenced_at_the_same_time(kafka):
+    both = threading.Barrier(2)
+    kafka.before = lambda step: step == "fence" and both.wait(30)
+    publish([*numbered(0), *numbered(0, group=1)])
+    assert kafka.numbers == {"sink-0": 1, "sink-1": 1}
+
+
+def test_a_group_that_is_not_fenced_with_the_others_is_fenced_later(kafka):
+    kafka.before = once("fence", KafkaUnreachable())
+    dofn = publish([*numbered(0), *numbered(0, group=1)])
+    assert kafka.numbers == {"sink-0": 1, "sink-1": 1}
+    dofn.teardown()
+    assert kafka.opened == kafka.closed == 3
 
 
 def test_records_of_a_bundle_that_was_given_up_are_not_part_of_the_next(kafka):

@@ -14,6 +14,7 @@ import os
 import zlib
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from typing_extensions import override
 
 from sparkdrain.io.kafka.client import Partition
-from sparkdrain.io.kafka.errors import KafkaRefused
+from sparkdrain.io.kafka.errors import KafkaFailed, KafkaRefused
 from sparkdrain.io.kafka.history import OWNER_BYTES, History, RecordStamp, grow, read_stamp
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 from sparkdrain.io.kafka.outbox import NumberedRecords, Refusal, decide, may_begin
@@ -38,7 +39,7 @@ from sparkdrain.io.kafka.records import ProducerRecord
 from sparkdrain.io.stable import OVERRULED, SINK, StableParDo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Set
 
     from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -325,6 +326,7 @@ class Publish(beam.DoFn):
 
     @override
     def finish_bundle(self) -> None:
+        self._open_at_once(self._waiting.keys() - self._open.keys())
         for group, numbered in self._waiting.items():
             # Whether it is there after a failure is for the next attempt to find out.
             patiently(partial(self._publish, group, numbered), partial(self._let_go, group))
@@ -332,14 +334,32 @@ class Publish(beam.DoFn):
         if not self._more:
             self._check_behind()
 
+    def _open_at_once(self, groups: Set[int]) -> None:
+        """Fence groups at the same time: each waits until its brokers end an open transaction.
+
+        A group that cannot be opened is left to ``_publish``, which is patient and tells why.
+        """
+        if len(groups) > 1:
+            with ThreadPoolExecutor(len(groups)) as threads:
+                list(threads.map(self._try_to_open, sorted(groups)))
+
+    def _try_to_open(self, group: int) -> None:
+        try:
+            self._open_group(group)
+        except KafkaFailed:
+            self._let_go(group)
+
+    def _open_group(self, group: int) -> None:
+        transactions = self._transactional.open(group)
+        self._open[group] = transactions, None  # `_let_go` closes them if the next call fails
+        self._open[group] = transactions, transactions.recorded()
+
     def _publish(self, group: int, numbered: list[tuple[int, ProducerRecord]]) -> None:
         numbered.sort(key=itemgetter(0))
         first, last = numbered[0][0], numbered[-1][0]
         assert last - first + 1 == len(numbered), "numbers of a group have no gaps"
         if group not in self._open:
-            transactions = self._transactional.open(group)
-            self._open[group] = transactions, None  # `_let_go` closes them if the next call fails
-            self._open[group] = transactions, transactions.recorded()
+            self._open_group(group)
         transactions, recorded = self._open[group]
         batch = NumberedRecords(first, _Stamps(numbered), self._more)
         decision = decide(batch, recorded)
