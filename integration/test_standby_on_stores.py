@@ -206,9 +206,13 @@ def test_each_record_counts_once_whatever_befalls_the_leader(broker, store, tmp_
             now, load = time.strftime("%X"), os.getloadavg()[0]
             print(f"{now} {what}: went on after {took:.1f} s, load {load:.1f}", flush=True)
             slow += [(what, took)] if took > WITHIN else []
-        job.runs()
+        leader = job.runs()
         before = copied.written
         assert main(["drain", "run", f"--metadata_store={store}"]) == 0
+        time.sleep(chance.uniform(0, 4))
+        if standing.term().state == "LEADING":
+            standing.kill(leader)
+            print("killed while it drained", flush=True)
         for one in standing.started:
             if one.process.poll() is None or one.process.poll() == 0:
                 assert one.process.wait(120) == 0, one.said()
