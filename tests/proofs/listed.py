@@ -48,7 +48,7 @@ PROOFS: Final = (
         "standby",
         "Drivers of one job in processes of their own, over a file, ZooKeeper, Azurite and Kafka: "
         "leaders are killed, stopped, paused, alone and with all of their processes, at moments "
-        "that are drawn by a seed; another goes on within 10 s. Kafka to Kafka, each record counts "
+        "that are drawn by a seed; another goes on. Kafka to Kafka, each record counts "
         "once, and the job is drained",
         ("tests/standby", "integration/test_standby_on_stores.py"),
     ),
