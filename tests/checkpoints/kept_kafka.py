@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import threading
 from typing import TYPE_CHECKING
 
 from tests.io.kafka.fake_kafka import FakeKafka
@@ -18,12 +19,14 @@ class KeptKafka(FakeKafka):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = path
+        self._lock = threading.Lock()  # groups of a sink are fenced at the same time
         if path.exists():
             self.logs, self.recorded, self.epochs = pickle.loads(path.read_bytes())
         self.topic("out")
         self.before = self._keep
 
     def _keep(self, step: str) -> None:
-        part = self._path.with_suffix(".part")
-        part.write_bytes(pickle.dumps((self.logs, self.recorded, self.epochs)))
-        os.replace(part, self._path)
+        with self._lock:
+            part = self._path.with_suffix(".part")
+            part.write_bytes(pickle.dumps((self.logs, dict(self.recorded), dict(self.epochs))))
+            os.replace(part, self._path)

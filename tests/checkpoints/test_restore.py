@@ -190,7 +190,7 @@ def test_a_full_disk_is_an_error_that_names_where(storage, paths, shard, tmp_pat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         yield
 
-    monkeypatch.setattr(restoring, "_checked", full)
+    monkeypatch.setattr(restoring, "checked_chunks", full)
     with pytest.raises(CheckpointFailed, match=r"restored into .*back: .*No space left"):
         restore(storage, paths, shard, tmp_path / "back")
     assert not (tmp_path / "back").exists()
