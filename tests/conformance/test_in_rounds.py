@@ -124,6 +124,8 @@ for _test in NOT_RUN:
     setattr(FnApiRunnerSplitSuiteInRounds, _test.removeprefix("FnApiRunnerSplitSuite."), None)
 for _name, _suite in suites_of(_SUITES):
     globals()[f"{_name}InRounds"] = _in_rounds(_suite, f"{_name}InRounds")
+# Batch programs of one transform, which rounds replace as levels do.
+ReshuffleTestInRounds = pytest.mark.slow(globals()["ReshuffleTestInRounds"])
 for _module in sorted(VALIDATES_RUNNER - _SUITES.keys()):
     for _suite in marked_suites(_module, "it_validatesrunner", __name__):
         _name = f"{_suite.__name__}InRounds"
