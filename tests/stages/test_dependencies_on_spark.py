@@ -116,9 +116,8 @@ def run_program(tmp_path: Path, text: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    "mode", [[], pytest.param(["--streaming"], marks=pytest.mark.slow)], ids=["batch", "streaming"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [[], ["--streaming"]], ids=["batch", "streaming"])
 def test_elements_may_be_of_classes_that_the_program_defines(tmp_path, mode):
     run_program(
         tmp_path,

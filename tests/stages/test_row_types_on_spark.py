@@ -46,11 +46,8 @@ def test_types_of_a_function_also_if_another_job_had_others_of_these_names(pipel
 
 
 # Programs are forked alike in both modes.
-@pytest.mark.parametrize(
-    "mode",
-    [(), pytest.param(("--streaming",), marks=pytest.mark.slow)],
-    ids=["batch", "streaming"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [(), ("--streaming",)], ids=["batch", "streaming"])
 def test_types_of_the_main_program(mode):
     ended = subprocess.run(
         [

@@ -72,6 +72,7 @@ def written(directory: Path) -> list[str]:
 EXPECTED = sorted(f"{key} {sum(range(key, 100, 7))}" for key in range(7))
 
 
+@pytest.mark.slow
 def test_an_active_session_is_used_with_its_settings_and_not_stopped(run, tmp_path):
     facts, _ = run(f"""
         spark = SparkSession.builder.master("local[1]").appName("mine").getOrCreate()
