@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import apache_beam as beam
 import pytest
@@ -16,7 +17,7 @@ from sparkdrain.checkpoints.storage import FileMissing
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused, Fenced
-from sparkdrain.graph.identity import identity
+from sparkdrain.graph.identity import identity, without_classes
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.stages.telling.failure import Failure
@@ -71,7 +72,8 @@ def test_what_a_driver_wrote_is_read(phase, drain):
     assert DriverState.of(of_driver(state.encode())) == state
 
 
-WRITTEN = json.loads(DriverState(3, DrainPhase.READING, None).encode())
+WRITTEN_STATE = DriverState(3, DrainPhase.READING, None).encode()
+WRITTEN = json.loads(WRITTEN_STATE)
 ASKED = DrainNotification.create("run", 0)
 
 
@@ -141,6 +143,40 @@ def test_a_pipeline_whose_coders_differ_cannot_go_on_and_the_difference_is_told(
         DurableJob.at(str(tmp_path), "job", "run", identity(new), 1, 2).check(resume=True)
 
 
+class OneCoder(beam.coders.StrUtf8Coder):
+    """One format of a key."""
+
+    def to_runner_api_parameter(self, context):
+        return beam.coders.Coder.to_runner_api_parameter(self, context)
+
+
+class OtherCoder(OneCoder):
+    """Another format of it."""
+
+
+class Named(str):
+    """A key with a coder of its own."""
+
+
+def counts_with(coder):
+    beam.coders.registry.register_coder(Named, coder)
+    return identity(counts(Named("a")))
+
+
+def test_a_coder_that_was_pickled_is_told_by_its_class(tmp_path):
+    old, new = counts_with(OneCoder), counts_with(OtherCoder)
+    before = {name: without_classes(text) for name, text in old.items()}
+    assert before != old
+    for written in (old, before):
+        folder = str(tmp_path / f"{written is old}")
+        durable = DurableJob.at(folder, "job", "run", written, 1, 2)
+        durable.take(resume=True)
+        publish(durable._lease, replace(of_driver(WRITTEN_STATE), fingerprint=written))
+        DurableJob.at(folder, "job", "run", old, 1, 2).check(resume=True)
+    with pytest.raises(CheckpointRefused, match=r"OneCoder.* is .*OtherCoder"):
+        DurableJob.at(str(tmp_path / "True"), "job", "run", new, 1, 2).check(resume=True)
+
+
 # --- what is not there ----------------------------------------------------------------------------
 
 
@@ -152,9 +188,6 @@ def published(folder):
         manifest = Manifest("job", "run", 1, number, 20, 0, {}, 2, (), WRITTEN_STATE)
         publish(first._lease, manifest)
     return first
-
-
-WRITTEN_STATE = DriverState(3, DrainPhase.READING, None).encode()
 
 
 @pytest.mark.parametrize("resume", [True, "required"])

@@ -6,9 +6,12 @@ how its bytes are written may not.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from apache_beam.portability import python_urns
 from apache_beam.portability.api import beam_runner_api_pb2, schema_pb2
+from google.protobuf.wrappers_pb2 import BytesValue
 
 from sparkdrain.graph import urns
 
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sparkdrain.graph.plan import Plan, Stage
+
+_PICKLED = "pickled_python"
+_CLASS = re.compile(rf"{_PICKLED}\[[^\]]*\]")
 
 
 def identity(plan: Plan) -> dict[str, str]:
@@ -59,14 +65,25 @@ def _state_of(
             yield f"timer {family!r} of {id_}", domain.lower()
 
 
+def without_classes(text: str) -> str:
+    """A part as checkpoints have it that were made before classes of pickled coders were told."""
+    return _CLASS.sub(_PICKLED, text)
+
+
 def coder_text(components: beam_runner_api_pb2.Components, id_: str) -> str:
-    """A coder in words: equal for equal formats. What was pickled is not looked into."""
+    """A coder in words: equal for equal formats.
+
+    Of a coder that was pickled the class is told. Its attributes are not looked into.
+    """
     coder = components.coders[id_]
     urn = coder.spec.urn
     name = urn.removeprefix("beam:coder:").removesuffix(":v1")
     if urn == "beam:coder:row:v1":
         schema = schema_pb2.Schema.FromString(coder.spec.payload)
         return f"row({', '.join(_field_text(field) for field in schema.fields)})"
+    if urn == python_urns.PICKLED_CODER:
+        pickled = BytesValue.FromString(coder.spec.payload).value
+        name = f"{_PICKLED}[{pickled.partition(b'$')[0].decode('utf-8', 'replace')}]"
     parts = [coder_text(components, part) for part in coder.component_coder_ids]
     return f"{name}({', '.join(parts)})" if parts else name
 

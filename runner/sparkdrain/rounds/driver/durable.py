@@ -20,6 +20,7 @@ from sparkdrain.checkpoints.publisher import Publisher
 from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused
+from sparkdrain.graph.identity import without_classes
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.inheritances import inheritances, shards_of
 from sparkdrain.rounds.driver.lease_watch import LeaseWatch
@@ -180,7 +181,11 @@ class DurableJob:
 
     def _check_same(self, found: Manifest) -> None:
         kept = {name: text for name, text in found.fingerprint.items() if name != _SLOTS}
-        lines = differences(kept, self.identity)
+        wanted = {
+            name: older if (older := without_classes(text)) == kept.get(name) else text
+            for name, text in self.identity.items()
+        }
+        lines = differences(kept, wanted)
         if lines:
             more = len(lines) - _SHOWN_DIFFERENCES
             shown = "\n  ".join(lines[:_SHOWN_DIFFERENCES] + [f"and {more} more"] * (more > 0))
