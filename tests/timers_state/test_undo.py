@@ -5,6 +5,7 @@ The state machines find more, but by chance. Here each change meets each way of 
 
 from __future__ import annotations
 
+import itertools
 import shutil
 
 import pytest
@@ -246,55 +247,52 @@ def budget(request):
     return request.param
 
 
-@pytest.mark.parametrize("meanwhile", MEANWHILE)
-@pytest.mark.parametrize("before", BEFORE)
-@pytest.mark.parametrize("what", CHANGES)
-def test_what_a_round_has_changed_is_seen_in_it(what, before, meanwhile, budget):
-    overlay = opened(MemoryStore(), budget)
-    commit(overlay)
-    BEFORE[before](overlay)
-    CHANGES[what](overlay)
-    MEANWHILE[meanwhile](overlay)
-    assert content(overlay) == expected(CHANGES[what])
-    overlay.rollback()
-    shows(overlay, expected())
+def changed(what, budget):
+    """Overlays whose round has made a change, for each way to keep it before and after that.
+
+    Tests loop over them, as a test for each would take most of its time to begin and to end.
+    """
+    for before, meanwhile in itertools.product(BEFORE, MEANWHILE):
+        overlay = opened(MemoryStore(), budget)
+        commit(overlay)
+        BEFORE[before](overlay)
+        CHANGES[what](overlay)
+        MEANWHILE[meanwhile](overlay)
+        yield f"{before}, then {meanwhile}", overlay
 
 
-@pytest.mark.parametrize("meanwhile", MEANWHILE)
-@pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_is_undone_never_was(what, before, meanwhile, budget):
+def test_what_a_round_has_changed_is_seen_in_it(what, budget):
+    seen, undone = expected(CHANGES[what]), expected()
+    for ways, overlay in changed(what, budget):
+        assert content(overlay) == seen, ways
+        overlay.rollback()
+        shows(overlay, undone)
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_is_undone_never_was(what, budget):
     wanted = expected()
     for prepared in (False, True):
-        overlay = opened(MemoryStore(), budget)
-        commit(overlay)
-        BEFORE[before](overlay)
-        CHANGES[what](overlay)
-        MEANWHILE[meanwhile](overlay)
-        if prepared:
-            overlay.prepare()
-        overlay.rollback()
-        shows(overlay, wanted)
+        for _, overlay in changed(what, budget):
+            if prepared:
+                overlay.prepare()
+            overlay.rollback()
+            shows(overlay, wanted)
 
 
-@pytest.mark.parametrize("meanwhile", MEANWHILE)
-@pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_is_committed_stays_when_the_next_round_is_undone(what, before, meanwhile, budget):
+def test_what_is_committed_stays_when_the_next_round_is_undone(what, budget):
     wanted = expected(CHANGES[what])
     for then in ([], ["a value is replaced", "a timer is later", "a key is forgotten"]):
-        overlay = opened(MemoryStore(), budget)
-        commit(overlay)
-        BEFORE[before](overlay)
-        CHANGES[what](overlay)
-        MEANWHILE[meanwhile](overlay)
-        commit(overlay)
-        for change in then:
-            CHANGES[change](overlay)
+        for _, overlay in changed(what, budget):
+            commit(overlay)
+            for change in then:
+                CHANGES[change](overlay)
+                overlay.rollback()
             overlay.rollback()
-        overlay.rollback()
-        write_out(overlay)
-        shows(overlay, wanted)
+            write_out(overlay)
+            shows(overlay, wanted)
 
 
 @pytest.mark.parametrize("what", [what for what in CHANGES if what.startswith("a record's")])
