@@ -7,7 +7,7 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sparkdrain.rounds.sources.residuals import Residual, ResidualStore
 from sparkdrain.watermarks.frontier import BEGIN, END
@@ -27,6 +27,7 @@ class ResidualMachine(RuleBasedStateMachine):
         self.overlay = Overlay(MemoryStore(), 1 << 20)
         self.committed = []
         self.now = []
+        self.numbers = {}
         self.build()
 
     def build(self):
@@ -36,8 +37,15 @@ class ResidualMachine(RuleBasedStateMachine):
     def put(self, value, hold, resume, known):
         element = GlobalWindows.windowed_value(value, Timestamp(3))
         residual = Residual(element, hold, known=known, started=not known)
-        self.store.put(residual, resume)
+        number = self.store.put(residual, resume)
         self.now.append((resume, residual))
+        self.numbers[id(residual)] = number
+
+    @precondition(lambda self: self.now)
+    @rule(which=st.integers(0, 100))
+    def remove(self, which):
+        _, residual = self.now.pop(which % len(self.now))
+        self.store.remove(self.numbers[id(residual)])
 
     @rule(until=TIMES)
     def pop(self, until):

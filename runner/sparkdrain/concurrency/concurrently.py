@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam import DoFn
 from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.core import get_function_args_defaults
 from apache_beam.transforms.userstate import is_stateful_dofn
 
 from sparkdrain.concurrency.results import (
@@ -47,6 +48,7 @@ def Concurrently(  # noqa: N802 - it makes a DoFn, and reads as the class of one
     retries: int = 0,
     backoff: float = 0.1,
     dead_letter: str = "",
+    carry_over: bool = False,
 ) -> DoFn:
     """A DoFn that does what ``dofn`` does, with many elements in flight in each slot.
 
@@ -62,15 +64,19 @@ def Concurrently(  # noqa: N802 - it makes a DoFn, and reads as the class of one
         retries: further attempts.
         backoff: seconds before the first of them.
         dead_letter: the tag of an output for elements that fail.
+        carry_over: whether an element may outlast its round.
 
     Raises:
         TypeError: ``dofn`` is no DoFn, or has state or timers and would run in threads.
-        ValueError: a setting is outside of its bounds, or is not for a DoFn with state.
+        ValueError: a setting is outside of its bounds, or is not for a DoFn with state, or with
+            bundles.
     """
     if not isinstance(dofn, DoFn):
         msg = f"Concurrently takes a DoFn, and got {type(dofn).__name__}: put it into a DoFn"
         raise TypeError(msg)
-    settings = Concurrency(max_in_flight, order, timeout, retries, backoff, dead_letter)
+    settings = Concurrency(max_in_flight, order, timeout, retries, backoff, dead_letter, carry_over)
+    if carry_over:
+        check_carried(dofn)
     if is_stateful_dofn(dofn):
         check_stateful(dofn, settings)
     return _made(dofn, settings)
@@ -98,6 +104,34 @@ def check_stateful(dofn: DoFn, settings: Concurrency) -> None:
         raise ValueError(msg)
     if settings.order == "input":
         msg = f"{name} uses state or timers, so order holds for each key: leave order out"
+        raise ValueError(msg)
+
+
+def check_carried(dofn: DoFn) -> None:
+    """Make sure that elements of a DoFn may outlast their bundle.
+
+    Raises:
+        ValueError: they may not.
+    """
+    name = type(dofn).__name__
+    for method in ("start_bundle", "finish_bundle"):
+        if getattr(type(dofn), method) is not getattr(DoFn, method):
+            msg = (
+                f"{name} has {method}, which would be called amid elements that are carried over: "
+                "leave carry_over out, or do that work in process or setup"
+            )
+            raise ValueError(msg)
+    if DoFn.BundleFinalizerParam in get_function_args_defaults(dofn.process)[1]:
+        msg = (
+            f"{name} uses BundleFinalizerParam, whose callbacks would run before elements are "
+            "complete that are carried over: leave carry_over out"
+        )
+        raise ValueError(msg)
+    if is_stateful_dofn(dofn):
+        msg = (
+            f"{name} uses state or timers, of which nothing may count before an element is "
+            "complete: leave carry_over out, or put the call that waits into a ParDo before it"
+        )
         raise ValueError(msg)
 
 

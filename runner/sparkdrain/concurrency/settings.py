@@ -24,6 +24,8 @@ class Concurrency:
         backoff: seconds before the first retry; each further pause is twice as long, up to 30 s.
         dead_letter: the tag of the output that an element goes to when it has failed for good, as
             ``(element, (type, repr, lines of the traceback))``; empty: the job fails.
+        carry_over: whether elements in flight at the end of a round of a stream stay in flight, and
+            leave in a later round. A round does not wait for them then.
 
     Raises:
         ValueError: a value is outside of its bounds; the message names it.
@@ -35,6 +37,7 @@ class Concurrency:
     retries: int = 0
     backoff: float = 0.1
     dead_letter: str = ""
+    carry_over: bool = False
 
     def __post_init__(self) -> None:
         _check(self.max_in_flight >= 1, "max_in_flight", self.max_in_flight, "1 or more elements")

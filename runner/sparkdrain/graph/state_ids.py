@@ -13,6 +13,7 @@ _PARKED = _EDGES | _SIDES
 _TRUNCATED = _EDGES | 1 << 29
 _OF_DRAIN = _TRUNCATED | 1 << 28
 _STABLE = _PARKED | 1 << 29
+_CARRIED = 1 << 29
 DRAIN_STATE_ID = _SIDES | 1 << 29
 """For what a slot remembers of a drain."""
 FINALIZERS_STATE_ID = _SIDES | 1 << 28
@@ -45,6 +46,11 @@ def truncated_state_ids(edge: EdgeId) -> tuple[int, int]:
     The second is for those of elements that are there because the job is drained.
     """
     return _TRUNCATED | edge, _OF_DRAIN | edge
+
+
+def carried_state_id(plan: Plan, transform: TransformId) -> int:
+    """For elements of a transform that are in flight when a round ends."""
+    return _CARRIED | transform_state_id(plan, transform)
 
 
 def transform_state_id(plan: Plan, transform: TransformId) -> int:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import EdgeId, Stage, TransformId
     from sparkdrain.harness.dofn import DoFnHandle
-    from sparkdrain.harness.harness import KeyedEdge, Remainder, StateTerms, Writer
+    from sparkdrain.harness.harness import Carrier, KeyedEdge, Remainder, StateTerms, Writer
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.operations import SourceOperation
     from sparkdrain.harness.step_book import Frame, StepBook
@@ -61,6 +61,7 @@ class StageBundle(BundleProcessor, Harness):
         changing_side_inputs: whether a side input may change after it was ready.
         book: where lines of code are noted with their steps.
         async_steps: by name of a step, how many of its elements may be in flight by an option.
+        carriers: by transform, what keeps elements that are in flight beyond a bundle.
     """
 
     def __init__(
@@ -75,9 +76,11 @@ class StageBundle(BundleProcessor, Harness):
         changing_side_inputs: bool = False,
         book: StepBook | None = None,
         async_steps: Mapping[str, int] | None = None,
+        carriers: Mapping[TransformId, Carrier] | None = None,
     ) -> None:
         self._book = book
         self._async_steps = async_steps or {}
+        self._carriers = carriers or {}
         self._stage = stage
         self._writers = writers
         self._state_terms = state_terms
@@ -115,6 +118,7 @@ class StageBundle(BundleProcessor, Harness):
         factory.states = self._states
         factory.dofns = self._dofns
         factory.async_steps = self._async_steps
+        factory.carriers = self._carriers
         factory.state_terms = self._state_terms
         factory.slot_loop = self._open_slot_loop
         consumers = _consumers(descriptor)
@@ -223,7 +227,11 @@ class StageBundle(BundleProcessor, Harness):
 
     @override
     def resume(self, rest: Remainder) -> None:
-        self.ops[rest.transform].process(rest.element)
+        op = self.ops[rest.transform]
+        if isinstance(op, ConcurrentOperation):
+            op.resume(rest.element, rest.failed)
+        else:
+            op.process(rest.element)
 
     @override
     def stack(self) -> Sequence[Frame]:

@@ -11,7 +11,7 @@ from apache_beam.runners.worker import operation_specs
 from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.graph import urns
-from sparkdrain.graph.plan import EdgeId
+from sparkdrain.graph.plan import EdgeId, TransformId
 from sparkdrain.harness.beam import (
     BeamTransformFactory,
     common,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.compiled.tracker import StepTracker
     from sparkdrain.harness.concurrent.slot_loop import SlotLoop
-    from sparkdrain.harness.harness import StateTerms, Writer
+    from sparkdrain.harness.harness import Carrier, StateTerms, Writer
 
 Consumers = dict[str, list[Any]]
 
@@ -57,6 +57,8 @@ class StageFactory(BeamTransformFactory):
     dofns: dict[str, DoFnHandle]
     state_terms: Callable[[str], StateTerms]
     slot_loop: Callable[[], SlotLoop]
+    carriers: Mapping[TransformId, Carrier]
+    """By transform, what keeps its elements that are in flight beyond a bundle."""
     entry: Callable[[str], Any]
     """What the producers of a transform see of it."""
     tracker: StepTracker
@@ -155,6 +157,7 @@ def create_par_do(
             lambda: chain_of_results(transform_id, factory),
             event_loop() if context is None else factory.slot_loop(),
             context,
+            factory.carriers.get(TransformId(transform_id)),
             is_simple=takes_element_only(handle),
             has_sides=bool(payload.side_inputs),
         )

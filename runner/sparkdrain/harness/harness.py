@@ -55,6 +55,38 @@ class StateTerms:
     expiry_of: Callable[[Any], int] | None
 
 
+class Carrier(Protocol):
+    """Keeps elements of one step that are in flight when a bundle ends, as input of a later one.
+
+    What it keeps is part of the slot's state. An element is kept as it came in, with nothing of
+    what was made of it. It goes on in memory; if the harness is gone, the slot hands it to another
+    one by ``Harness.resume``.
+    """
+
+    @property
+    def is_on(self) -> bool:
+        """Whether elements may outlast the present bundle."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which the end of the bundle still waits for elements that came in it."""
+
+    def keep(self, element: Any, failed: int, *, is_ordered: bool) -> int:
+        """Keep a windowed value, in the order in which elements are to start again.
+
+        Args:
+            element: the windowed value.
+            failed: how many attempts at it have failed.
+            is_ordered: whether others must not overtake it.
+
+        Returns:
+            Its number.
+        """
+
+    def drop(self, number: int) -> None:
+        """An element is complete, and its results have left."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyedEdge:
     """A KEYED edge as a harness needs to know it.
@@ -82,12 +114,14 @@ class Remainder:
             takes it.
         watermark: nothing that the restriction makes will be older, microseconds; None: not known.
         delay: microseconds after which the DoFn wants to go on; 0: at once.
+        failed: how many attempts have failed, of an element that was carried over.
     """
 
     transform: TransformId
     element: Any
     watermark: int | None
     delay: int
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +257,15 @@ class Harness(Protocol):
         """What this thread does from now on belongs to the stage: its metrics and logs."""
 
     def land(self) -> None:
-        """Wait for elements that user code processes asynchronously; the bundle goes on."""
+        """Wait for elements that user code processes asynchronously; the bundle goes on.
+
+        Not for those of a step whose ``Carrier`` is on.
+        """
 
     def finish(self, *, drained: bool = False) -> None:
         """Process all that was fed, and end the bundle. All output is with the writers then.
+
+        Elements that a ``Carrier`` keeps go on, and leave in a later bundle.
 
         Args:
             drained: DoFns that have ``on_drain`` get that call before ``finish_bundle``.
@@ -254,7 +293,7 @@ class Harness(Protocol):
         """Restrictions that DoFns have put off since the last call."""
 
     def resume(self, rest: Remainder) -> None:
-        """Go on with a restriction that was put off."""
+        """Go on with a restriction that was put off, or with an element that was carried over."""
 
     def forget_side_inputs(self) -> None:
         """The next bundle reads all side inputs anew. No finalizer of their readers may wait."""

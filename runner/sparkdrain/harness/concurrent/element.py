@@ -28,6 +28,8 @@ class ElementInFlight:
         task: what runs the attempt.
         made: the coroutine or generator that user code has made for it.
         thread: where it runs, if in a thread of the pool.
+        failed: how many attempts have failed.
+        number: under which it is kept beyond its bundle; None: it is not.
     """
 
     __slots__ = (
@@ -35,12 +37,14 @@ class ElementInFlight:
         "began",
         "call",
         "context",
+        "failed",
         "is_armed",
         "is_complete",
         "is_overdue",
         "key",
         "kwargs",
         "made",
+        "number",
         "results",
         "task",
         "thread",
@@ -62,3 +66,10 @@ class ElementInFlight:
         self.task: asyncio.Task[None] | None = None
         self.made: Any = None
         self.thread: int | None = None
+        self.failed = 0
+        self.number: int | None = None
+
+    @property
+    def windowed(self) -> Any:
+        """The element as it came in: a windowed value."""
+        return self.context if self.kwargs is not None else self.context.with_value(self.args[0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import math
 from collections import deque
 from pathlib import Path
 from types import CoroutineType
@@ -147,12 +148,19 @@ class StepFlight:
         self._inside -= len(taken)
         return taken
 
-    def wait(self) -> None:
-        """Wait until an element is complete or has failed; tell of code that keeps the loop."""
+    def wait(self, seconds: float = math.inf) -> None:
+        """Wait until an element is complete or has failed; tell of code that keeps the loop.
+
+        Args:
+            seconds: at most so long.
+        """
         told = False
         bell = self._bell
         bell.clear()
-        while not (self._complete or self._error) and not bell.wait(_LOOK_SECONDS):
+        while not (self._complete or self._error) and not bell.wait(min(_LOOK_SECONDS, seconds)):
+            seconds -= _LOOK_SECONDS
+            if seconds <= 0:
+                return
             if self._loop.kept_for() > _KEPT_SECONDS and not told:
                 told = True
                 _LOGGER.warning(
@@ -264,7 +272,8 @@ class StepFlight:
 
     async def _attempt(self, element: ElementInFlight) -> None:
         """Process an element, again if it fails and may be tried again."""
-        for attempt in range(self._settings.retries + 1):
+        while True:
+            attempt = element.failed
             if attempt:
                 await asyncio.sleep(self._settings.pause(attempt - 1))
             if self._limit is not None:
@@ -281,8 +290,9 @@ class StepFlight:
                 return
             if self._is_over:
                 return
-            if not isinstance(failure, Exception):
+            if attempt >= self._settings.retries or not isinstance(failure, Exception):
                 break
+            element.failed += 1
         self._failed(element, failure)
 
     async def _results(self, element: ElementInFlight) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import pickle
 import threading
+import time
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
     from sparkdrain.harness.concurrent.loop import StepLoop
     from sparkdrain.harness.dofn import DoFnHandle
+    from sparkdrain.harness.harness import Carrier
     from sparkdrain.harness.keyed.keys_in_flight import KeyTurn
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.step_book import Frame
@@ -53,6 +56,7 @@ class ConcurrentOperation(operations.DoOperation):
         chain: Callable[[], LazyChain | None],
         loop: StepLoop,
         state: KeyedState | None,
+        carrier: Carrier | None,
         *,
         is_simple: bool,
         has_sides: bool,
@@ -65,6 +69,7 @@ class ConcurrentOperation(operations.DoOperation):
             chain: what takes its results, or None if Beam does.
             loop: where user code runs.
             state: of the DoFn, if it has any.
+            carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.
             is_simple: ``process`` takes nothing but an element.
             has_sides: it takes side inputs.
         """
@@ -82,6 +87,10 @@ class ConcurrentOperation(operations.DoOperation):
         self._timers = {} if state is None else _timers_of(handle.dofn)
         self.turn: KeyTurn | None = None
         self._landed: list[KeyTurn] = []
+        self._carrier = carrier if concurrent.settings.carry_over else None
+        # Elements that came in this bundle and have not left; if they can be carried over.
+        self._new: dict[ElementInFlight, None] = {}
+        self._failed_before = 0
         metrics = self._metrics = StepMetrics(self)
         call = self._call if concurrent.waits else self._call_in_thread
         name = self.name_context.step_name
@@ -113,7 +122,7 @@ class ConcurrentOperation(operations.DoOperation):
                 if flight.is_full:
                     self._make_room()
                 key = _key(value) if by_key else None
-                flight.push(ElementInFlight(context, (value,), None, key))
+                self._push(ElementInFlight(context, (value,), None, key))
             self._hand_on()
 
     def _process(self, windowed_value: Any) -> None:
@@ -143,7 +152,18 @@ class ConcurrentOperation(operations.DoOperation):
         if self.turn is not None:
             element.turn = self.turn
             self.turn.in_flight += 1
+        if self._carrier is not None:
+            element.failed = self._failed_before
+            self._new[element] = None
         self.flight.push(element)
+
+    def resume(self, windowed_value: Any, failed: int) -> None:
+        """Start an element again that was carried over, and at which attempts have failed."""
+        self._failed_before = failed
+        try:
+            self.process(windowed_value)
+        finally:
+            self._failed_before = 0
 
     # --- user code ----------------------------------------------------------------------------
 
@@ -179,9 +199,9 @@ class ConcurrentOperation(operations.DoOperation):
             self._wait()
             self._hand_on()
 
-    def _wait(self) -> None:
+    def _wait(self, seconds: float = math.inf) -> None:
         try:
-            self.flight.wait()
+            self.flight.wait(seconds)
         except BaseException as error:
             add_note(error, f"[{self.flight.described()}]")
             raise
@@ -200,7 +220,14 @@ class ConcurrentOperation(operations.DoOperation):
                 handle_results(element.context, element.results)
             if element.turn is not None:
                 self._landed.append(element.turn)
+            if self._carrier is not None:
+                self._leaves(element, self._carrier)
         self._flush()
+
+    def _leaves(self, element: ElementInFlight, carrier: Carrier) -> None:
+        self._new.pop(element, None)
+        if element.number is not None:
+            carrier.drop(element.number)
 
     @property
     def max_in_flight(self) -> int:
@@ -232,17 +259,42 @@ class ConcurrentOperation(operations.DoOperation):
     # --- the life of a bundle -----------------------------------------------------------------
 
     def land(self) -> None:
-        """Wait until nothing is in flight, and all results have left."""
+        """Wait until nothing is in flight, and all results have left; unless it is carried over."""
         if self.flight.inside:
             with self.scoped_process_state:
                 self._hand_on()
-                while self.flight.inside:
+                while self.flight.inside and not self._carries:
                     self._wait()
                     self._hand_on()
 
+    @property
+    def _carries(self) -> bool:
+        return self._carrier is not None and self._carrier.is_on
+
     def finish(self) -> None:
         self.land()
+        if self._carrier is not None and self._new:
+            self._carry(self._carrier)
         super().finish()
+
+    def _carry(self, carrier: Carrier) -> None:
+        """Keep what came in this bundle and does not land soon."""
+        with self.scoped_process_state:
+            end = time.monotonic() + carrier.patience
+            while self._new and (left := end - time.monotonic()) > 0:
+                self._wait(left)
+                self._hand_on()
+            for element in self._new:
+                element.number = self._kept(element, carrier)
+            self._new.clear()
+
+    def _kept(self, element: ElementInFlight, carrier: Carrier) -> int:
+        is_ordered = self._concurrent.settings.order != "none"
+        try:
+            return carrier.keep(element.windowed, element.failed, is_ordered=is_ordered)
+        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+            add_note(error, "[an element in flight has to be encoded to be carried over]")
+            raise_named(error, self.name_context)
 
     def teardown(self) -> None:
         self.flight.abandon()

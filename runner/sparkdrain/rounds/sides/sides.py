@@ -49,7 +49,7 @@ class Sides:
             for edge in edges
             if edge.kind is EdgeKind.BROADCAST
         }
-        self._gates: dict[EdgeId, list[Gate]] = {edge: [] for edge in self.streams}
+        self._gates: dict[EdgeId, list[tuple[Gate, Shard]]] = {edge: [] for edge in self.streams}
         for edge, stream in self.streams.items():
             stream.passed = partial(self._passed, edge)
 
@@ -91,7 +91,8 @@ class Sides:
         return {edge: self._passed(edge) for edge in self.streams}
 
     def _passed(self, edge: EdgeId) -> int:
-        return least(gate.passed() for gate in self._gates[edge])
+        # What is in flight may be behind its gate, and yet before the transform that reads.
+        return least(min(gate.passed(), shard.held()) for gate, shard in self._gates[edge])
 
     def wakes(self) -> list[int]:
         """The processing times at which side inputs change by themselves."""
@@ -146,7 +147,7 @@ class Sides:
             lasting = isinstance(inner, RestrictionInput)
             gate = FrontGate(inner, doors, parking, sorter, blocks, feed, lasting=lasting)
         for side in waits:
-            self._gates[side.edge].append(gate)
+            self._gates[side.edge].append((gate, source.shard))
         return gate
 
     def _view(self, stage: Stage, side: SideInput) -> View:

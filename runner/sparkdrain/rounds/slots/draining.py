@@ -186,6 +186,7 @@ class Draining:
             self.states.is_drained(edges_of(shard.stage))
             and all(turn.after == END for turn in turns)
             and all(input_.hold() == END and input_.wake() is None for _, input_ in shard.inputs)
+            and not shard.carried
         )
         if drained and not self._memory.is_told(number):
             shard.tell_drained()

@@ -59,6 +59,8 @@ class SlotRun:
         """
         slot, draining = self.slot, self.draining
         self.sides.begin(self.header.inputs)
+        for shard in slot.shards:
+            shard.begin(self.header.now, carries=draining is None)
         complete = Completeness(self.header.expected)
         if draining is None:
             slot.take(records, complete)

@@ -18,6 +18,7 @@ from sparkdrain.harness.drain_hook import has_drain_hook
 from sparkdrain.harness.step_book import StepBook
 from sparkdrain.hosts.lookout import NOTES
 from sparkdrain.panes.choose import groups_by_window
+from sparkdrain.rounds.carried import Carried
 from sparkdrain.rounds.context import Context
 from sparkdrain.rounds.keyed.state import state_terms
 from sparkdrain.rounds.sides.sides import Sides
@@ -31,7 +32,7 @@ from sparkdrain.shuffle.outbox import Outbox
 from sparkdrain.side_inputs.state import SideInputState
 from sparkdrain.stages.shards.budget import Budget
 from sparkdrain.stages.shards.codings import Codings
-from sparkdrain.stages.shards.inside import NOTHING
+from sparkdrain.stages.shards.inside import Inside
 from sparkdrain.stages.shards.shard import Shard
 from sparkdrain.stages.shards.slot import Slot
 from sparkdrain.stages.shards.writers import writer_for
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.slots.uploads import SlotUploads
     from sparkdrain.shuffle.outbox import ShuffleLayout, SparkPartition
     from sparkdrain.stages.shards.inputs import Input
-    from sparkdrain.stages.shards.inside import Inside
     from sparkdrain.stages.shards.task_options import TaskOptions
 
 
@@ -108,22 +108,33 @@ class RoundSlot:
             plan,
             level,
             writers,
-            lambda stage: Shard(
-                stage, partial(self._make_harness, writers), next(by_stage), self._has_drain_hook
-            ),
+            lambda stage: self._make_shard(writers, stage, next(by_stage)),
             InputMaker(context, self.sides, self._version.coverage, self.inputs),
         )
         self._slot.inputs |= self.sides.streams
 
-    def _find_drain_hook(self, stage: Stage) -> bool:
-        codings = self._context.codings
-        is_outside = place_of(codings.components, stage.environment)
-        return not is_outside and has_drain_hook(stage, codings.context)
+    def _make_shard(
+        self,
+        writers: dict[EdgeId, Any],
+        stage: Stage,
+        counted: list[metrics_pb2.MonitoringInfo],
+    ) -> Shard:
+        carried = None if self._is_outside(stage) else Carried(self._context, stage)
+        make_harness = partial(self._make_harness, writers, carried)
+        return Shard(stage, make_harness, counted, self._has_drain_hook, carried=carried)
 
-    def _make_harness(self, writers: dict[EdgeId, Any], stage: Stage) -> Harness:
+    def _is_outside(self, stage: Stage) -> bool:
+        return bool(place_of(self._context.codings.components, stage.environment))
+
+    def _find_drain_hook(self, stage: Stage) -> bool:
+        return not self._is_outside(stage) and has_drain_hook(stage, self._context.codings.context)
+
+    def _make_harness(
+        self, writers: dict[EdgeId, Any], carried: Carried | None, stage: Stage
+    ) -> Harness:
         context = self._context
         terms = state_terms(context.plan, stage, context.codings, self.overlay).__getitem__
-        if place_of(context.codings.components, stage.environment):
+        if carried is None:
             assert self._outside is not None, stage.environment
             wiring = Wiring(
                 edges={edge.id: edge for edge in context.plan.edges},
@@ -148,6 +159,7 @@ class RoundSlot:
             changing_side_inputs=self.sides.change(stage),
             book=self._book,
             async_steps=dict(context.options.async_steps),
+            carriers=carried.steps,
         )
 
     def inputs(self) -> Iterator[Input]:
@@ -231,7 +243,10 @@ class RoundSlot:
         """What is left inside of each stage, as it was committed."""
         count = self.overlay.count_timers
         return [
-            sum((input_.inside(count) for _, input_ in shard.inputs), NOTHING)
+            sum(
+                (input_.inside(count) for _, input_ in shard.inputs),
+                Inside(parked=len(shard.carried or ())),
+            )
             for shard in self._slot.shards
         ]
 

@@ -27,6 +27,7 @@ from sparkdrain.graph.state_ids import (
     truncated_state_ids,
 )
 from sparkdrain.panes.arrivals import values_in
+from sparkdrain.rounds.carried import carried_state_ids, check_movable
 from sparkdrain.rounds.sides.parking import Parking
 from sparkdrain.rounds.slots.drain_memory import DrainMemory
 from sparkdrain.rounds.sources.residuals import ResidualStore, count_in, written_in
@@ -109,10 +110,12 @@ class _Ways:
     residuals: set[int] = field(default_factory=set)
     parked: dict[int, Edge] = field(default_factory=dict)
     stable: dict[int, Edge] = field(default_factory=dict)
+    carried: dict[int, str] = field(default_factory=dict)
 
     @staticmethod
     def of(plan: Plan, level: int) -> _Ways:
         ways = _Ways({FINALIZERS_STATE_ID})
+        ways.carried = carried_state_ids(plan, level)
         for stage in plan.levels[level]:
             ways.by_key |= {transform_state_id(plan, id_) for id_, _ in stage.transforms}
         for edge in plan.edges_into(level):
@@ -183,7 +186,7 @@ class _Move:
         if state_id in ways.everywhere:
             return Spread.EVERYWHERE
         if state_id == DRAIN_STATE_ID or any(
-            state_id in ids for ids in (ways.residuals, ways.parked, ways.stable)
+            state_id in ids for ids in (ways.residuals, ways.parked, ways.stable, ways.carried)
         ):
             return Spread.APART
         message = f"nobody knows what state {state_id} of level {self._level} is"
@@ -195,6 +198,10 @@ class _Move:
         olds = {old: Overlay(store, _MEMORY) for old, store in stores.items()}
         for id_ in sorted(set[int]().union(*map(state_ids, stores.values()))):
             if id_ in ways.residuals:
+                self._move_residuals(stores, overlay, id_)
+            elif id_ in ways.carried:
+                for store in stores.values():
+                    check_movable(store, id_, ways.carried[id_])
                 self._move_residuals(stores, overlay, id_)
             elif id_ in ways.parked:
                 self._move_parked(olds, overlay, id_, keyed=ways.parked[id_].kind is EdgeKind.KEYED)

@@ -30,9 +30,11 @@ class Residual:
         element: a windowed value, as ``beam:transform:sdf_process_sized_element_and_...:v1``
             takes it: element, restriction, state of the watermark estimator, size.
         hold: no element that it makes is to be older, microseconds.
-        known: whether that is what its watermark estimator has said.
+        known: whether that is what its watermark estimator has said. Of an element that is carried
+            over: whether others must not overtake it.
         started: whether it was processed before.
-        idle: how often in a row it had nothing to give and did not say when it would have.
+        idle: how often in a row it had nothing to give and did not say when it would have. Of an
+            element that is carried over: how many attempts at it have failed.
     """
 
     element: Any
@@ -73,12 +75,16 @@ class ResidualStore:
         self._counts = (count, numbers)
         self._scope().value(_COUNTS_CELL).set(_COUNTS.pack(count, numbers))
 
-    def put(self, residual: Residual, resume: int) -> None:
-        """Keep a residual until ``resume``, processing time; of equal times, the first is first."""
-        head = _HEAD.pack(residual.hold, residual.known, residual.started, residual.idle)
-        self.put_written(head + self._coder.encode(residual.element), resume)
+    def put(self, residual: Residual, resume: int) -> int:
+        """Keep a residual until ``resume``, processing time; of equal times, the first is first.
 
-    def put_written(self, payload: bytes, resume: int) -> None:
+        Returns:
+            Its number, see ``remove``.
+        """
+        head = _HEAD.pack(residual.hold, residual.known, residual.started, residual.idle)
+        return self.put_written(head + self._coder.encode(residual.element), resume)
+
+    def put_written(self, payload: bytes, resume: int) -> int:
         """As ``put``, a residual as another store has it, see ``written_in``."""
         count, number = self._load()
         scope, tag = self._scope(number), _TAG.pack(number)
@@ -86,6 +92,15 @@ class ResidualStore:
         scope.timers(Domain.PROCESSING).set(resume, _FAMILY, tag, payload=payload)
         scope.timers(Domain.HOLD).set(hold, _FAMILY, tag)
         self._save(count + 1, number + 1)
+        return number
+
+    def remove(self, number: int) -> None:
+        """Take out a residual that ``put`` has given this number, and that is still there."""
+        scope, tag = self._scope(number), _TAG.pack(number)
+        scope.timers(Domain.PROCESSING).clear(_FAMILY, tag)
+        scope.timers(Domain.HOLD).clear(_FAMILY, tag)
+        count, numbers = self._load()
+        self._save(count - 1, numbers)
 
     def pop(self, now: int) -> Residual | None:
         """Take out the first one that wants to go on by ``now``."""
@@ -121,6 +136,12 @@ def count_in(store: Store, state_id: int) -> int:
     """How many residuals a slot's store has under a state id."""
     lower = time_domain_prefix(state_id, Domain.PROCESSING)
     return sum(1 for _ in store.iterate_rows(lower, prefix_end(lower)))
+
+
+def is_known(payload: bytes) -> bool:
+    """What ``Residual.known`` is of a residual, as ``written_in`` gives it."""
+    _, known, _, _ = _HEAD.unpack_from(payload)
+    return bool(known)
 
 
 def written_in(store: Store, state_id: int) -> Iterator[tuple[bytes, int]]:

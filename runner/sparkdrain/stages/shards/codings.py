@@ -92,6 +92,13 @@ class Codings:
                 return name[start:end]
         return name
 
+    def windowed(self, pcollection: str) -> coders.WindowedValueCoder:
+        """The coder of a PCollection's elements with timestamp, windows and pane."""
+        proto = self.components.pcollections[pcollection]
+        windowing = self.context.windowing_strategies.get_by_id(proto.windowing_strategy_id)
+        window_coder = windowing.windowfn.get_window_coder()
+        return coders.WindowedValueCoder(self.coder_of(proto.coder_id), window_coder)
+
     def windowing(self, edge: Edge) -> Any:
         """The windowing of that PCollection."""
         return self.context.windowing_strategies.get_by_id(self._strategy_id(edge))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.metrics.merge import merge
 from sparkdrain.step_notes import read_by
-from sparkdrain.watermarks.frontier import BEGIN, output_frontier
+from sparkdrain.watermarks.frontier import BEGIN, END, output_frontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from sparkdrain.stages.shards.turn import Turn
 
 
+_IN_FLIGHT: Final = "elements in flight"
+
+
 class Deferred(Protocol):
     """Restrictions that the DoFns of a bundle have put off."""
 
@@ -28,6 +31,27 @@ class Deferred(Protocol):
 
     def resume_all(self) -> None:
         """Process everything; wait where a restriction asked to be resumed later."""
+
+
+class InFlight(Protocol):
+    """Elements of a stage that rounds leave in flight, see ``rounds.carried``."""
+
+    def begin(self, now: int, *, is_on: bool) -> None:
+        """A round begins, at a processing time; elements may outlast it or not."""
+
+    def end(self) -> None:
+        """The bundle of the round has ended."""
+
+    def resume(self, harness: Harness) -> None:
+        """Have a harness that was just made go on with them."""
+
+    def __len__(self) -> int: ...
+
+    def hold(self) -> int:
+        """The earliest time of one of them; END if there is none."""
+
+    def wake(self) -> int | None:
+        """The processing time at which to look after them."""
 
 
 class Shard:
@@ -46,6 +70,7 @@ class Shard:
             set up.
         deferred: resumes in this very bundle what DoFns put off. Without it, inputs do that in a
             later round.
+        carried: what rounds leave in flight; None if each waits for all of its elements.
     """
 
     def __init__(
@@ -55,6 +80,7 @@ class Shard:
         counted: list[metrics_pb2.MonitoringInfo] | None = None,
         has_drain_hook: Callable[[Stage], bool] = lambda _: False,
         deferred: Callable[[Harness], Deferred] | None = None,
+        carried: InFlight | None = None,
     ) -> None:
         self.stage = stage
         self.inputs: list[tuple[int | None, Input]] = []
@@ -69,6 +95,7 @@ class Shard:
         self._deferred: Deferred | None = None
         self._harness: Harness | None = None
         self._started = False
+        self.carried = carried
 
     def open(self) -> Harness:
         """What runs the stage, with the bundle of this round started."""
@@ -81,6 +108,8 @@ class Shard:
             harness.start()
             self._started = True
         harness.enter()
+        if self.carried is not None:
+            self.carried.resume(harness)
         return harness
 
     @property
@@ -95,21 +124,27 @@ class Shard:
 
     def frontier(self, before: int, turns: list[Turn]) -> int:
         """The output frontier after the inputs had these turns."""
+        held = self.held()
         return output_frontier(
             before,
             (
-                (turn.after, input_.hold())
+                (turn.after, min(input_.hold(), held))
                 for (_, input_), turn in zip(self.inputs, turns, strict=True)
             ),
         )
 
+    def held(self) -> int:
+        """The earliest time of what the round leaves in flight; END if it leaves nothing."""
+        return END if self.carried is None else self.carried.hold()
+
     def holds(self) -> list[tuple[str, str, int]]:
         """What holds the output frontier back: stage, reason, time."""
-        return [
+        holds = [
             (self.stage.name, input_.reason, input_.hold())
             for _, input_ in self.inputs
             if input_.reason
         ]
+        return [*holds, (self.stage.name, _IN_FLIGHT, self.held())]
 
     def wake(self, *, durable: bool) -> int | None:
         """The earliest processing time at which there is something to do; None: never.
@@ -121,6 +156,8 @@ class Shard:
             # Only the next round tells that this one was committed.
             return BEGIN
         wakes = [wake for _, input_ in self.inputs if (wake := input_.wake()) is not None]
+        if self.carried is not None and (wake := self.carried.wake()) is not None:
+            wakes.append(wake)
         return min(wakes, default=None)
 
     def run(self, turns: list[Turn]) -> None:
@@ -129,8 +166,20 @@ class Shard:
         self.advance(turns)
         self.finish()
 
+    def begin(self, now: int, *, carries: bool) -> None:
+        """A round begins, before any element comes.
+
+        Args:
+            now: processing time, microseconds.
+            carries: whether it may leave elements in flight.
+        """
+        if self.carried is not None:
+            self.carried.begin(now, is_on=carries)
+
     def process(self, turns: Sequence[Turn]) -> None:
         """Have all inputs process what came."""
+        if self.carried:
+            self.open()
         for (edge, input_), turn in zip(self.inputs, turns, strict=True):
             with self._reading(edge):
                 input_.process(turn)
@@ -171,6 +220,8 @@ class Shard:
                 self._deferred.resume_all()
             self._harness.finish(drained=drained)
             self._started = False
+        if self.carried is not None:
+            self.carried.end()
 
     def finalize(self) -> None:
         """Run the finalizers of the bundle."""

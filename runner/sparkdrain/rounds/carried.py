@@ -1,0 +1,193 @@
+"""Elements in flight that a round leaves to later ones: kept in a slot's state, as input.
+
+A step that carries over leaves its elements in flight when a round ends. They go on in memory. In
+the state they are as they came in, and hold the frontier. So a commit has nothing of what they have
+done, an undone round gives them back, and a restored slot starts them again.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from apache_beam.portability.api import beam_runner_api_pb2
+from typing_extensions import override
+
+from sparkdrain.graph import urns
+from sparkdrain.graph.state_ids import carried_state_id
+from sparkdrain.harness.harness import Carrier, Remainder
+from sparkdrain.rounds.sources.residuals import Residual, ResidualStore, is_known, written_in
+from sparkdrain.rounds.sources.resting import MOST_IDLE, rest_of
+from sparkdrain.watermarks.frontier import END, least
+from timers_state.errors import Unmovable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparkdrain.graph.plan import Plan, Stage, TransformId
+    from sparkdrain.harness.harness import Harness
+    from sparkdrain.rounds.context import Context
+    from timers_state import Store
+
+# How long a round that has fed new elements waits for them before it leaves them in flight.
+_PATIENCE_SECONDS: Final = 0.05
+_PLAYED_SECONDS: Final = 0.001
+_MILLISECOND: Final = 1000
+_MOST_FAILED: Final = 255
+# All are kept until the same time, so they come out in the order in which they were kept.
+_ALWAYS: Final = 0
+
+
+class Carried:
+    """What the steps of one stage carry over in one slot.
+
+    Args:
+        context: of the slot.
+        stage: the stage.
+    """
+
+    def __init__(self, context: Context, stage: Stage) -> None:
+        self._is_played = bool(context.plan.played)
+        self._is_in_round = False
+        self._is_resumed = False
+        self._now = 0
+        self._idle = 0
+        self._ends: float | None = None
+        self.is_on = False
+        """Whether elements may outlast the present round."""
+        self.has_changed = False
+        """Whether an element was kept, or has left, in the present round."""
+        self.steps = {
+            transform: CarriedStep(self, transform, store_of(context, transform, proto))
+            for transform, proto in steps_of(stage)
+        }
+
+    # --- the shard ----------------------------------------------------------------------------
+
+    def begin(self, now: int, *, is_on: bool) -> None:
+        """A round begins, at a processing time; elements may outlast it or not."""
+        self._now = now
+        self.is_on = is_on
+        self.has_changed = False
+        self._ends = None
+        self._is_in_round = True
+
+    def end(self) -> None:
+        """The round's elements are kept, or have left."""
+        self._is_in_round = False
+        self._idle = 1 if self.has_changed else min(self._idle + 1, MOST_IDLE)
+        if self._is_played and self and not self.has_changed:
+            time.sleep(_PLAYED_SECONDS)  # a script's clock leaps over waits
+
+    def resume(self, harness: Harness) -> None:
+        """Have a harness that was just made go on with what the one before it carried over."""
+        if self._is_resumed or not self._is_in_round:
+            return
+        self._is_resumed = True
+        for step in self.steps.values():
+            for rest in step.take_all():
+                harness.resume(rest)
+
+    def __len__(self) -> int:
+        return sum(len(step.store) for step in self.steps.values())
+
+    def hold(self) -> int:
+        """The earliest time of what is carried over; END if nothing is."""
+        return least(step.store.hold() for step in self.steps.values() if len(step.store))
+
+    def wake(self) -> int | None:
+        """The processing time at which to look whether something has come to its end."""
+        return self._now + rest_of(self._now, self._idle) if len(self) else None
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which the present round still waits for its new elements."""
+        now = time.monotonic()
+        if self._ends is None:
+            self._ends = now + _PATIENCE_SECONDS
+        return max(0.0, self._ends - now)
+
+
+class CarriedStep(Carrier):
+    """What one step carries over.
+
+    Args:
+        carried: of its stage.
+        transform: the step.
+        store: where its elements are kept.
+    """
+
+    def __init__(self, carried: Carried, transform: TransformId, store: ResidualStore) -> None:
+        self._carried = carried
+        self._transform = transform
+        self.store = store
+
+    @property
+    @override
+    def is_on(self) -> bool:
+        return self._carried.is_on
+
+    @property
+    @override
+    def patience(self) -> float:
+        return self._carried.patience
+
+    @override
+    def keep(self, element: Any, failed: int, *, is_ordered: bool) -> int:
+        self._carried.has_changed = True
+        micros = element.timestamp.micros
+        # What is sent has whole milliseconds. Even the last element is before the end of time.
+        hold = min(micros - micros % _MILLISECOND, END - _MILLISECOND)
+        residual = Residual(element, hold, known=is_ordered, idle=min(failed, _MOST_FAILED))
+        return self.store.put(residual, _ALWAYS)
+
+    @override
+    def drop(self, number: int) -> None:
+        self._carried.has_changed = True
+        self.store.remove(number)
+
+    def take_all(self) -> Iterator[Remainder]:
+        """Take out all that is kept, in its order."""
+        for _ in range(len(self.store)):
+            residual = self.store.pop(_ALWAYS)
+            assert residual is not None, self._transform
+            yield Remainder(self._transform, residual.element, None, 0, residual.idle)
+
+
+def steps_of(stage: Stage) -> Iterator[tuple[TransformId, beam_runner_api_pb2.PTransform]]:
+    """The transforms of a stage that may carry elements over, or have done so."""
+    for transform, data in stage.transforms:
+        proto = beam_runner_api_pb2.PTransform.FromString(data)
+        if proto.spec.urn == urns.PAR_DO:
+            yield transform, proto
+
+
+def carried_state_ids(plan: Plan, level: int) -> dict[int, str]:
+    """Under which numbers the slots of a level keep what they carry over, with names of steps."""
+    steps = chain.from_iterable(steps_of(stage) for stage in plan.levels[level])
+    return {carried_state_id(plan, transform): proto.unique_name for transform, proto in steps}
+
+
+def check_movable(store: Store, state_id: int, name: str) -> None:
+    """Make sure that what an old slot has carried over may be dealt out to other slots.
+
+    Raises:
+        Unmovable: others must not overtake it, and would, since their source may go elsewhere.
+    """
+    if any(is_known(payload) for payload, _ in written_in(store, state_id)):
+        message = (
+            f"{name!r} has elements in flight that others must not overtake (order), and these "
+            "would come to other slots. A drain takes them out"
+        )
+        raise Unmovable(message)
+
+
+def store_of(
+    context: Context, transform: TransformId, proto: beam_runner_api_pb2.PTransform
+) -> ResidualStore:
+    """Where the elements of a step are kept in a slot."""
+    payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+    (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
+    coder = context.codings.windowed(main).get_impl()
+    return ResidualStore(context.overlay, carried_state_id(context.plan, transform), coder)

@@ -1,0 +1,113 @@
+"""A law of carry over: what is committed is what a plain DoFn makes.
+
+So it is wherever rounds end, are undone, and the job dies, is drained, or goes on with other slots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+from test_checkpoints import read
+
+import sparkdrain
+from sparkdrain.rounds import carried
+from sparkdrain.rounds.slots import open_slot
+from tests.support.at_once import AtOnce
+from tests.support.in_memory import run_in_memory
+from tests.support.in_memory_rounds import InMemoryRounds, plan_of
+from tests.support.law import law
+from tests.support.mortal_job import LIVES, MOVES, made_in
+from tests.support.random_pipelines import (
+    EACH,
+    GROUPED,
+    WINDOWS,
+    build,
+    created,
+    results,
+    sound,
+    streamed,
+    streams,
+)
+from tests.support.undoing import ATTEMPTS, SEEDS, undoing
+
+
+class Slow(beam.DoFn):
+    """Takes its time with what ``Twice`` makes at once."""
+
+    async def process(self, element):
+        key, value = element
+        await asyncio.sleep(random.choice((0, 0, 0.001, 0.01)))
+        return [(key, value), (key, value + 1)]
+
+
+def slow(order):
+    dofn = sparkdrain.Concurrently(Slow(), 3, order, carry_over=True)
+    return lambda p: p | beam.ParDo(dofn)
+
+
+ORDERS = ("none", "by_key", "input")
+SLOW = {order: slow(order) for order in ORDERS}
+
+
+@pytest.fixture(autouse=True)
+def _everything_in_flight_is_carried_over(monkeypatch) -> None:
+    monkeypatch.setattr(open_slot, "Uploader", AtOnce)
+    monkeypatch.setattr(carried, "_PATIENCE_SECONDS", 0.0)
+
+
+PIPELINES = (
+    streams(),
+    st.sampled_from(sorted(WINDOWS)),
+    st.lists(st.sampled_from(sorted(EACH)), max_size=1),
+    st.lists(st.sampled_from(sorted(GROUPED)), min_size=1, max_size=2),
+)
+
+
+def pipelines(stream, windowing, before, behind):
+    """What a plain DoFn makes of the first events of a stream, and pipelines that wait."""
+    _, script = stream
+    before, behind = sound(windowing, before, behind)
+
+    def expected(events=None):
+        batch = beam.Pipeline(options=PipelineOptions([]))
+        build(batch, created(read(script, events)), windowing, [*before, "twice"], behind)
+        return results(run_in_memory(batch, 2))
+
+    def carrying(order):
+        streaming = beam.Pipeline(options=PipelineOptions([]))
+        build(streaming, streamed(script), windowing, [*before, order], behind, SLOW)
+        return plan_of(streaming)
+
+    return expected, carrying
+
+
+@law(2, HealthCheck.function_scoped_fixture)
+@given(*PIPELINES, st.sampled_from(ORDERS), SEEDS, st.sampled_from([0.0, 0.15]))
+def test_rounds_that_carry_over_make_what_a_plain_dofn_makes(
+    stream, windowing, before, behind, order, seed, failing
+) -> None:
+    expected, carrying = pipelines(stream, windowing, before, behind)
+    rounds = InMemoryRounds(carrying(order), fail=undoing(seed, failing), attempts=ATTEMPTS)
+    try:
+        rounds.run_to_end()
+        reports = rounds.schedule.reports()
+    finally:
+        rounds.close()
+    assert results(reports) == expected()
+    assert {report.dropped for report in reports} == {0}
+
+
+@law(2, HealthCheck.function_scoped_fixture)
+@given(*PIPELINES, st.none() | st.integers(0, 12), LIVES, MOVES)
+def test_what_is_carried_over_goes_on_in_other_slots(
+    stream, windowing, before, behind, drain_after, lives, moves
+) -> None:
+    expected, carrying = pipelines(stream, windowing, before, behind)
+    made, job = made_in(lives, carrying("none"), drain_after, moves=moves)
+    assert made == expected(job.cut)

@@ -1,0 +1,232 @@
+"""Asynchronous steps that carry over: a slow call holds time up, and no round."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import apache_beam as beam
+import pytest
+from apache_beam import coders
+from apache_beam.coders import VarIntCoder
+from apache_beam.testing import test_stream
+from apache_beam.transforms import userstate
+from apache_beam.transforms.trigger import AfterWatermark
+from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+
+import sparkdrain
+from sparkdrain.drain.limits import Limits
+from sparkdrain.errors import DrainLimitExceeded
+from sparkdrain.notes import notes_of
+from sparkdrain.rounds import carried
+from sparkdrain.rounds.sources.residuals import Residual, ResidualStore
+from tests.support.drained import emitted_when_drained
+from tests.support.recorded import emitted_in_batch, emitted_in_rounds
+from tests.support.undoing import undoing
+from timers_state import MemoryStore, Overlay
+from timers_state.errors import Unmovable
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+STARTED: Counter[int] = Counter()
+
+
+class WaitsForLater(beam.DoFn):
+    """An element with a 3 at its end is complete when the one ten behind it has come."""
+
+    async def process(self, element):
+        STARTED[element] += 1
+        while element % 10 == 3 and element + 10 not in STARTED and element < 30:
+            await asyncio.sleep(0.001)
+        yield element
+
+
+class Slow(beam.DoFn):
+    async def process(self, element):
+        await asyncio.sleep(0.2 if element % 10 == 3 else 0)
+        yield element
+
+
+class Hangs(beam.DoFn):
+    async def process(self, element):
+        await asyncio.sleep(60)
+
+
+def unpicklable(element):
+    """For the last one: Beam looks at the first ones by itself."""
+    return (lambda: element) if element == 39 else element
+
+
+def stream(most=40):
+    made = test_stream.TestStream()
+    for start in range(0, most, 5):
+        made = made.add_elements([TimestampedValue(x, x) for x in range(start, start + 5)])
+        made = made.advance_watermark_to(start + 5)
+    return made.advance_watermark_to_infinity()
+
+
+def carrying(dofn, **settings):
+    return beam.ParDo(sparkdrain.Concurrently(dofn, carry_over=True, **settings))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_waited_for(monkeypatch):
+    STARTED.clear()
+    monkeypatch.setattr(carried, "_PATIENCE_SECONDS", 0.0)
+
+
+def rounds_of(rounds):
+    return {x: number for number, seen in enumerate(rounds) for x in seen}
+
+
+def test_a_round_does_not_wait_for_an_element_in_flight():
+    rounds = emitted_in_rounds(lambda p: p | stream() | carrying(WaitsForLater()))
+    assert sorted(x for seen in rounds for x in seen) == list(range(40))
+    assert set(STARTED.values()) == {1}
+    of = rounds_of(rounds)
+    assert of[3] > of[4]
+
+
+def test_a_round_waits_a_little_for_elements_that_it_has_begun(monkeypatch):
+    monkeypatch.setattr(carried, "_PATIENCE_SECONDS", 30.0)
+    rounds = emitted_in_rounds(lambda p: p | stream(20) | carrying(Slow()))
+    of = rounds_of(rounds)
+    assert [of[x] for x in range(20)] == sorted(of[x] for x in range(20))
+    assert of[3] == of[4]
+
+
+def test_a_window_waits_for_elements_that_are_carried_over():
+    rounds = emitted_in_rounds(
+        lambda p: (
+            p
+            | stream()
+            | carrying(WaitsForLater())
+            | beam.WindowInto(FixedWindows(5), trigger=AfterWatermark(), accumulation_mode=1)
+            | beam.Map(lambda x: (0, x))
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda _, values: sorted(values))
+        )
+    )
+    panes = sorted(pane for seen in rounds for pane in seen)
+    assert panes == [list(range(start, start + 5)) for start in range(0, 40, 5)]
+
+
+def test_a_late_element_is_not_later_because_it_was_carried_over():
+    """The window of the late one is still open when it comes, and time stands still from then."""
+    late = (
+        test_stream.TestStream()
+        .advance_watermark_to(11)
+        .add_elements([TimestampedValue(3, 3)])
+        .advance_watermark_to(40)
+        .add_elements([TimestampedValue(x, 40) for x in (13, 23, 33)])
+        .advance_watermark_to_infinity()
+    )
+    rounds = emitted_in_rounds(
+        lambda p: (
+            p
+            | late
+            | carrying(WaitsForLater())
+            | beam.WindowInto(FixedWindows(10), allowed_lateness=10)
+            | beam.Map(lambda x: (0, x))
+            | beam.GroupByKey()
+            | beam.MapTuple(lambda _, values: sorted(values))
+        )
+    )
+    assert sorted(pane for seen in rounds for pane in seen) == [[3], [13, 23, 33]]
+
+
+@pytest.mark.parametrize("order", ["none", "input"])
+def test_rounds_that_are_undone_start_carried_elements_again(order):
+    rounds = emitted_in_rounds(
+        lambda p: p | stream() | carrying(WaitsForLater(), order=order),
+        fail=undoing(1, 0.3),
+        attempts=30,
+    )
+    assert sorted(x for seen in rounds for x in seen) == list(range(40))
+    assert max(STARTED.values()) > 1
+
+
+def test_a_drain_waits_for_what_was_carried_over():
+    before, after = emitted_when_drained(lambda p: p | stream() | carrying(Slow()), 3)
+    assert sorted(before + after) == list(range(max(before + after) + 1))
+    assert 3 in after
+
+
+def test_a_call_that_hangs_is_over_the_limit_of_a_drain_for_elements():
+    def begin(rounds):
+        rounds.loop.drain.limits = Limits(element=0.2)
+        tell = rounds.loop.tell
+
+        def look(schedule, reports):
+            tell(schedule, reports)
+            assert schedule.number < 50, "rounds leave it in flight for ever"
+
+        rounds.loop.tell = look
+
+    with pytest.raises(DrainLimitExceeded, match="--drain_element_limit_ms"):
+        emitted_when_drained(lambda p: p | stream() | carrying(Hangs()), 3, begin=begin)
+
+
+def test_a_round_comes_when_an_element_is_complete_and_nothing_else_happens():
+    rounds = emitted_in_rounds(lambda p: p | stream(5) | carrying(Slow()))
+    assert sorted(x for seen in rounds for x in seen) == list(range(5))
+
+
+def test_batch_jobs_wait_as_they_always_do():
+    seen = emitted_in_batch(lambda p: p | beam.Create(range(20)) | carrying(Slow()))
+    assert sorted(seen) == list(range(20))
+
+
+class Buffers(Slow):
+    def finish_bundle(self):
+        pass
+
+
+class Acknowledges(beam.DoFn):
+    async def process(self, element, finalizer=beam.DoFn.BundleFinalizerParam):
+        yield element
+
+
+class Sums(beam.DoFn):
+    SUM = userstate.CombiningValueStateSpec("sum", VarIntCoder(), sum)
+
+    async def process(self, element, total=beam.DoFn.StateParam(SUM)):
+        total.add(element[1])
+
+
+@pytest.mark.parametrize(
+    ("dofn", "why"),
+    [
+        (Buffers(), "Buffers has finish_bundle, .* leave carry_over out"),
+        (Acknowledges(), "Acknowledges uses BundleFinalizerParam"),
+        (Sums(), "Sums uses state or timers, .* put the call that waits into a ParDo before it"),
+    ],
+)
+def test_a_dofn_that_cannot_outlast_its_bundle_is_refused_where_it_is_written(dofn, why):
+    with pytest.raises(ValueError, match=why):
+        carrying(dofn)
+
+
+def test_an_element_that_cannot_be_encoded_is_told_with_its_step():
+    make = lambda p: p | stream() | beam.Map(unpicklable) | carrying(Hangs())
+    with pytest.raises(Exception, match=r"pickle.*while running 'ParDo") as caught:
+        emitted_in_rounds(make)
+    assert "has to be encoded to be carried over" in str(notes_of(caught.value))
+
+
+def store(*orders):
+    """A slot's state with an element in flight for each step, by whether it has an order."""
+    overlay = Overlay(MemoryStore(), 1 << 20)
+    coder = coders.WindowedValueCoder(VarIntCoder(), coders.coders.GlobalWindowCoder()).get_impl()
+    for number, is_ordered in enumerate(orders):
+        element = GlobalWindows.windowed_value(number)
+        ResidualStore(overlay, number, coder).put(Residual(element, 0, known=is_ordered), 0)
+    overlay.flush()
+    return overlay.store
+
+
+def test_elements_of_a_step_with_an_order_do_not_move_to_other_slots():
+    state = store(False, True)
+    carried.check_movable(state, 0, "free")
+    with pytest.raises(Unmovable, match=r"'Ask' has elements in flight .*\(order\)"):
+        carried.check_movable(state, 1, "Ask")
