@@ -1,11 +1,13 @@
 """A program that copies a topic of Kafka into another, exactly once, and counts by key.
 
 It is drained as soon as there is a file ``drain`` in its folder. ``kafka_kills`` runs and kills it.
+With a port of ``slow_service`` it asks that service for each record, many at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import os
 import threading
@@ -16,6 +18,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 
+import sparkdrain
 from sparkdrain.io.kafka import ReadFromKafka, WriteToKafka
 
 JOB = "copy"
@@ -38,13 +41,47 @@ class Count(beam.DoFn):
         yield key, b"%s %d" % (value, count.read())
 
 
-def copy(pipeline: beam.Pipeline, broker: str, source: str, target: str, folder: Path, client: str):
+class Ask(beam.DoFn):
+    """Has a service say the value, by HTTP."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    async def process(self, element):
+        key, value = element
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            writer.write(b"GET /%s HTTP/1.0\r\n\r\n" % value)
+            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        finally:
+            writer.close()
+        if b" 200 " not in head:
+            raise ConnectionError(head)
+        return [(key, body)]
+
+
+def copy(
+    pipeline: beam.Pipeline,
+    broker: str,
+    source: str,
+    target: str,
+    folder: Path,
+    client: str,
+    port: int = 0,
+    *,
+    carry_over: bool = False,
+):
     """Put the job together."""
     pids = folder / "pids"
     pids.mkdir(exist_ok=True)
+    records = pipeline | ReadFromKafka(broker, source, start="earliest", client=client)
+    if port:
+        asking = sparkdrain.Concurrently(
+            Ask(port), 50, timeout=20, retries=5, carry_over=carry_over
+        )
+        records = records | beam.ParDo(asking)
     _ = (
-        pipeline
-        | ReadFromKafka(broker, source, start="earliest", client=client)
+        records
         | beam.ParDo(Count(str(pids)))
         | WriteToKafka(broker, target, exactly_once=target, groups=4, client=client)
     )
@@ -58,10 +95,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("broker", "source", "target", "folder", "client"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--carry_over", action="store_true")
     given, flags = parser.parse_known_args()
     pipeline = beam.Pipeline(options=PipelineOptions(flags))
     folder = Path(given.folder)
-    copy(pipeline, given.broker, given.source, given.target, folder, given.client)
+    copy(
+        pipeline,
+        given.broker,
+        given.source,
+        given.target,
+        folder,
+        given.client,
+        given.port,
+        carry_over=given.carry_over,
+    )
     result = pipeline.run()
     ended = threading.Event()
 

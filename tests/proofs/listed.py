@@ -45,6 +45,13 @@ PROOFS: Final = (
         ("integration/test_killed_drains.py",),
     ),
     Proof(
+        "async",
+        "Kafka to Kafka, exactly once, by way of an HTTP service that hangs at times: hosts, "
+        "workers, an executor and the driver are killed with calls in flight, in a job that "
+        "carries them over and in one that waits; then it is drained while calls are in flight",
+        ("integration/test_calls_in_flight.py",),
+    ),
+    Proof(
         "standby",
         "Drivers of one job in processes of their own, over a file, ZooKeeper, Azurite and Kafka: "
         "leaders are killed, stopped, paused, alone and with all of their processes, at moments "

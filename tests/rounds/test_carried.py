@@ -9,6 +9,7 @@ import apache_beam as beam
 import pytest
 from apache_beam import coders
 from apache_beam.coders import VarIntCoder
+from apache_beam.metrics import Metrics
 from apache_beam.testing import test_stream
 from apache_beam.transforms import userstate
 from apache_beam.transforms.trigger import AfterWatermark
@@ -16,11 +17,12 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Timestamp
 
 import sparkdrain
 from sparkdrain.drain.limits import Limits
-from sparkdrain.errors import DrainLimitExceeded
+from sparkdrain.errors import CheckpointRefused, DrainLimitExceeded
 from sparkdrain.notes import notes_of
 from sparkdrain.rounds import carried
 from sparkdrain.rounds.sources.residuals import Residual, ResidualStore
 from tests.support.drained import emitted_when_drained
+from tests.support.random_pipelines import results
 from tests.support.recorded import emitted_in_batch, emitted_in_rounds
 from tests.support.undoing import undoing
 from timers_state import MemoryStore, Overlay
@@ -45,6 +47,13 @@ class Slow(beam.DoFn):
     async def process(self, element):
         await asyncio.sleep(0.2 if element % 10 == 3 else 0)
         yield element
+
+
+class Counts(WaitsForLater):
+    async def process(self, element):
+        Metrics.counter("out", "asked").inc()
+        async for result in super().process(element):
+            yield result
 
 
 class Hangs(beam.DoFn):
@@ -146,6 +155,18 @@ def test_rounds_that_are_undone_start_carried_elements_again(order):
     assert max(STARTED.values()) > 1
 
 
+def test_metrics_of_an_element_count_with_it():
+    found = []
+    emitted_in_rounds(
+        lambda p: p | stream() | carrying(Counts()),
+        fail=undoing(1, 0.3),
+        attempts=30,
+        watch=lambda rounds: found.append(results(rounds.schedule.reports())),
+    )
+    assert found == [{"asked": 40}]
+    assert max(STARTED.values()) > 1
+
+
 def test_a_drain_waits_for_what_was_carried_over():
     before, after = emitted_when_drained(lambda p: p | stream() | carrying(Slow()), 3)
     assert sorted(before + after) == list(range(max(before + after) + 1))
@@ -223,6 +244,14 @@ def store(*orders):
         ResidualStore(overlay, number, coder).put(Residual(element, 0, known=is_ordered), 0)
     overlay.flush()
     return overlay.store
+
+
+def test_elements_that_were_coded_in_another_way_are_refused_by_name():
+    overlay = Overlay(MemoryStore(), 1 << 20)
+    carried.CarriedCoding(overlay, 7, "varint").note()
+    carried.CarriedCoding(overlay, 7, "varint").check("Ask")
+    with pytest.raises(CheckpointRefused, match=r"'Ask' has .* coded as varint .* as bytes"):
+        carried.CarriedCoding(overlay, 7, "bytes").check("Ask")
 
 
 def test_elements_of_a_step_with_an_order_do_not_move_to_other_slots():

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.portability.api import beam_runner_api_pb2
 from typing_extensions import override
 
+from sparkdrain.errors import CheckpointRefused
 from sparkdrain.graph import urns
+from sparkdrain.graph.identity import coder_text
 from sparkdrain.graph.state_ids import carried_state_id
 from sparkdrain.harness.harness import Carrier, Remainder
 from sparkdrain.rounds.sources.residuals import Residual, ResidualStore, is_known, written_in
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     from sparkdrain.graph.plan import Plan, Stage, TransformId
     from sparkdrain.harness.harness import Harness
     from sparkdrain.rounds.context import Context
-    from timers_state import Store
+    from timers_state import Overlay, Store
+    from timers_state.cells.value import Value
 
 # How long a round that has fed new elements waits for them before it leaves them in flight.
 _PATIENCE_SECONDS: Final = 0.05
@@ -37,6 +40,7 @@ _MILLISECOND: Final = 1000
 _MOST_FAILED: Final = 255
 # All are kept until the same time, so they come out in the order in which they were kept.
 _ALWAYS: Final = 0
+_CODER: Final = b"coder"
 
 
 class Carried:
@@ -59,7 +63,9 @@ class Carried:
         self.has_changed = False
         """Whether an element was kept, or has left, in the present round."""
         self.steps = {
-            transform: CarriedStep(self, transform, store_of(context, transform, proto))
+            transform: CarriedStep(
+                self, transform, proto.unique_name, *kept_by(context, transform, proto)
+            )
             for transform, proto in steps_of(stage)
         }
 
@@ -115,13 +121,24 @@ class CarriedStep(Carrier):
     Args:
         carried: of its stage.
         transform: the step.
+        name: of the step, for people.
         store: where its elements are kept.
+        coding: tells how they are encoded.
     """
 
-    def __init__(self, carried: Carried, transform: TransformId, store: ResidualStore) -> None:
+    def __init__(
+        self,
+        carried: Carried,
+        transform: TransformId,
+        name: str,
+        store: ResidualStore,
+        coding: CarriedCoding,
+    ) -> None:
         self._carried = carried
         self._transform = transform
+        self._name = name
         self.store = store
+        self._coding = coding
 
     @property
     @override
@@ -139,6 +156,7 @@ class CarriedStep(Carrier):
         micros = element.timestamp.micros
         # What is sent has whole milliseconds. Even the last element is before the end of time.
         hold = min(micros - micros % _MILLISECOND, END - _MILLISECOND)
+        self._coding.note()
         residual = Residual(element, hold, known=is_ordered, idle=min(failed, _MOST_FAILED))
         return self.store.put(residual, _ALWAYS)
 
@@ -148,11 +166,61 @@ class CarriedStep(Carrier):
         self.store.remove(number)
 
     def take_all(self) -> Iterator[Remainder]:
-        """Take out all that is kept, in its order."""
+        """Take out all that is kept, in its order.
+
+        Raises:
+            CheckpointRefused: it was kept with another coder.
+        """
+        if len(self.store):
+            self._coding.check(self._name)
         for _ in range(len(self.store)):
             residual = self.store.pop(_ALWAYS)
             assert residual is not None, self._transform
             yield Remainder(self._transform, residual.element, None, 0, residual.idle)
+
+
+class CarriedCoding:
+    """Tells with which coder the elements of a step are kept, as part of the slot's state.
+
+    Args:
+        overlay: the slot's state.
+        state_id: under which the elements are kept.
+        text: the coder that the step has now, see ``coder_text``.
+    """
+
+    def __init__(self, overlay: Overlay, state_id: int, text: str = "") -> None:
+        self._overlay = overlay
+        self._state_id = state_id
+        self._text = text
+        self._is_noted = False
+
+    def _cell(self) -> Value:
+        return self._overlay.scope(self._state_id, b"").value(_CODER)
+
+    def note(self) -> None:
+        """An element is kept."""
+        if not self._is_noted:
+            self._is_noted = True
+            self._cell().set(self._text.encode())
+
+    def inherit(self, other: CarriedCoding) -> None:
+        """Elements of an old slot come here."""
+        if (kept := other._cell().get()) is not None:
+            self._cell().set(kept)
+
+    def check(self, name: str) -> None:
+        """Make sure that elements can be read.
+
+        Raises:
+            CheckpointRefused: they were kept with another coder; names the step.
+        """
+        kept = (self._cell().get() or b"").decode()
+        if kept != self._text:
+            message = (
+                f"{name!r} has elements in flight, which were coded as {kept} and would be read "
+                f"as {self._text}. Resume the job as it was, and drain it"
+            )
+            raise CheckpointRefused(message)
 
 
 def steps_of(stage: Stage) -> Iterator[tuple[TransformId, beam_runner_api_pb2.PTransform]]:
@@ -183,11 +251,14 @@ def check_movable(store: Store, state_id: int, name: str) -> None:
         raise Unmovable(message)
 
 
-def store_of(
+def kept_by(
     context: Context, transform: TransformId, proto: beam_runner_api_pb2.PTransform
-) -> ResidualStore:
-    """Where the elements of a step are kept in a slot."""
+) -> tuple[ResidualStore, CarriedCoding]:
+    """Where the elements of a step are kept in a slot, and how."""
     payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
     (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
-    coder = context.codings.windowed(main).get_impl()
-    return ResidualStore(context.overlay, carried_state_id(context.plan, transform), coder)
+    codings, overlay = context.codings, context.overlay
+    state_id = carried_state_id(context.plan, transform)
+    text = coder_text(codings.components, codings.components.pcollections[main].coder_id)
+    store = ResidualStore(overlay, state_id, codings.windowed(main).get_impl())
+    return store, CarriedCoding(overlay, state_id, text)

@@ -29,6 +29,7 @@ class ElementInFlight:
         made: the coroutine or generator that user code has made for it.
         thread: where it runs, if in a thread of the pool.
         failed: how many attempts have failed.
+        updates: of metrics, which count when its results leave; None: they count at once.
         number: under which it is kept beyond its bundle; None: it is not.
     """
 
@@ -49,6 +50,7 @@ class ElementInFlight:
         "task",
         "thread",
         "turn",
+        "updates",
     )
 
     def __init__(self, context: Any, args: tuple[Any, ...], kwargs: Any, key: Any = None) -> None:
@@ -68,6 +70,7 @@ class ElementInFlight:
         self.thread: int | None = None
         self.failed = 0
         self.number: int | None = None
+        self.updates: list[tuple[Any, Any]] | None = None
 
     @property
     def windowed(self) -> Any:

@@ -18,7 +18,7 @@ from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.concurrent.element import ElementInFlight
 from sparkdrain.harness.concurrent.flight import StepFlight
 from sparkdrain.harness.concurrent.threads import Threads
-from sparkdrain.harness.concurrent.tracker import STEP, StepMetrics
+from sparkdrain.harness.concurrent.tracker import ELEMENT, STEP, StepMetrics
 from sparkdrain.harness.output_handler import output_handler
 from sparkdrain.harness.step_name import raise_named
 from sparkdrain.notes import add_note
@@ -154,6 +154,7 @@ class ConcurrentOperation(operations.DoOperation):
             self.turn.in_flight += 1
         if self._carrier is not None:
             element.failed = self._failed_before
+            element.updates = []
             self._new[element] = None
         self.flight.push(element)
 
@@ -168,6 +169,8 @@ class ConcurrentOperation(operations.DoOperation):
     # --- user code ----------------------------------------------------------------------------
 
     def _call(self, element: ElementInFlight) -> Any:
+        if element.updates is not None:
+            ELEMENT.set(element)
         call = element.call or self._concurrent.process
         if element.kwargs:
             return call(*element.args, **element.kwargs)
@@ -226,6 +229,9 @@ class ConcurrentOperation(operations.DoOperation):
 
     def _leaves(self, element: ElementInFlight, carrier: Carrier) -> None:
         self._new.pop(element, None)
+        updates, element.updates = element.updates, None
+        for name, value in updates or ():
+            self._metrics.count(name, value)
         if element.number is not None:
             carrier.drop(element.number)
 

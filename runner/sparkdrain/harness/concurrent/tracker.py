@@ -11,6 +11,10 @@ STEP: Final[contextvars.ContextVar[Any]] = contextvars.ContextVar("sparkdrain-st
 """The ``StepMetrics`` of the step whose code runs in a task of the loop."""
 
 
+ELEMENT: Final[contextvars.ContextVar[Any]] = contextvars.ContextVar("sparkdrain-element")
+"""The element whose code runs, of a step whose metrics count with their elements."""
+
+
 class StepMetrics:
     """Stands in for a state sampler where one step runs: its metrics are the step's.
 
@@ -27,6 +31,14 @@ class StepMetrics:
 
     def update_metric(self, name: Any, value: Any) -> None:
         """What Beam's metric objects call."""
+        element = ELEMENT.get(None)
+        if element is not None and element.updates is not None:
+            element.updates.append((name, value))
+        else:
+            self.count(name, value)
+
+    def count(self, name: Any, value: Any) -> None:
+        """Add to the metrics of the step."""
         self._operation.metrics_container.get_metric_cell(name).update(value)
 
     def enter(self) -> None:

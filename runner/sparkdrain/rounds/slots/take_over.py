@@ -27,7 +27,7 @@ from sparkdrain.graph.state_ids import (
     truncated_state_ids,
 )
 from sparkdrain.panes.arrivals import values_in
-from sparkdrain.rounds.carried import carried_state_ids, check_movable
+from sparkdrain.rounds.carried import CarriedCoding, carried_state_ids, check_movable
 from sparkdrain.rounds.sides.parking import Parking
 from sparkdrain.rounds.slots.drain_memory import DrainMemory
 from sparkdrain.rounds.sources.residuals import ResidualStore, count_in, written_in
@@ -200,8 +200,9 @@ class _Move:
             if id_ in ways.residuals:
                 self._move_residuals(stores, overlay, id_)
             elif id_ in ways.carried:
-                for store in stores.values():
+                for old, store in stores.items():
                     check_movable(store, id_, ways.carried[id_])
+                    CarriedCoding(overlay, id_).inherit(CarriedCoding(olds[old], id_))
                 self._move_residuals(stores, overlay, id_)
             elif id_ in ways.parked:
                 self._move_parked(olds, overlay, id_, keyed=ways.parked[id_].kind is EdgeKind.KEYED)
