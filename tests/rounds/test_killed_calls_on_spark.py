@@ -47,6 +47,7 @@ def tell(number):
     Metrics.distribution("live", "numbers").update(number)
 
 
+@pytest.mark.slow
 def test_calls_in_flight_are_made_again_when_their_process_is_killed(tmp_path):
     calls = tmp_path / "calls"
     calls.mkdir()
