@@ -66,6 +66,9 @@ class Observer(Protocol):
     def draining(self, progress: DrainProgress) -> None:
         """Take how far the drain of the job has come."""
 
+    def moved(self, text: str) -> None:
+        """Take which slots have moved to other executors, why, and how long that took."""
+
 
 class Unobserved(Observer):
     """Of a job that no client waits for; does nothing with what it hears."""
@@ -85,6 +88,10 @@ class Unobserved(Observer):
     @override
     def draining(self, progress: DrainProgress) -> None:
         """This job is never drained."""
+
+    @override
+    def moved(self, text: str) -> None:
+        """No client wants to know."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,19 @@ def test_runs_of_a_store_are_listed_the_newest_first_with_who_was_asked_to_drain
         ]
 
 
+def test_the_newest_moves_of_runs_that_go_on_are_told(store, address):
+    run = Run("mine", "job", "wc", "", "RUNNING", drain=True, began=1)
+    runs.begin(store, run)
+    for number in range(7):
+        runs.moved(store, run, f"[slot {number}] moved")
+    _, said = cli("--metadata_store", address)
+    assert [line for line in said.splitlines() if "moved" in line] == [
+        f"mine: [slot {number}] moved" for number in range(2, 7)
+    ]
+    runs.tell(store, run, "DONE")
+    assert "moved" not in cli("--metadata_store", address)[1]
+
+
 def test_a_store_without_runs_says_so(store, address):
     assert cli("--metadata_store", address) == (0, "There are no jobs.\n")
 

@@ -24,6 +24,8 @@ RUNS = st.builds(
     st.integers(),
     st.text(),
     st.integers(),
+    st.sampled_from(["", "FLUSHING"]),
+    st.lists(st.text()).map(tuple),
 )
 
 
@@ -265,9 +267,21 @@ def test_a_driver_that_lost_its_lease_tells_nothing_of_the_run_that_was_taken_up
     assert states(store) == {"run": "DRAINING"}
 
 
+def test_the_newest_moves_of_a_run_are_kept_also_by_the_driver_that_goes_on(store):
+    first, second = durable("run", 1, epoch=1), durable("run", 2, job_id="second", epoch=2)
+    runs.begin(store, first)
+    for number in range(25):
+        runs.moved(store, first, f"move {number}")
+    runs.tell(store, first, "DRAINING")
+    runs.begin(store, second)
+    runs.moved(store, first, "a move of a driver that was followed")
+    (known,) = runs.known(store)
+    assert known.moves == tuple(f"move {number}" for number in range(5, 25))
+
+
 def test_a_record_from_before_epochs_is_read(store):
     fields = json.loads(RUN.encode())
-    del fields["epoch"]
+    del fields["epoch"], fields["moves"]
     store.put(runs.NAMESPACE, "mine", json.dumps(fields).encode())
     assert runs.known(store) == [RUN]
 

@@ -607,6 +607,21 @@ def test_a_job_that_takes_its_checkpoints_anew_tells_its_new_epoch(client, store
     assert jobs.path(job)[-1] == "DRAINED"
 
 
+def test_moves_of_slots_are_told_to_the_user_and_to_the_store(client, store, address):
+    def behave(call):
+        call.observer.moved("Moved: slot 0 to executor 3 on b.")
+        call.observer.began(5)
+        return until_drained(call)
+
+    jobs = client(FakeEngine(behave, epoch=3))
+    job = jobs.start(metadata_store=address, checkpoint_dir="/cp")
+    jobs.drain(job)
+    assert jobs.path(job)[-1] == "DRAINED"
+    (line,) = runs.find(store, job).moves
+    assert line.endswith("UTC Moved: slot 0 to executor 3 on b.")
+    assert "Moved: slot 0 to executor 3 on b." in jobs.texts(job)
+
+
 # --- stores that are not there --------------------------------------------------------------------
 
 

@@ -35,6 +35,8 @@ def test_in_the_next_life_of_a_job_only_those_move_whose_executor_is_gone():
     hosts = [host(slot, executor) for slot, executor in enumerate([A1, B3, A1, B3])]
     before = placement.places(hosts)
     placement.begin([A2, B3])
+    assert placement.displaced == {0: A2, 2: A2}
+    assert placement.lost == {A1}
     # The hosts of the life before have ended.
     after = placement.places([replace(one, ended="killed") for one in hosts])
     assert after == ("executor_a_2", before[1], "executor_a_2", before[3])
@@ -73,18 +75,24 @@ def test_as_few_slots_as_possible_move_to_an_executor_that_comes():
     hosts = [host(slot, A1) for slot in range(4)]
     placement.places(hosts)
     assert placement.without_slots([A1, B3]) == {B3}
-    moved = placement.move([A1, B3])
-    assert len(moved) == 2
+    moving = placement.moving([A1, B3])
+    assert placement.move([A1, B3], {}) == {}
+    first, second = moving
+    assert placement.move([A1, B3], {first: B3}) == {first: B3}, "the other one lacks its files"
+    assert placement.without_slots([A1, B3]) == {B3}
+    moved = {first: B3, **placement.move([A1, B3], moving)}
+    assert sorted(moved) == [first, second]
     assert set(moved.values()) == {B3}
     left = [replace(one, ended="closed") if one.id.slot in moved else one for one in hosts]
     assert [slot for slot, place in enumerate(placement.places(left)) if place == B3.place] == [
         *moved
     ]
     assert placement.without_slots([A1, B3]) == frozenset()
-    assert placement.move([A1, B3]) == {}
+    assert placement.moving([A1, B3]) == {}
 
 
 def test_nothing_moves_while_an_executor_with_slots_is_gone():
     placement = Placement(2)
     placement.begin([A1, A2])
-    assert placement.move([A1, B3]) == {}
+    assert placement.moving([A1, B3]) == {}
+    assert placement.move([A1, B3], {0: B3, 1: B3}) == {}

@@ -12,13 +12,15 @@ from sparkdrain.errors import Cancelled
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.rounds.driver.checkpoint_flight import Cut
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
+from sparkdrain.rounds.driver.move_log import MoveLog
 from sparkdrain.rounds.driver.moves import NoMoves, SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.placement import Placement
+from sparkdrain.rounds.driver.supply import NoSupply
 from sparkdrain.rounds.messages import Orders
 from sparkdrain.watermarks.frontier import BEGIN
 
-A1, B3 = Executor("a", "1"), Executor("b", "3")
+A1, A2, B3 = Executor("a", "1"), Executor("a", "2"), Executor("b", "3")
 
 
 class Kept(NoCheckpoints):
@@ -60,9 +62,15 @@ class Wish(NoMoves):
     def __init__(self) -> None:
         self.begun: list[int] = []
         self.is_over = False
+        self.asked: list[int] = []
+        self.patience = 0
 
     def are_wanted(self) -> bool:
         return not self.begun
+
+    def are_ready(self, number):
+        self.asked.append(number)
+        return len(self.asked) > self.patience
 
     def begin(self, number):
         self.begun.append(number)
@@ -92,6 +100,15 @@ def test_a_job_stands_still_for_one_checkpoint_and_then_all_levels_run_where_slo
     assert still == {number - 1}, "the checkpoint before it was made while the job went on"
     assert not any(header.expected for header in levels.headers if header.orders.still)
     assert {(number, 0), (number, 1)} <= set(levels.ran)
+
+
+def test_a_job_goes_on_while_files_are_brought_to_where_slots_move(job, levels):
+    job.moves.patience = 10
+    job.run()
+    assert len(job.moves.asked) == 11
+    still = {header.number for header in levels.headers if header.orders.still}
+    assert still == {job.moves.begun[0] - 1}
+    assert min(still) > 10
 
 
 def test_a_job_whose_storage_hangs_goes_on_and_moves_later(job, levels):
@@ -130,42 +147,121 @@ def test_a_job_that_is_drained_moves_no_slots(job):
     assert not job.moves.begun
 
 
+class Cluster:
+    """A job on one executor, to which another one comes.
+
+    Attributes:
+        there: slots whose files are at their new home, as ``Supply.there`` says.
+        brought: what was to be brought, from which checkpoint.
+    """
+
+    def __init__(self, slots: int = 4, newcomer: Executor = B3) -> None:
+        self.alive = [A1]
+        self.now = 0.0
+        self.placement = Placement(slots)
+        self.placement.begin(self.alive)
+        self.placement.places([])
+        self.reopened: list[tuple[frozenset[int], int]] = []
+        self.told: list[str] = []
+        self.there: frozenset[int] | None = frozenset()
+        self.brought: list[tuple[dict[int, Executor], int]] = []
+        newcomers = Newcomers(self.placement, lambda: self.alive, lambda: self.now)
+        self.moves = SlotMoves(
+            self.placement,
+            newcomers,
+            lambda: self.alive,
+            lambda *what: self.reopened.append(what),
+            Brought(self),
+            MoveLog(self.told.append),
+        )
+        assert not self.moves.are_wanted()
+        self.alive.append(newcomer)
+        assert self.is_wanted()
+
+    def is_wanted(self) -> bool:
+        """Whether slots are to move when some looks have seen the same."""
+        for _ in range(3):
+            self.now += 5
+            wanted = self.moves.are_wanted()
+        return wanted
+
+
+class Brought(NoSupply):
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
+        self._cluster = cluster
+
+    def begin(self, moving, number) -> None:
+        self._cluster.brought.append((dict(moving), number))
+
+    def there(self):
+        return self._cluster.there
+
+
 def test_slots_that_are_to_move_are_ended_and_the_user_hears_where_they_are():
-    placement, alive, now = Placement(3), [A1], [0.0]
-    placement.begin(alive)
-    placement.places([])
-    newcomers = Newcomers(placement, lambda: alive, lambda: now[0])
-    reopened, told = [], []
-    moves = SlotMoves(
-        placement, newcomers, lambda: alive, lambda *what: reopened.append(what), told.append
-    )
-    assert not moves.are_wanted()
-    alive.append(B3)
-    for _ in range(2):
-        now[0] += 5
-        wanted = moves.are_wanted()
-    assert wanted
+    cluster = Cluster()
+    moves = cluster.moves
+    cluster.there = None
+    assert not moves.are_ready(1)
+    ((moving, _),) = cluster.brought
+    cluster.there = frozenset(moving)
+    assert moves.are_ready(1)
     slots = moves.begin(7)
-    assert reopened == [(slots, 7)]
+    assert cluster.reopened == [(slots, 7)]
+    assert slots == set(moving)
     assert not moves.are_wanted(), "the job would stand still again, for nothing"
     moves.over(1.25)
-    (text,) = told
-    assert f"Slot {min(slots)} moved to executor 3 on b" in text
-    assert "stood still for 1.2 s" in text
-    now[0] += 5
-    assert not moves.are_wanted()
+    (text,) = cluster.told
+    first, second = sorted(slots)
+    assert text == (
+        f"Moved: slots {first}, {second} to executor 3 on b. 1 executor came after the job had "
+        "begun: 3. The job stood still for 1.2 s."
+    )
+    assert not cluster.is_wanted()
+
+
+def test_a_slot_moves_when_its_files_are_where_it_goes_and_its_old_home_has_it_until_then():
+    cluster = Cluster()
+    moves = cluster.moves
+    assert not moves.are_ready(1), "nothing could be brought"
+    ((moving, _),) = cluster.brought
+    assert set(moving.values()) == {B3}
+    first, second = sorted(moving)
+    assert cluster.is_wanted(), "it is tried again"
+    cluster.there = frozenset({second})
+    assert moves.are_ready(1)
+    assert moves.begin(3) == {second}
+    assert cluster.placement.places([])[first] == A1.place
+    assert cluster.is_wanted(), "the other one is to move, too"
+    cluster.there = frozenset({first})
+    assert moves.are_ready(2)
+    assert moves.begin(4) == {first}
+    assert not cluster.is_wanted()
+
+
+def test_what_was_made_while_files_were_brought_is_brought_too_but_not_for_ever():
+    cluster = Cluster()
+    for number in (1, 5, 6, 7):
+        cluster.there = None
+        assert not cluster.moves.are_ready(number)
+        cluster.there = frozenset(range(4))
+        ready = cluster.moves.are_ready(number)
+    assert ready
+    assert [number for _, number in cluster.brought] == [1, 5, 6]
+
+
+def test_nothing_is_brought_to_a_place_that_has_the_files():
+    cluster = Cluster(newcomer=A2)
+    assert cluster.moves.are_ready(1)
+    assert cluster.brought == [({}, 1)]
+    assert len(cluster.moves.begin(2)) == 2
 
 
 def test_nothing_is_ended_if_who_came_is_gone_again():
-    placement, alive, now = Placement(2), [A1], [0.0]
-    placement.begin(alive)
-    newcomers = Newcomers(placement, lambda: alive, lambda: now[0])
-    reopened = []
-    moves = SlotMoves(placement, newcomers, lambda: alive, lambda *a: reopened.append(a), print)
-    alive.append(B3)
-    for _ in range(2):
-        now[0] += 5
-        moves.are_wanted()
-    alive.remove(B3)
-    assert moves.begin(3) == frozenset()
-    assert not reopened
+    cluster = Cluster(2)
+    cluster.there = frozenset(range(2))
+    assert cluster.moves.are_ready(1)
+    cluster.alive.remove(B3)
+    assert cluster.moves.begin(3) == frozenset()
+    assert not cluster.reopened
+    assert not cluster.moves.are_ready(2), "the job does not stand still for nothing"

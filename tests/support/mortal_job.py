@@ -84,6 +84,9 @@ class Moving(Moves):
             self._settle()
         return wanted
 
+    def are_ready(self, number: int) -> bool:
+        return True
+
     def begin(self, number: int) -> frozenset[int]:
         _, wanted = self._moves.pop(0)
         slots = frozenset(slot for slot in wanted if slot < self._rounds.schedule.slots)

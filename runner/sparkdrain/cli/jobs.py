@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import grpc
 from apache_beam.portability.api import beam_job_api_pb2
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from sparkdrain.drain.notification import DrainNotification
     from sparkdrain.drain.runs import Run
 
+_MOVES: Final = 5
+"""Of a job, how many moves of slots are shown."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What can be said."""
@@ -36,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def jobs(arguments: argparse.Namespace, console: Console | None = None) -> int:
     """Print a table, the newest first; 0 if it could be made."""
     console = console or Console()
+    moves: list[str] = []
     try:
         if arguments.job_endpoint:
             with drain_by_service.connected(
@@ -48,7 +52,7 @@ def jobs(arguments: argparse.Namespace, console: Console | None = None) -> int:
                     row = info.job_id, info.job_name, name(info.state), phase
                     table.add_row(*map(escape, row))
         else:
-            table = _of_store(arguments)
+            table, moves = _of_store(arguments)
     except SparkDrainError as error:
         console.print(f"[red]{escape(str(error))}")
         return 1
@@ -56,10 +60,13 @@ def jobs(arguments: argparse.Namespace, console: Console | None = None) -> int:
         console.print(f"[red]The job service does not answer: {escape(str(error.details()))}")
         return 1
     console.print(table if table.row_count else "There are no jobs.")
+    for line in moves:
+        console.print(escape(line))
     return 0
 
 
-def _of_store(arguments: argparse.Namespace) -> Table:
+def _of_store(arguments: argparse.Namespace) -> tuple[Table, list[str]]:
+    """The runs, and the newest moves of slots of each that goes on."""
     address = drain_by_store.address_of(arguments.metadata_store, arguments.checkpoint_dir)
     table = Table(
         "run",
@@ -71,13 +78,16 @@ def _of_store(arguments: argparse.Namespace) -> Table:
         "can be drained",
         "drivers",
     )
+    moves: list[str] = []
     with drain_by_store.opened(address, new=False) as store:
         asked = records.read(store, lambda error: None)
         for run in runs.known(store):
             of_job = set_name(run.job_name, run.checkpoints)
             standing = "" if run.is_over else drivers.told(store, of_job, time.time_ns() // 1000)
             table.add_row(*_row(run, records.first_for(run.run_id, asked)), escape(standing))
-    return table
+            if not run.is_over:
+                moves += [f"{run.run_id}: {line}" for line in run.moves[-_MOVES:]]
+    return table, moves
 
 
 def _row(run: Run, asked: DrainNotification | None) -> list[str]:

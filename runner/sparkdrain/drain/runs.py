@@ -15,7 +15,7 @@ from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import BadOption, Fenced, SparkDrainError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sparkdrain.coordination.metadata import MetadataStore, Versioned
     from sparkdrain.drain.phases import DrainPhase
@@ -25,6 +25,8 @@ VERSION: Final = 1
 
 _KEPT: Final = 100
 _SHOWN: Final = 10
+_MOVES: Final = 20
+"""Of a run, how many moves of slots its record has."""
 
 RunState = Literal["RUNNING", "DRAINING", "DRAINED", "DONE", "FAILED", "CANCELLED"]
 
@@ -59,6 +61,7 @@ class Run:
         checkpoints: the directory of the job's checkpoints; empty if it makes none.
         epoch: of the lease on these checkpoints under which the run began; 0 if it makes none.
         phase: the name of the last ``DrainPhase`` that was told; empty without a drain.
+        moves: lines, each with the time, of slots that have moved last, oldest first.
     """
 
     run_id: str
@@ -71,6 +74,7 @@ class Run:
     checkpoints: str = ""
     epoch: int = 0
     phase: str = ""
+    moves: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -92,7 +96,7 @@ class Run:
         if not isinstance(fields, dict) or fields.pop("version", None) != VERSION:
             message = f"It is no record of a run in version {VERSION}."
             raise ValueError(message)
-        # Older releases told neither leases nor phases; newer ones may tell more.
+        # Older releases told neither leases nor phases nor moves; newer ones may tell more.
         fields = {name: value for name, value in {**_NEW, **fields}.items() if name in _TYPES}
         if {name: type(value).__name__ for name, value in fields.items()} != _TYPES:
             message = f"A record of a run has the fields {_TYPES}."
@@ -100,6 +104,7 @@ class Run:
         if fields["state"] not in get_args(RunState):
             message = f"The state {fields['state']!r} is unknown."
             raise ValueError(message)
+        fields["moves"] = tuple(map(str, fields["moves"]))
         return cls(**fields)
 
 
@@ -114,8 +119,9 @@ _TYPES: Final = {
     "checkpoints": "str",
     "epoch": "int",
     "phase": "str",
+    "moves": "list",
 }
-_NEW: Final = {"epoch": 0, "phase": ""}
+_NEW: Final = {"epoch": 0, "phase": "", "moves": []}
 
 
 def resumed(store: MetadataStore, run: Run) -> Run:
@@ -182,7 +188,10 @@ def begin(store: MetadataStore, run: Run) -> None:
                     "different names."
                 )
                 raise Fenced(message)
-        if store.put(NAMESPACE, run.run_id, run.encode(), version_of(found)) is not None:
+        before = _read(found)
+        # A driver that goes on knows nothing of the moves before it.
+        told = dataclasses.replace(run, moves=() if before is None else before.moves)
+        if store.put(NAMESPACE, run.run_id, told.encode(), version_of(found)) is not None:
             break
     _forget_old(store)
     store.flush()
@@ -197,14 +206,30 @@ def tell(store: MetadataStore, run: Run, state: RunState, phase: DrainPhase | No
         state: of the run.
         phase: of its drain; None: the phase that was told before.
     """
+
+    def after(before: Run) -> Run:
+        told = before.phase if phase is None else phase.name
+        return dataclasses.replace(before, state=state, phase=told)
+
+    _change(store, run, after)
+
+
+def moved(store: MetadataStore, run: Run, line: str) -> None:
+    """Tell that slots of a run have moved, unless the run belongs to another job by now."""
+    _change(
+        store,
+        run,
+        lambda before: dataclasses.replace(before, moves=(*before.moves, line)[-_MOVES:]),
+    )
+
+
+def _change(store: MetadataStore, run: Run, after: Callable[[Run], Run]) -> None:
     while True:
         found = store.get(NAMESPACE, run.run_id)
         before = _read(found)
         if before is None or not _is_told_by(before, run):
             return
-        told = before.phase if phase is None else phase.name
-        after = dataclasses.replace(before, state=state, phase=told).encode()
-        if store.put(NAMESPACE, run.run_id, after, version_of(found)) is not None:
+        if store.put(NAMESPACE, run.run_id, after(before).encode(), version_of(found)) is not None:
             break
     store.flush()
 

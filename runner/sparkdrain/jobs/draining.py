@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import threading
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Protocol, cast
 
 from apache_beam.portability.api import beam_job_api_pb2
@@ -219,6 +220,14 @@ class JobDrain:
             self._run = dataclasses.replace(self._run, phase=phase.name)
             if self._open is not None:
                 runs.tell(self._open.store, self._run, "DRAINING", phase)
+
+    def tell_moved(self, text: str) -> None:
+        """Tell the store that slots of the run have moved, and why."""
+        when = datetime.fromtimestamp(self._now() / 1e6, timezone.utc)
+        line = f"{when:%Y-%m-%d %H:%M:%S} UTC {text}"
+        with self._lock, self._warning("told it that slots have moved"):
+            if self._open is not None:
+                runs.moved(self._open.store, self._run, line)
 
     def close(self, state: RunState, *, goes_on: bool = False) -> None:
         """The job has ended so; nobody is listened to any more.

@@ -264,6 +264,11 @@ class Job(ServedJob, Observer, Drained):
                 sys.stderr.flush()
 
     @override
+    def moved(self, text: str) -> None:
+        self.message(_M.JOB_MESSAGE_BASIC, text)
+        self._drain.tell_moved(text)
+
+    @override
     def metrics(self) -> beam_job_api_pb2.MetricResults:
         own = drain_progress.infos(self._progress, self._drain.unreadable)
         if self._standby is not None:

@@ -41,18 +41,20 @@ from sparkdrain.rounds.driver.holdings import holdings
 from sparkdrain.rounds.driver.levels import SparkLevels
 from sparkdrain.rounds.driver.locations import Locations
 from sparkdrain.rounds.driver.loop import RoundLoop
+from sparkdrain.rounds.driver.move_log import MoveLog
 from sparkdrain.rounds.driver.moves import NoMoves, SlotMoves
 from sparkdrain.rounds.driver.newcomers import Newcomers
 from sparkdrain.rounds.driver.openings import Openings
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.placement import Placement, too_few_locations
 from sparkdrain.rounds.driver.schedule import Schedule
+from sparkdrain.rounds.driver.supply import HostSupply, NoSupply
 from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
 from sparkdrain.rounds.driver.warm import warm_workers
 from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
 from sparkdrain.shuffle.outbox import ShuffleLayout
-from sparkdrain.stages.cluster.ask import ask
+from sparkdrain.stages.cluster.ask import ask, ask_in_group, stop_group
 from sparkdrain.stages.cluster.context import spark_context
 from sparkdrain.stages.cluster.elsewhere import lost_paths
 from sparkdrain.stages.cluster.executors import await_executors, executors, hazards
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from sparkdrain.invocation import Invocation
     from sparkdrain.rounds.driver.checkpoints import Checkpoints
     from sparkdrain.rounds.driver.moves import Moves
+    from sparkdrain.rounds.driver.supply import Supply
     from sparkdrain.rounds.messages import RoundReport
     from sparkdrain.stages.workers.preparation import Preparation
     from sparkdrain.types import CancelToken
@@ -193,6 +196,7 @@ def _execute_on(
         placement,
         locations,
         openings,
+        MoveLog(invocation.observer.moved),
     ).run()
 
 
@@ -210,6 +214,7 @@ class _StreamingJob:
     placement: Placement
     locations: Locations
     openings: Openings
+    log: MoveLog
 
     def run(self) -> Outcome:
         try:
@@ -307,7 +312,10 @@ class _StreamingJob:
         if phase.is_over:
             return self._counted(schedule, phase)
         self._look_for_state(taken)
-        levels = self._levels(schedule.number + 1, cancel)
+        place = self._checkpoint_place()
+        levels = self._levels(schedule.number + 1, cancel, place)
+        supply = self._supply(place)
+        self.log.displaced(self.placement.displaced, self.placement.lost)
         newcomers = Newcomers(self.placement, self._executors)
         walk = drain_walk(RESUMED[phase])
         try:
@@ -324,9 +332,10 @@ class _StreamingJob:
                 self._terms(),
                 before_round=before_round,
                 phases=walk,
-                moves=self._moves(newcomers, levels),
+                moves=self._moves(newcomers, levels, supply),
             ).run()
         finally:
+            supply.close()
             levels.close()
         for line in refused_timers(schedule):
             observer.message(_WARNING, line)
@@ -347,15 +356,34 @@ class _StreamingJob:
 
         def tell(schedule: Schedule, reports: list[RoundReport]) -> None:
             self.openings.heard(reports)
+            self.log.committed()
             teller.tell(schedule, reports)
 
         return tell
 
-    def _moves(self, newcomers: Newcomers, levels: SparkLevels) -> Moves:
+    def _moves(self, newcomers: Newcomers, levels: SparkLevels, supply: Supply) -> Moves:
         if self.durable is None:
             return NoMoves()
-        tell = partial(self.invocation.observer.message, _BASIC)
-        return SlotMoves(self.placement, newcomers, self._executors, levels.reopen, tell)
+        return SlotMoves(
+            self.placement, newcomers, self._executors, levels.reopen, supply, self.log
+        )
+
+    def _checkpoint_place(self) -> CheckpointPlace | None:
+        """Where slots of the next life keep their state."""
+        if self.durable is None:
+            return None
+        state_dir = self.invocation.settings.state_dir
+        return CheckpointPlace(self.durable.paths, self.durable.epoch, state_dir)
+
+    def _supply(self, place: CheckpointPlace | None) -> Supply:
+        if place is None or not place.state_dir:
+            return NoSupply()
+        group = f"{self.run_id}/files"
+        asked, stop = (
+            partial(ask_in_group, self.context, group),
+            partial(stop_group, self.context, group),
+        )
+        return HostSupply(asked, stop, place, self.preparation)
 
     def _look_for_state(self, taken: Manifest | None) -> None:
         """Have slots placed where their state lies."""
@@ -374,7 +402,9 @@ class _StreamingJob:
             return found
         return []
 
-    def _levels(self, first_round: int, cancel: CancelToken) -> SparkLevels:
+    def _levels(
+        self, first_round: int, cancel: CancelToken, place: CheckpointPlace | None
+    ) -> SparkLevels:
         settings = self.invocation.settings
         options = TaskOptions(
             settings.block_kb << 10,
@@ -383,10 +413,7 @@ class _StreamingJob:
             settings.state_memory_mb << 20,
             settings.async_steps,
         )
-        place, life = None, self.run_id
-        if self.durable is not None:
-            place = CheckpointPlace(self.durable.paths, self.durable.epoch, settings.state_dir)
-            life = f"{self.run_id}.{self.durable.epoch}"
+        life = self.run_id if place is None else f"{self.run_id}.{place.epoch}"
         layout = ShuffleLayout(self.slots, len(self.plan.levels), 0)
         return SparkLevels(
             self.context,
@@ -424,4 +451,5 @@ class _StreamingJob:
     def _counted(self, schedule: Schedule, phase: DrainPhase) -> Outcome:
         """What counts so far; of rounds that were undone nothing is left."""
         infos = counted(schedule) + self.placement.metrics() + self.openings.metrics()
+        infos += self.log.metrics()
         return Outcome(infos, infos, drained=phase is DrainPhase.DRAINED)

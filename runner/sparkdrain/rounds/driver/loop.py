@@ -262,8 +262,9 @@ class RoundLoop:
             return False
         if self._to_move is None:
             self._to_move = self.schedule.number
-        if self._has(self._to_move):
-            return True
+        newest = self.checkpoints.newest
+        if newest is not None and self._has(self._to_move):
+            return self.moves.are_ready(newest.number)
         self.checkpoints.hurry()
         return False
 

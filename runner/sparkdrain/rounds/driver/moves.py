@@ -1,22 +1,30 @@
 """Slots of a running job move to executors that came after it had begun.
 
 The job goes on until a checkpoint is published that was begun after it was known who is to move.
-Then it stands still for another one, which has little to upload. From that one the slots that move
-are opened anew. All others stay as they are.
+With ``--state_dir``, the executors that slots move to then fetch its files, while the job goes on.
+After that it stands still for another one, which has little to upload. From that one the slots
+that move are opened anew. All others stay as they are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from typing_extensions import override
+
+from sparkdrain.english import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sparkdrain.hosts.executor import Executor
+    from sparkdrain.rounds.driver.move_log import MoveLog
     from sparkdrain.rounds.driver.newcomers import Newcomers
     from sparkdrain.rounds.driver.placement import Placement
+    from sparkdrain.rounds.driver.supply import Supply
+
+_TIMES: Final = 3
+"""How often files are brought before slots move: the last time, what was made meanwhile."""
 
 
 class Moves(Protocol):
@@ -24,6 +32,13 @@ class Moves(Protocol):
 
     def are_wanted(self) -> bool:
         """Whether a slot is to be elsewhere."""
+
+    def are_ready(self, number: int) -> bool:
+        """Whether slots can move now; what they need is brought meanwhile.
+
+        Args:
+            number: of the newest published checkpoint.
+        """
 
     def begin(self, number: int) -> frozenset[int]:
         """End the slots that move; in round ``number`` they are opened where they belong."""
@@ -40,6 +55,10 @@ class NoMoves(Moves):
         return False
 
     @override
+    def are_ready(self, number: int) -> bool:
+        return True
+
+    @override
     def begin(self, number: int) -> frozenset[int]:
         return frozenset()
 
@@ -49,14 +68,15 @@ class NoMoves(Moves):
 
 
 class SlotMoves(Moves):
-    """See ``Moves``.
+    """See ``Moves``. A slot moves when its files are where it goes; its old home has it until then.
 
     Args:
         placement: where slots are.
         newcomers: finds executors without slots.
         executors: those that are alive.
         reopen: ends slots, and lets them be opened in a round.
-        tell: takes a text for the user.
+        supply: brings files.
+        log: of moves.
     """
 
     def __init__(
@@ -65,13 +85,19 @@ class SlotMoves(Moves):
         newcomers: Newcomers,
         executors: Callable[[], Sequence[Executor]],
         reopen: Callable[[frozenset[int], int], object],
-        tell: Callable[[str], object],
+        supply: Supply,
+        log: MoveLog,
     ) -> None:
         self._placement = placement
         self._newcomers = newcomers
         self._executors = executors
         self._reopen = reopen
-        self._tell = tell
+        self._supply = supply
+        self._log = log
+        # What is on its way, from which checkpoint, and how often that was begun.
+        self._moving: Mapping[int, Executor] = {}
+        self._number = 0
+        self._times = 0
         self._moved: Mapping[int, Executor] = {}
 
     @override
@@ -79,9 +105,24 @@ class SlotMoves(Moves):
         return bool(self._newcomers.found())
 
     @override
+    def are_ready(self, number: int) -> bool:
+        if not self._moving:
+            self._moving, self._times = self._placement.moving(self._executors()), 0
+            self._bring(number)
+        if self._supply.there() is not None and number > self._number and self._times < _TIMES:
+            # What was made meanwhile is little now.
+            self._bring(number)
+        if self._supply.there() is None:
+            return False
+        if not self._can_move():
+            self._forget()  # and find them again: the storage may answer then
+            return False
+        return True
+
+    @override
     def begin(self, number: int) -> frozenset[int]:
-        self._moved = self._placement.move(self._executors())
-        self._newcomers.forget()
+        self._moved = self._placement.move(self._executors(), self._can_move())
+        self._forget()
         slots = frozenset(self._moved)
         if slots:
             self._reopen(slots, number)
@@ -89,11 +130,29 @@ class SlotMoves(Moves):
 
     @override
     def over(self, seconds: float) -> None:
-        there = sorted(set(self._moved.values()))
-        for one in there:
-            slots = sorted(slot for slot, home in self._moved.items() if home == one)
-            self._tell(
-                f"{'Slots' if len(slots) > 1 else 'Slot'} {', '.join(map(str, slots))} moved to "
-                f"executor {one.id} on {one.host}, which came after the job had begun. The job "
-                f"stood still for {seconds:.1f} s."
-            )
+        new = sorted(set(self._moved.values()))
+        names = ", ".join(one.id for one in new)
+        cause = f"{counted(len(new), 'executor')} came after the job had begun: {names}."
+        self._log.moved(self._moved, cause, seconds)
+
+    def _bring(self, number: int) -> None:
+        self._number = number
+        self._times += 1
+        far = {
+            slot: home
+            for slot, home in self._moving.items()
+            if not self._placement.is_near(slot, home)
+        }
+        self._supply.begin(far, number)
+
+    def _can_move(self) -> Mapping[int, Executor]:
+        there = self._supply.there() or frozenset()
+        return {
+            slot: home
+            for slot, home in self._moving.items()
+            if slot in there or self._placement.is_near(slot, home)
+        }
+
+    def _forget(self) -> None:
+        self._moving = {}
+        self._newcomers.forget()

@@ -36,6 +36,8 @@ class Placement:
         held: for each slot, how many bytes of its state each location has, as far as is known.
         warm_copies: how many other locations are to have the state of a slot.
         located: where an executor is.
+        displaced: slots that were elsewhere in the life before, and where they are to be.
+        lost: executors that had slots in the life before, and are gone.
     """
 
     slots: int
@@ -44,13 +46,22 @@ class Placement:
     held: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     warm_copies: int = 0
     located: Callable[[Executor], Located] = machine
+    displaced: Mapping[int, Executor] = field(default_factory=dict, init=False)
+    lost: frozenset[Executor] = field(default=frozenset(), init=False)
     _homes: dict[int, Executor] = field(default_factory=dict)
     _known: dict[str, Executor] = field(default_factory=dict)
 
     def begin(self, executors: Sequence[Executor]) -> None:
         """The job's slots are about to be opened on these executors."""
+        before = self._homes
         self._known = {executor.id: executor for executor in executors}
         self._homes = self._assigned(executors, self.held)
+        self.displaced = {
+            slot: home
+            for slot, home in self._homes.items()
+            if slot in before and before[slot].id != home.id
+        }
+        self.lost = frozenset(one for one in before.values() if one.id not in self._known)
 
     def places(self, hosts: Sequence[HostRecord]) -> tuple[str, ...]:
         """Of each slot, the place for its next task, as Spark names places.
@@ -80,18 +91,36 @@ class Placement:
 
         None if an executor with slots is gone: the job's next life is about to begin.
         """
-        moving = self._moving(executors)
+        moving = self.moving(executors)
         return frozenset(one for one in moving.values() if one.id not in self._known)
 
-    def move(self, executors: Sequence[Executor]) -> dict[int, Executor]:
-        """As few slots as possible belong to other executors from now on; which, and to whom."""
-        moving = self._moving(executors)
-        if moving:
-            self._known |= {executor.id: executor for executor in executors}
-            self._homes |= moving
-        return moving
+    def move(
+        self, executors: Sequence[Executor], wanted: Mapping[int, Executor]
+    ) -> dict[int, Executor]:
+        """Slots belong to other executors from now on, as far as these still want them.
 
-    def _moving(self, executors: Sequence[Executor]) -> dict[int, Executor]:
+        Args:
+            executors: those that are alive.
+            wanted: slots that can move, and where to.
+
+        Returns:
+            Those that do.
+        """
+        moving = self.moving(executors)
+        moved = {slot: one for slot, one in moving.items() if wanted.get(slot) == one}
+        left = set(moving.values()) if len(moved) < len(moving) else set()
+        if moved:
+            self._known |= {one.id: one for one in executors if one not in left}
+            self._homes |= moved
+        return moved
+
+    def is_near(self, slot: int, executor: Executor) -> bool:
+        """Whether an executor can use the files of where a slot is."""
+        home = self._homes.get(slot)
+        return home is not None and (self.located(home).location == self.located(executor).location)
+
+    def moving(self, executors: Sequence[Executor]) -> dict[int, Executor]:
+        """As few slots as possible that would be elsewhere if the job began now, and where."""
         homes = {home.id for home in self._homes.values()}
         if not homes or not homes <= {one.id for one in executors}:
             return {}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from functools import partial
 from typing import TYPE_CHECKING
 
 from sparkdrain.checkpoints.beam_storage import storage_at
@@ -19,10 +18,11 @@ from sparkdrain.local_state.content import FileContent
 from sparkdrain.rounds.slots.checkpoint_place import slot_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Set
+    from collections.abc import Callable, Iterator, Set
     from typing import TypeAlias
 
-    from sparkdrain.checkpoints.manifest import FileEntry
+    from sparkdrain.checkpoints.manifest import ShardState
+    from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.checkpoints.storage import Storage
     from sparkdrain.local_state.slot_files import SlotFiles
     from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
@@ -105,22 +105,47 @@ class WarmCopies:
             if kept is None:
                 return
             self._kept[at] = kept
-            files = {FileContent(one.digest, one.size): one for one in shard.files if one.path}
             try:
-                kept.bring(number, files, partial(self._chunks, storage, files))
+                bring_shard(storage, self._place.paths, kept, number, shard, self._check)
             except SparkDrainError:
                 _LOGGER.info("no copy of slot %d, level %d", at[1], at[0], exc_info=True)
 
-    def _chunks(
-        self, storage: Storage, files: Mapping[FileContent, FileEntry], content: FileContent
-    ) -> Iterator[bytes]:
-        assert self._place is not None, "a checkpoint was published"
-        for chunk in checked_chunks(storage, self._place.paths, files[content]):
-            if self._closed:
-                message = "The slot has ended."
-                raise CheckpointFailed(message)
-            yield chunk
+    def _check(self) -> None:
+        if self._closed:
+            message = "The slot has ended."
+            raise CheckpointFailed(message)
 
     def _drop(self, gone: Set[tuple[int, int]]) -> None:
         for at in gone:
             self._kept.pop(at).close()
+
+
+def bring_shard(
+    storage: Storage,
+    paths: Paths,
+    kept: SlotFiles,
+    number: int,
+    shard: ShardState,
+    check: Callable[[], object] = lambda: None,
+) -> None:
+    """Have the files of one slot and level on this host, as a published checkpoint names them.
+
+    Args:
+        storage: where the checkpoint is.
+        paths: of the job.
+        kept: this host's folder.
+        number: of the checkpoint.
+        shard: of it.
+        check: called all the time; what it raises ends this.
+
+    Raises:
+        CheckpointFailed: the storage refuses; also ``CheckpointDamaged``.
+    """
+    files = {FileContent(one.digest, one.size): one for one in shard.files if one.path}
+
+    def chunks(content: FileContent) -> Iterator[bytes]:
+        for chunk in checked_chunks(storage, paths, files[content]):
+            check()
+            yield chunk
+
+    kept.bring(number, files, chunks)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.hosts.call import executor_process
 from sparkdrain.hosts.executor import executor_of
-from sparkdrain.stages.spark.errors import JOB_FAILED
+from sparkdrain.stages.spark.errors import JOB_FAILED, JVM_LOST
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
 from sparkdrain.stages.spark.notes import Notes
 
@@ -65,3 +66,22 @@ def ask(
         return {}  # what is wrong with Spark, the first round tells
     finally:
         answers.close()
+
+
+def ask_in_group(
+    context: SparkContext,
+    group: str,
+    executors: Sequence[Executor],
+    question: Callable[[], Any],
+) -> dict[Executor, Any]:
+    """As ``ask``, from a thread of its own, so that ``stop_group`` ends what still answers."""
+    with contextlib.suppress(*JVM_LOST):
+        context.setJobGroup(group, group, interruptOnCancel=True)
+        return ask(context, executors, question)
+    return {}
+
+
+def stop_group(context: SparkContext, group: str) -> None:
+    """End all jobs of a group."""
+    with contextlib.suppress(*JVM_LOST):
+        context.cancelJobGroup(group)

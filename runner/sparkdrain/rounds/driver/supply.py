@@ -1,0 +1,113 @@
+"""Has files of slots brought to the executors that they are to move to, while the job goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Protocol
+
+from typing_extensions import override
+
+from sparkdrain.rounds.slots.files_ahead import BringFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence, Set
+
+    from sparkdrain.hosts.executor import Executor
+    from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
+    from sparkdrain.stages.workers.preparation import Preparation
+
+
+class Supply(Protocol):
+    """Brings files, once at a time."""
+
+    def begin(self, moving: Mapping[int, Executor], number: int) -> None:
+        """Begin to bring the files of checkpoint ``number``; does not wait.
+
+        Args:
+            moving: slots, and where they are to be.
+            number: of a published checkpoint.
+        """
+
+    def there(self) -> Set[int] | None:
+        """The slots that can move now; None while files are still on their way."""
+
+    def close(self) -> None:
+        """Nothing is wanted any more. Does not wait."""
+
+
+class NoSupply(Supply):
+    """Of a job whose hosts keep no files: slots move without them."""
+
+    def __init__(self) -> None:
+        self._moving: frozenset[int] = frozenset()
+
+    @override
+    def begin(self, moving: Mapping[int, Executor], number: int) -> None:
+        self._moving = frozenset(moving)
+
+    @override
+    def there(self) -> Set[int] | None:
+        return self._moving
+
+    @override
+    def close(self) -> None:
+        pass
+
+
+class HostSupply(Supply):
+    """Has executors fetch, by a Spark job of their own.
+
+    Args:
+        ask: has each of some executors answer a question.
+        stop: ends the jobs that ``ask`` runs.
+        place: of the job's checkpoints.
+        preparation: what a worker must know to reach them.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Sequence[Executor], Callable[[], Any]], Mapping[Executor, Any]],
+        stop: Callable[[], object],
+        place: CheckpointPlace,
+        preparation: Preparation,
+    ) -> None:
+        self._ask = ask
+        self._stop = stop
+        self._place = place
+        self._preparation = preparation
+        self._there: Set[int] | None = frozenset()
+        self._thread: threading.Thread | None = None
+
+    @override
+    def begin(self, moving: Mapping[int, Executor], number: int) -> None:
+        slots: dict[str, list[int]] = defaultdict(list)
+        for slot, executor in sorted(moving.items()):
+            slots[executor.id].append(slot)
+        question = BringFiles(self._place, self._preparation, number, dict(slots))
+        self._there = None
+        # A daemon: no process waits for a storage that hangs.
+        self._thread = threading.Thread(
+            target=self._bring,
+            args=(sorted(set(moving.values())), question),
+            name="files-ahead",
+            daemon=True,
+        )
+        self._thread.start()
+
+    @override
+    def there(self) -> Set[int] | None:
+        return self._there
+
+    @override
+    def close(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            self._stop()
+
+    def _bring(self, executors: Sequence[Executor], question: BringFiles) -> None:
+        there: set[int] = set()
+        try:
+            for slots in self._ask(executors, question).values():
+                there.update(slots)
+        finally:
+            self._there = there
