@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import time
 from collections import Counter
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain.coordination.assignment import assign
-from sparkdrain.coordination.reassignment import Lag, next_step
 from tests.support.law import law
 
 
@@ -173,69 +171,3 @@ def test_a_thousand_homes_are_assigned_in_less_than_a_tenth_of_a_second():
         return time.process_time() - began
 
     assert min(once() for _ in range(5)) < 0.1
-
-
-STEPS = st.fixed_dictionaries(
-    {
-        "present": st.dictionaries(st.integers(0, 9), st.integers(0, 6)),
-        "homes": st.lists(HOMES, min_size=1, max_size=5, unique=True),
-        "behind": st.dictionaries(
-            st.integers(0, 9), st.dictionaries(st.sampled_from("abc"), st.integers(0, 9))
-        ),
-        "most": st.integers(1, 3),
-    }
-)
-
-
-def at_homes(drawn):
-    """Where slots are: most at homes that are alive, unevenly, and some at one that is gone."""
-    there = dict(enumerate(drawn["homes"]))
-    gone = Machine("c", "gone")
-    return {slot: there.get(number, gone) for slot, number in drawn["present"].items()}
-
-
-@law(40)
-@given(STEPS)
-def test_a_slot_moves_only_when_its_files_are_there_or_its_home_is_gone(drawn):
-    homes, present = drawn["homes"], at_homes(drawn)
-    wanted, lag = assign(range(10), present, homes), Lag(drawn["behind"], 3)
-    step = next_step(present, wanted, homes, lag, drawn["most"])
-    assert sorted(step.homes) == sorted(wanted), "every slot has one home"
-    assert len(step.warm) <= drawn["most"]
-    for slot, home in step.homes.items():
-        assert home in homes
-        before = present.get(slot)
-        if before in homes and before != home:
-            assert home == wanted[slot]
-            assert lag.is_little(slot, home)
-        if before not in homes and home != wanted[slot]:
-            assert lag.of(slot, home) is not None
-            others = [lag.of(slot, one) for one in homes]
-            assert lag.of(slot, home) == min(one for one in others if one is not None)
-    for slot, home in step.warm.items():
-        assert step.homes[slot] != home == wanted[slot]
-
-
-@law(40)
-@given(STEPS)
-def test_steps_reach_what_is_wanted_when_files_arrive(drawn):
-    homes, most = drawn["homes"], drawn["most"]
-    behind, present = drawn["behind"], at_homes(drawn)
-    wanted = assign(range(10), present, homes)
-    for _ in range(10 // most + 3):
-        step = next_step(present, wanted, homes, Lag(behind, 3), most)
-        present = step.homes
-        for slot, home in step.warm.items():
-            behind = {**behind, slot: {**behind.get(slot, {}), home.location: 0}}
-    assert present == wanted
-
-
-def test_slots_of_a_lost_home_go_to_a_warm_copy_and_later_to_where_they_belong():
-    gone = Machine("c", "9")
-    wanted = {0: A1}
-    step = functools.partial(next_step, wanted=wanted, alive=[A1, B3])
-    first = step(present={0: gone}, lag=Lag({0: {"b": 5}}, 3))
-    assert (first.homes, first.warm) == ({0: B3}, {0: A1})
-    assert step(present={0: B3}, lag=Lag({0: {"b": 0, "a": 4}}, 3)).homes == {0: B3}
-    assert step(present={0: B3}, lag=Lag({0: {"b": 0, "a": 3}}, 3)).homes == {0: A1}
-    assert step(present={0: gone}, lag=Lag({}, 3)).homes == {0: A1}, "nobody has anything"

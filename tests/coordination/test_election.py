@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
-from sparkdrain.coordination.backends.file import FileStore
 from sparkdrain.coordination.backends.memory import MemoryMetadataStore, SharedSpaces
 from sparkdrain.coordination.election import Election
-from sparkdrain.coordination.leading import Leading
-from sparkdrain.coordination.lease import LEASES, StoredLease
+from sparkdrain.coordination.lease import StoredLease
 from sparkdrain.coordination.metadata import StoreDown
+from sparkdrain.coordination.pulse import Pulse
 
 
 class Seconds:
@@ -116,66 +114,19 @@ def test_a_short_outage_costs_the_leader_nothing(store, clock):
     assert one.token() == 1
 
 
-class Heard:
-    def __init__(self, store, name, seconds=0.6) -> None:
-        self.words: list[object] = []
-        self.began, self.ended = threading.Event(), threading.Event()
-        self.election = Election(StoredLease(store, "job", name, seconds, time.monotonic))
-        self.leading = Leading(self.election, self._began, self._ended)
+def test_an_error_that_nobody_knew_of_does_not_end_the_steps(monkeypatch):
+    monkeypatch.setattr("sparkdrain.coordination.pulse._AFTER_ERROR", 0.01)
+    again, steps = threading.Event(), []
 
-    def _began(self, token):
-        self.words.append(token)
-        self.began.set()
+    def step() -> float:
+        steps.append(1)
+        if len(steps) == 1:
+            message = "odd"
+            raise RuntimeError(message)
+        again.set()
+        return 60.0
 
-    def _ended(self):
-        self.words.append("ended")
-        self.ended.set()
-
-
-def test_threads_lead_one_after_the_other(tmp_path):
-    one, other = (Heard(FileStore(tmp_path), name) for name in ("one", "other"))
-    with one.leading:
-        assert one.began.wait(30)
-        with other.leading:
-            assert not other.began.wait(1)
-            one.leading.close()
-            assert other.began.wait(30)
-    assert one.words == [1, "ended"]
-    assert other.words == [2, "ended"]
-
-
-def test_the_end_of_a_lease_is_told_while_the_store_hangs():
-    spaces, go_on = SharedSpaces(), threading.Event()
-
-    class Hanging(MemoryMetadataStore):
-        hangs = False
-
-        def put(self, namespace, *arguments):
-            if self.hangs and namespace == LEASES:
-                assert go_on.wait(60)
-            return super().put(namespace, *arguments)
-
-    store = Hanging(spaces)
-    one = Heard(store, "one")
-    with one.leading:
-        assert one.began.wait(30)
-        store.hangs = True
-        assert one.ended.wait(30)
-        assert one.words == [1, "ended"]
-        go_on.set()
-
-
-def test_an_error_that_nobody_knew_of_does_not_end_the_candidate():
-    class Odd(MemoryMetadataStore):
-        was_odd = False
-
-        def get(self, *arguments):
-            if not self.was_odd:
-                self.was_odd = True
-                message = "odd"
-                raise RuntimeError(message)
-            return super().get(*arguments)
-
-    one = Heard(Odd(), "one")
-    with one.leading:
-        assert one.began.wait(30)
+    pulse = Pulse("odd", step)
+    pulse.start()
+    assert again.wait(30)
+    assert pulse.close()

@@ -56,7 +56,7 @@ PROOFS: Final = (
         "Drivers of one job in processes of their own, over a file, ZooKeeper, Azurite and Kafka: "
         "leaders are killed, stopped, paused, alone and with all of their processes, at moments "
         "that are drawn by a seed; another goes on. Kafka to Kafka, each record counts "
-        "once, and the job is drained",
+        "once, and the job is drained. Ten thousand simulated schedules of accidents",
         ("tests/standby", "integration/test_standby_on_stores.py"),
     ),
     Proof(

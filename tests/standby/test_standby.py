@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
 
 from sparkdrain.coordination.backends.memory import MemoryMetadataStore, SharedSpaces
+from sparkdrain.coordination.fenced import FencedRecord
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.errors import Cancelled, CheckpointRefused, Fenced
 from sparkdrain.standby import drivers
@@ -449,7 +451,14 @@ def test_who_leaves_knows_whether_others_go_on(standing):
 
 def test_counters_tell_of_leading(standing):
     first, _, machine = led(standing)
-    assert first.metrics() == {"leads": 1, "terms": 1, "stepped_down": 0, "store_outages": 0}
+    assert first.metrics() == {
+        "leads": 1,
+        "terms": 1,
+        "stepped_down": 0,
+        "store_outages": 0,
+        "heartbeats": 1,
+        "heartbeats_failed": 0,
+    }
     other = Machine()
     second, _ = standing.make("b", other)
     second.wait(Ready(), Waits(other))
@@ -458,3 +467,56 @@ def test_counters_tell_of_leading(standing):
     first._renew()
     assert first.metrics()["leads"] == 0
     assert first.metrics()["stepped_down"] == 1
+
+
+def test_records_of_drivers_that_are_gone_for_a_day_are_removed_unless_they_are_back(standing):
+    store, day = MemoryMetadataStore(standing.spaces), 86_400 * 10**6
+    for owner, heard in (("dead", 0), ("late", 2 * day - 10)):
+        drivers.tell(store, SET, drivers.StandingDriver(owner, 0, heard))
+    drivers.tell(store, "job-2", drivers.StandingDriver("other", 0, 0))
+    found = store.all(drivers.DRIVERS, print)
+    assert len(found) == 3
+    drivers.forget_dead(store, SET, 2 * day)
+    assert [one.owner for one in drivers.known(store, SET)] == ["late"]
+    assert [one.owner for one in drivers.known(store, "job-2")] == ["other"]
+
+
+class Counting(Reached):
+    """Counts requests, and may refuse to be told anything."""
+
+    refuses = False
+
+    def __init__(self, *arguments) -> None:
+        super().__init__(*arguments)
+        self.asked: Counter[str] = Counter()
+
+    def get(self, *arguments):
+        self.asked["get"] += 1
+        return super().get(*arguments)
+
+    def put(self, *arguments):
+        self.asked["put"] += 1
+        if self.refuses:
+            message = "read only"
+            raise StoreDown(message)
+        return super().put(*arguments)
+
+
+def test_a_driver_that_waits_tells_once_in_the_time_of_a_lease_that_it_is_there(standing):
+    led(standing)
+    other = Machine()
+    second, _ = standing.make("b", other)
+    store = second._store = Counting(standing.spaces, other)
+    second._record = FencedRecord(store, drivers.TERMS, SET)
+    for number in range(24):
+        second._looks()
+        other.clock += SECONDS / 6
+        if number == 11:
+            assert store.asked == {"get": 12, "put": 2}
+            store.refuses = True
+    assert second.metrics()["heartbeats"] == 2
+    assert second.metrics()["heartbeats_failed"] == 12, "it goes on trying"
+    store.refuses = False
+    assert not second._looks(), "the store was away until now"
+    assert second._looks()
+    assert second.metrics()["heartbeats"] == 3

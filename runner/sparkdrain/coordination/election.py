@@ -31,11 +31,6 @@ class Election:
         self._problem = ""
 
     @property
-    def name(self) -> str:
-        """Of the election."""
-        return self._lease.name
-
-    @property
     def other(self) -> str:
         """The leader, as this candidate has seen it last; empty if it leads, or nobody does."""
         return self._lease.other
@@ -57,10 +52,6 @@ class Election:
         it writes as the leader has to carry the token.
         """
         return self._lease.token()
-
-    def remaining(self) -> float:
-        """Seconds for which this candidate leads although no step succeeds; 0 if it does not."""
-        return self._lease.remaining()
 
     def step(self) -> float:
         """Renew the lease, or try to get it.

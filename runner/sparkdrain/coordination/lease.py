@@ -158,16 +158,6 @@ class StoredLease:
         self._other = ""
 
     @property
-    def name(self) -> str:
-        """Of the lease."""
-        return self._name
-
-    @property
-    def owner(self) -> str:
-        """What this process is called."""
-        return self._owner
-
-    @property
     def seconds(self) -> float:
         """How long others wait after the last renewal."""
         return self._seconds
@@ -186,11 +176,6 @@ class StoredLease:
         """The fencing token; None if this process does not have the lease, or not any more."""
         held = self._held
         return None if held is None or self._clock() >= held.until else held.token
-
-    def remaining(self) -> float:
-        """Seconds for which this process may go on without a renewal; 0 without the lease."""
-        held = self._held
-        return 0.0 if held is None else max(0.0, held.until - self._clock())
 
     def acquire(self) -> bool:
         """Look once, and take the lease if it is free.

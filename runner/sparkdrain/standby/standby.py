@@ -118,6 +118,7 @@ class Standby(Leadership):
         self._outage: float | None = None
         self._beaten: float | None = None
         self._counts = {"terms": 0, "stepped_down": 0, "store_outages": 0}
+        self._counts |= {"heartbeats": 0, "heartbeats_failed": 0}
 
     @property
     def leads(self) -> bool:
@@ -426,5 +427,10 @@ class Standby(Leadership):
         if self._beaten is None:
             drivers.forget_dead(self._store, self._name, self._now())
         driver = StandingDriver(self._owner, self._since, self._now())
-        drivers.tell(self._store, self._name, driver)
+        try:
+            drivers.tell(self._store, self._name, driver)
+        except MetadataError:
+            self._counts["heartbeats_failed"] += 1
+            raise
+        self._counts["heartbeats"] += 1
         self._beaten = now

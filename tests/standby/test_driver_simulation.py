@@ -1,0 +1,429 @@
+"""Drivers of a job under accidents: outages, cuts, pauses, deaths at any request, lost answers.
+
+What runs is what a job runs: ``Standby`` decides who tries, claims of checkpoints decide who
+writes, and the leader places slots on executors that come and go.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparkdrain.checkpoints.lease import Lease, claim, newest_claim
+from sparkdrain.checkpoints.manifest import Manifest
+from sparkdrain.checkpoints.paths import Paths
+from sparkdrain.checkpoints.publish import publish, take_up
+from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing
+from sparkdrain.coordination.lease import LEASES
+from sparkdrain.errors import Cancelled, CheckpointFailed, Fenced
+from sparkdrain.hosts.executor import Executor
+from sparkdrain.hosts.identity import HostId, HostRecord
+from sparkdrain.rounds.driver.move_log import MoveLog
+from sparkdrain.rounds.driver.moves import SlotMoves
+from sparkdrain.rounds.driver.newcomers import Newcomers
+from sparkdrain.rounds.driver.placement import Placement
+from sparkdrain.rounds.driver.supply import NoSupply
+from sparkdrain.standby.drivers import TERMS
+from sparkdrain.standby.leadership import Contender, SteppedDown
+from sparkdrain.standby.standby import DriverEnd, Followed, Standby
+from sparkdrain.standby.term import Term
+from sparkdrain.types import CancelToken
+from tests.support.law import law
+from tests.support.simulated import Machine, Troubled, World
+
+SLOTS = 5
+LEASE = 6.0
+PATHS = Paths("bucket", "job")
+NO_STORAGE = "The storage does not answer"
+
+
+class Disk:
+    """One machine's way to the storage that all share; see ``checkpoints.storage.Storage``."""
+
+    def __init__(self, machine: Machine, files: dict[str, bytes]) -> None:
+        self._machine = machine
+        self._files = files
+
+    def list(self, folder):
+        return self._ask(
+            lambda: {
+                path.removeprefix(f"{folder}/"): len(data)
+                for path, data in self._files.items()
+                if path.startswith(f"{folder}/")
+            }
+        )
+
+    def chunks(self, path):
+        data = self._ask(lambda: self._files.get(path))
+        if data is None:
+            raise FileMissing(path)
+        yield data
+
+    def write(self, path, chunks):
+        self._ask(lambda: self._files.__setitem__(path, b"".join(chunks)))
+
+    def publish(self, path, data):
+        def publish() -> None:
+            folder = path.rpartition("/")[0]
+            there = {name for name in self._files if name.startswith(f"{folder}/")}
+            if there - {path} or self._files.get(path, data) != data:
+                raise AlreadyThere(path)
+            self._files[path] = data
+
+        self._ask(publish)
+
+    def _ask(self, request):
+        machine, world = self._machine, self._machine.world
+        machine.give_way()
+        accident = world.chance.random() < world.trouble
+        if accident and world.chance.random() < 0.5:
+            raise CheckpointFailed(NO_STORAGE)
+        answer = request()
+        if accident:
+            machine.sleep(world.chance.expovariate(1 / 4))
+            raise CheckpointFailed(NO_STORAGE)
+        machine.give_way()
+        return answer
+
+
+class Pauses(CancelToken):
+    """A token whose waits are those of a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__()
+        self._machine = machine
+
+    def wait(self, seconds=None) -> bool:
+        self._machine.sleep(seconds)
+        return self.is_cancelled()
+
+
+class Silent(Followed):
+    def told(self, text: str) -> None:
+        pass
+
+    def warned(self, text: str) -> None:
+        pass
+
+
+class Ready(Contender):
+    """A driver that could take the job up at any time."""
+
+    number = 0
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def check(self) -> None:
+        pass
+
+    def shares(self, epoch: int) -> bool:
+        try:
+            return newest_claim(self._disk, PATHS) >= epoch
+        except CheckpointFailed:
+            return True  # the storage is away, and not another one
+
+
+class Life:
+    """A leader at work, from its claim on: rounds, and slots on the executors that there are."""
+
+    def __init__(self, simulation: Simulation, machine: Machine, lease: Lease, number: int) -> None:
+        self.simulation = simulation
+        self.machine = machine
+        self.lease = lease
+        self.number = number
+        self.placement = Placement(SLOTS)
+        self.hosts: dict[int, Executor] = {}
+        self.fresh: dict[int, frozenset[int]] = {number + 1: frozenset(range(SLOTS))}
+        self.among = list(simulation.executors)
+        self.placement.begin(self.among)
+        self.moves = SlotMoves(
+            self.placement,
+            Newcomers(self.placement, lambda: simulation.executors, machine.clock),
+            lambda: simulation.executors,
+            self.reopen,
+            NoSupply(),
+            MoveLog(lambda text: None),
+        )
+
+    def reopen(self, slots: frozenset[int], number: int) -> None:
+        for slot in slots:
+            del self.hosts[slot]
+        self.fresh = {number: slots}
+
+    def round(self) -> bool:
+        """Run one, and publish it; whether all slots still have their processes."""
+        number = self.number + 1
+        alive = self.simulation.executors
+        if (
+            self.moves.are_wanted()
+            and self.moves.are_ready(self.number)
+            and self.moves.begin(number)
+        ):
+            self.simulation.moves += 1
+            self.among = list(alive)
+        records = [
+            HostRecord(HostId("job", slot), "machine", 1, ("", 1), executor=home)
+            for slot, home in self.hosts.items()
+        ]
+        places = dict(enumerate(self.placement.places(records)))
+        by_place = {one.place: one for one in alive}
+        for slot in self.fresh.get(number, ()):
+            assert slot not in self.hosts, "a slot with two homes"
+            if places.get(slot) in by_place:
+                self.hosts[slot] = by_place[places[slot]]
+        if set(self.hosts) != set(range(SLOTS)) or not set(self.hosts.values()) <= set(alive):
+            return False
+        load = Counter(dict.fromkeys(self.among, 0))
+        load.update(self.hosts.values())
+        assert max(load.values()) - min(load.values()) <= 1
+        manifest = Manifest("job", "run", self.lease.epoch, number, number, 0, {}, SLOTS)
+        publish(self.lease, manifest)
+        self.number = number
+        self.simulation.published(self.lease.epoch, number)
+        return True
+
+
+class Simulation:
+    """Drivers that are a world's machines, and what must always hold of them."""
+
+    def __init__(self, chance: random.Random, trouble: float, mishaps: float = 0.0) -> None:
+        self.world = World(chance, trouble, self.check)
+        self.chance = chance
+        self.mishaps = mishaps
+        self.names = map(str, itertools.count())
+        self.files: dict[str, bytes] = {}
+        self.executor_ids = itertools.count()
+        self.executors: list[Executor] = []
+        for _ in range(2):
+            self.add_executor()
+        self.standbys: dict[Machine, Standby] = {}
+        self.stores: dict[Machine, Troubled] = {}
+        self.leaving: set[Machine] = set()
+        self.checked = 0
+        self.tokens: dict[int, str] = {}
+        self.newest_term = 0
+        self.rounds: list[tuple[int, int]] = []
+        self.moves = 0
+        self.world.before_turn = self.mishap
+
+    def add(self) -> None:
+        self.world.add(next(self.names), self.process)
+
+    def add_executor(self) -> None:
+        self.executors.append(Executor(self.chance.choice("abc"), str(next(self.executor_ids))))
+
+    def process(self, machine: Machine) -> None:
+        store = self.stores[machine] = Troubled(machine)
+        standby = self.standbys[machine] = Standby(
+            store,
+            "job",
+            machine.name,
+            LEASE,
+            10_000,
+            Silent(),
+            clock=machine.clock,
+            now=lambda: int(1e6 * machine.clock()),
+        )
+        disk, stopped = Disk(machine, self.files), Pauses(machine)
+        contender = Ready(disk)
+        while True:
+            try:
+                self.stop_if_told(machine, stopped)
+                standby.wait(contender, stopped)
+                self.lead(machine, standby, disk, stopped)
+            except (Fenced, SteppedDown) as error:
+                if not standby.goes_back(error):
+                    raise
+            except CheckpointFailed:
+                pass
+            except Cancelled:
+                break
+        standby.close(DriverEnd("STOPPED"))
+
+    def lead(self, machine: Machine, standby: Standby, disk: Disk, stopped: Pauses) -> None:
+        """One life after the other, until another driver leads."""
+        due = machine.clock()
+        while True:
+            standby.check()
+            lease = claim(disk, PATHS, f"{machine.name}x{len(self.files)}", "")
+            found = take_up(lease)
+            standby.took(lease.epoch)
+            life = Life(self, machine, lease, 0 if found is None else found.number)
+            with standby.lead(stopped) as led:
+                is_whole = True
+                while is_whole:
+                    if machine.clock() >= due:
+                        due = machine.clock() + standby._renew()
+                    if led.is_cancelled():
+                        raise Cancelled
+                    is_whole = life.round()
+                    machine.sleep(self.chance.uniform(0.2, 2))
+                    self.stop_if_told(machine, stopped)
+
+    def stop_if_told(self, machine: Machine, stopped: CancelToken) -> None:
+        if machine in self.leaving:
+            stopped.cancel()
+
+    def leads(self, machine: Machine) -> bool:
+        standby = self.standbys.get(machine)
+        return standby is not None and standby._election.token() is not None
+
+    def mishap(self, machine: Machine) -> None:
+        """A process dies, leaders more often than others."""
+        if self.chance.random() < self.mishaps * (4 if self.leads(machine) else 1):
+            machine.dies = True
+
+    def alive(self) -> list[Machine]:
+        return [one for one in self.world.machines if not one.is_over and not one.dies]
+
+    def victim(self, alive: list[Machine]) -> Machine:
+        """One of those that live; in half of all cases the leader, if there is one."""
+        leaders = [each for each in alive if self.leads(each)]
+        return self.chance.choice(leaders if leaders and self.chance.random() < 0.5 else alive)
+
+    def published(self, epoch: int, number: int) -> None:
+        """A driver was told that its round counts."""
+        last_epoch, last = self.rounds[-1] if self.rounds else (0, 0)
+        assert number == last + 1 or (number > last and epoch > last_epoch), (
+            "a round that counts twice, or was left out"
+        )
+        assert epoch >= last_epoch, "a leader that was followed has written"
+        self.rounds.append((epoch, number))
+
+    def check(self) -> None:
+        leaders = [one.name for one in self.world.machines if not one.is_over and self.leads(one)]
+        assert len(leaders) <= 1, f"two leaders: {leaders}"
+        for namespace, _, value in self.world.written[self.checked :]:
+            if namespace == LEASES:
+                self.check_lease(json.loads(value))
+            elif namespace == TERMS:
+                head, _, body = value.partition(b"\n")
+                assert int(head) >= self.newest_term, "a leader that was followed has told"
+                assert not body or Term.decode(body) is not None
+                self.newest_term = int(head)
+        self.checked = len(self.world.written)
+
+    def check_lease(self, told) -> None:
+        token, owner = told["token"], told["owner"]
+        assert token >= max(self.tokens, default=0), "a fencing token that shrinks"
+        assert owner in ("", self.tokens.setdefault(token, owner)), "a token of two owners"
+
+    def heal(self) -> None:
+        self.mishaps = self.world.trouble = 0.0
+        self.world.down_until = 0.0
+        for machine in self.world.machines:
+            machine.is_cut_off = False
+            machine.resumes = min(machine.resumes, self.world.now + 1)
+
+    def check_that_it_goes_on(self) -> None:
+        """Without accidents, one driver leads soon, and makes rounds."""
+        self.heal()
+        if not self.executors:
+            self.add_executor()
+        if not set(self.alive()) - self.leaving:
+            self.add()
+        self.world.run(self.world.now + 30)
+        before = len(self.rounds)
+        self.world.run(self.world.now + 30)
+        assert sum(map(self.leads, self.alive())) == 1
+        assert len(self.rounds) >= before + 10
+        assert len({epoch for epoch, _ in self.rounds[before:]}) == 1
+
+
+def run(seed: int) -> Simulation:
+    chance = random.Random(seed)
+    simulation = Simulation(chance, chance.choice([0, 0.02, 0.1]), chance.choice([0, 0.001, 0.005]))
+    world = simulation.world
+    try:
+        for _ in range(chance.randint(1, 4)):
+            simulation.add()
+        for _ in range(8):
+            world.run(world.now + chance.uniform(0, 8))
+            befall(simulation, chance)
+        simulation.check_that_it_goes_on()
+    finally:
+        world.close()
+    return simulation
+
+
+def befall(simulation: Simulation, chance: random.Random) -> None:
+    world, alive = simulation.world, simulation.alive()
+    what = chance.randrange(10)
+    if what == 0 and len(alive) < 6:
+        simulation.add()
+    elif what == 1:
+        world.down_until = world.now + chance.uniform(0, 10)
+    elif what in (2, 3) and len(simulation.executors) < 5:
+        simulation.add_executor()
+    elif what == 4 and simulation.executors:
+        simulation.executors.remove(chance.choice(simulation.executors))
+    elif alive and what > 4:
+        befall_driver(simulation, simulation.victim(alive), what)
+
+
+def befall_driver(simulation: Simulation, one: Machine, what: int) -> None:
+    world, chance = simulation.world, simulation.chance
+    if what == 5:
+        one.dies = True
+        one.resumes = world.now
+    elif what == 6:
+        one.resumes = world.now + chance.uniform(0, 20)
+    elif what == 7:
+        one.is_cut_off = not one.is_cut_off
+    elif what == 8:
+        simulation.leaving.add(one)
+    else:
+        for each in world.machines:
+            each.is_cut_off = chance.random() < 0.3
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _steps_of_leaders_are_taken_by_the_simulation():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sparkdrain.coordination.pulse.Pulse.start", lambda self: None)
+        yield
+
+
+@law(10)
+@given(st.integers(0, 2**32))
+def test_whatever_befalls_drivers_one_leads_and_each_round_counts_once(seed):
+    run(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 10_000, 500))
+def test_in_ten_thousand_schedules_one_leads_and_each_round_counts_once(first):
+    for seed in range(first, first + 500):
+        run(seed)
+
+
+@pytest.mark.parametrize("request_number", range(0, 25, 5))
+def test_a_leader_that_dies_at_any_request_is_followed_by_one_that_goes_on(request_number):
+    """From its first request on, which is before it leads."""
+    simulation = Simulation(random.Random(request_number), 0.0)
+    world = simulation.world
+    try:
+        simulation.add()
+        first = world.machines[0]
+
+        def die(machine: Machine) -> None:
+            store = simulation.stores.get(first)
+            if machine is first and store is not None and store.requests >= request_number:
+                machine.dies = True
+
+        world.before_turn = die
+        world.run(0.1)
+        simulation.add()
+        simulation.add()
+        world.run(40)
+        assert first.is_over
+        simulation.check_that_it_goes_on()
+    finally:
+        world.close()
