@@ -18,9 +18,11 @@ from apache_beam.metrics import Metrics
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from driver_session import stop_session
-from spark_cluster import SparkCluster
+from spark_cluster import STATE, SparkCluster
 
 from sparkdrain.hosts.executor import named_in
+from sparkdrain.rounds.driver.move_log import MILLIS, MOVED
+from sparkdrain.rounds.driver.openings import FETCHED, LOCAL
 from sparkdrain.rounds.driver.placement import AT_HOME, AWAY
 from tests.support.waiting import wait_until
 
@@ -121,13 +123,15 @@ def test_a_slot_whose_executor_is_killed_gets_a_new_home(on, cluster, tmp_path):
     assert away <= 0.05 * at_home, (at_home, away)
 
 
-def test_slots_move_to_a_worker_that_joins_while_the_job_runs(on, tmp_path, monkeypatch):
+@pytest.mark.parametrize("ahead", [False, True], ids=["at-the-standstill", "files-first"])
+def test_slots_move_to_a_worker_that_joins_while_the_job_runs(on, tmp_path, monkeypatch, ahead):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     seen = tmp_path / "seen"
     seen.mkdir()
     stop_session()
     with SparkCluster(workers=1, cores=1) as growing:
         flags = [f"--checkpoint_dir={tmp_path / 'kept'}", "--recoveries=0", *FLAGS]
+        flags += [f"--state_dir=${STATE}"] * ahead
         pipeline = on(growing.url, *flags)
         _ = (
             pipeline
@@ -153,3 +157,7 @@ def test_slots_move_to_a_worker_that_joins_while_the_job_runs(on, tmp_path, monk
         assert hosts == sorted(hosts), "a key that has moved stays"
     assert not all(there(keys, new) for keys in noted(seen)), "only some have moved"
     assert counts.committed.count == sum(map(len, noted(seen)))
+    counters = {c.key.metric.name: c.committed for c in found["counters"]}
+    print({name: counters[name] for name in (LOCAL, FETCHED, MOVED, MILLIS)})
+    assert counters[MOVED] == 2
+    assert (counters[LOCAL] > 0) == ahead, "what was fetched before slots moved"
