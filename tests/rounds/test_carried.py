@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 
 import apache_beam as beam
@@ -54,6 +55,12 @@ class Counts(WaitsForLater):
         Metrics.counter("out", "asked").inc()
         async for result in super().process(element):
             yield result
+
+
+class Sometime(beam.DoFn):
+    async def process(self, element):
+        await asyncio.sleep(random.choice((0, 0.003, 0.01)))
+        yield element
 
 
 class Hangs(beam.DoFn):
@@ -153,6 +160,19 @@ def test_rounds_that_are_undone_start_carried_elements_again(order):
     )
     assert sorted(x for seen in rounds for x in seen) == list(range(40))
     assert max(STARTED.values()) > 1
+
+
+def test_elements_of_a_key_keep_their_order_though_rounds_are_undone():
+    rounds = emitted_in_rounds(
+        lambda p: (
+            p | stream() | beam.Map(lambda x: (x % 2, x)) | carrying(Sometime(), order="by_key")
+        ),
+        fail=undoing(2, 0.3),
+        attempts=30,
+    )
+    seen = [pair for kept in rounds for pair in kept]
+    for key in range(2):
+        assert [x for k, x in seen if k == key] == list(range(key, 40, 2))
 
 
 def test_metrics_of_an_element_count_with_it():
