@@ -188,6 +188,7 @@ PROOFS: Final = (
             "integration/test_zookeeper_store.py",
             "integration/test_kafka_store.py",
             "integration/test_azure_store.py",
+            "integration/test_azure_checkpoints.py",
         ),
     ),
     Proof(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from apache_beam.io.filesystem import CompressionTypes, FileSystem
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileSystem
 from apache_beam.io.filesystems import FileSystems
 from typing_extensions import override
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from apache_beam.options.pipeline_options import PipelineOptions
+
+_NOT_FOUND: Final = 404
 
 
 class BeamStorage(Storage):
@@ -101,7 +103,7 @@ class BeamStorage(Storage):
         reasons.forget()
         try:
             files = self._files(paths[0])
-            present = [path for path in paths if files.exists(path)]
+            present = [path for path in paths if _exists(files, path)]
             if present:
                 files.delete(present)
         except Exception as error:
@@ -110,7 +112,7 @@ class BeamStorage(Storage):
 
     def _is_missing(self, path: str) -> bool:
         try:
-            return not self._files(path).exists(path)
+            return not _exists(self._files(path), path)
         except Exception as error:
             message = f"{path} cannot be looked for: {why(error)}"
             raise CheckpointFailed(message) from error
@@ -121,6 +123,17 @@ class BeamStorage(Storage):
         if self._options is None or len(kinds) != 1:
             return FileSystems.get_filesystem(path)
         return kinds[0](pipeline_options=self._options)
+
+
+def _exists(files: FileSystem, path: str) -> bool:
+    try:
+        return files.exists(path)
+    except BeamIOError as error:
+        # Beam's file system of Azure raises this where it should answer.
+        reason = (error.exception_details or {}).get(path)
+        if getattr(reason, "code", None) == _NOT_FOUND:
+            return False
+        raise
 
 
 def _checked(path: str, call: Callable[..., object], *arguments: bytes) -> None:
