@@ -183,6 +183,9 @@ class Troubled(MemoryMetadataStore):
             lambda: MemoryMetadataStore.all(self, namespace, on_corrupt, without, prefix)
         )
 
+    def close(self):
+        """What comes late comes after the handle was closed, too."""
+
     def _ask(self, request, *, changes=False):
         machine, world = self._machine, self._machine.world
         self.requests += 1
