@@ -60,6 +60,8 @@ def run(yarn: YarnCluster, *command: str) -> subprocess.CompletedProcess[str]:
         f"--spark_conf=spark.yarn.jars=local:{JARS_OF_SPARK}/*",
         "--spark_conf=spark.executor.memory=512m",
         EXECUTOR_OPTIONS,
+        # The application master is a thread of the driver, which saves a process.
+        "--spark_conf=spark.yarn.unmanagedAM.enabled=true",
         "--progress=off",
     ]
     return subprocess.run(

@@ -83,6 +83,20 @@ _SLOW: Final = frozenset(
     }
 )
 
+# Batch programs of one transform, which rounds replace as levels do, and what waits for the clock.
+_SLOW_SUITES: Final = frozenset(
+    {
+        "MatchContinuouslyTest",
+        "OrderedWindowElementsTest_0",
+        "PeriodicImpulseTest",
+        "PeriodicSequenceTest",
+        "ReshuffleTest",
+        "SideInputsTest",
+        "WriteFilesTest",
+        "WriteStreamingTest",
+    }
+)
+
 # "Test assumes that all records will be handled by same worker process", says Beam.
 _ONE_SLOT: Final = frozenset({"test_write_to_dynamic_destination"})
 
@@ -123,12 +137,11 @@ class FnApiRunnerSplitSuiteInRounds(OnSparkDrain, fn_runner_test.FnApiRunnerSpli
 for _test in NOT_RUN:
     setattr(FnApiRunnerSplitSuiteInRounds, _test.removeprefix("FnApiRunnerSplitSuite."), None)
 for _name, _suite in suites_of(_SUITES):
-    globals()[f"{_name}InRounds"] = _in_rounds(_suite, f"{_name}InRounds")
-# Batch programs of one transform, which rounds replace as levels do.
-ReshuffleTestInRounds = pytest.mark.slow(globals()["ReshuffleTestInRounds"])
+    _own = _in_rounds(_suite, f"{_name}InRounds")
+    globals()[f"{_name}InRounds"] = pytest.mark.slow(_own) if _name in _SLOW_SUITES else _own
 for _module in sorted(VALIDATES_RUNNER - _SUITES.keys()):
     for _suite in marked_suites(_module, "it_validatesrunner", __name__):
         _name = f"{_suite.__name__}InRounds"
         # Batch programs: what is special about streams is in the suites above.
         globals()[_name] = pytest.mark.slow(_in_rounds(_suite, _name))
-del _suite
+del _own, _suite

@@ -30,16 +30,21 @@ class PortableRunnerSuite(OnSparkDrain, portable_runner_test.PortableRunnerTest)
     )
     test_sdf_with_truncate = fn_runner_test.FnApiRunnerTest.test_sdf_with_truncate
 
-    # They wait for a quarter of a minute each.
-    test_pardo_et_timer_with_no_firing = slow(
-        portable_runner_test.PortableRunnerTest.test_pardo_et_timer_with_no_firing
-    )
-    test_pardo_et_timer_with_no_reset = slow(
-        portable_runner_test.PortableRunnerTest.test_pardo_et_timer_with_no_reset
-    )
-    test_pardo_et_timer_with_no_reset_and_no_clear = slow(
-        portable_runner_test.PortableRunnerTest.test_pardo_et_timer_with_no_reset_and_no_clear
-    )
+
+# They wait for a quarter of a minute each, or are of a kind of which tests are left.
+_SLOW = (
+    "test_batch_",
+    "test_element_to_batch",
+    "test_flat",
+    "test_multimap_",
+    "test_pardo_et_timer_with_no_",
+    "test_pardo_side_",
+    "test_pardo_unfusable_",
+    "test_windowed_",
+)
+for _name in dir(PortableRunnerSuite):
+    if _name.startswith(_SLOW):
+        setattr(PortableRunnerSuite, _name, slow(getattr(PortableRunnerSuite, _name)))
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def _refuse(*_: Any) -> None:
 
 def _suites(module: str) -> Iterator[type]:
     for suite in marked_suites(module, "it_validatesrunner", __name__):
-        yield suite
+        yield pytest.mark.slow(suite)
         not_compiled = type(f"{suite.__name__}NotCompiled", (suite,), {"__module__": __name__})
         yield pytest.mark.slow(not_compiled)
 

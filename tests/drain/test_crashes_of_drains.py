@@ -238,7 +238,12 @@ STEPS = [
 
 
 @pytest.mark.parametrize(
-    ("step", "nth"), [(step, nth) for step, times in STEPS for nth in range(times)]
+    ("step", "nth"),
+    [
+        pytest.param(step, nth, marks=[pytest.mark.slow] * (nth > 0))
+        for step, times in STEPS
+        for nth in range(times)
+    ],
 )
 def test_a_job_that_dies_at_this_step_drains_on_and_everything_comes_out_once(step, nth, tmp_path):
     job = Job(tmp_path)

@@ -131,9 +131,9 @@ PROOFS: Final = (
     ),
     Proof(
         "conformance",
-        "Beam's suites without compiled stages, by Beam's own client, as streams on Spark, and "
-        "their slowest tests in rounds; Beam's examples; transforms that an expansion service "
-        "expands",
+        "Beam's tests of a runner; Beam's suites without compiled stages, by Beam's own client, "
+        "as streams on Spark, and their slowest tests in rounds; Beam's examples; transforms that "
+        "an expansion service expands",
         ("tests/conformance",),
     ),
     Proof(

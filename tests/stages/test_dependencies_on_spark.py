@@ -40,6 +40,7 @@ def ask(p: beam.Pipeline, module: str, output: Path) -> None:
     _ = answers | beam.io.WriteToText(str(output))
 
 
+@pytest.mark.slow
 def test_an_extra_package_is_there_for_its_job_and_not_for_the_next(pipeline, tmp_path):
     package = source_distribution(tmp_path, "brought", "1.0", "def answer():\n    return 41\n")
     with pipeline(f"--extra_package={package}") as p:
@@ -77,6 +78,7 @@ def test_a_requirements_file_may_name_local_packages(pipeline, tmp_path):
     assert lines(tmp_path, "out") == ["8", "8"]
 
 
+@pytest.mark.slow
 def test_a_setup_file_sends_the_project_around_it(pipeline, tmp_path):
     project = tmp_path / "project"
     project.mkdir()

@@ -106,6 +106,7 @@ def test_sockets_lie_in_a_folder_of_this_user_only_and_none_is_left(job, tempora
 
 
 @as_stranger
+@pytest.mark.slow
 def test_another_user_cannot_connect_to_any_of_them(job):
     process, _ = job("000")
     found = sockets(process)
