@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import threading
 
 import apache_beam as beam
 import pytest
@@ -14,6 +15,7 @@ from apache_beam.transforms.trigger import AfterWatermark
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 import sparkdrain
+from sparkdrain.side_inputs.windows import WindowedContent
 from tests.support.drained import emitted_when_drained
 from tests.support.recorded import emitted_in_rounds
 from tests.support.scripts import Mark, pairs_in_rounds
@@ -119,3 +121,34 @@ def test_a_drain_stops_timers_of_each_key_in_flight_by_itself():
         (key, first + 10 * n) for key, first in (("a", 11), ("b", 15)) for n in range(5)
     ]
     assert told == {("ParDo(Ticks)", "tick"): 2}
+
+
+class ReadsSides(beam.DoFn):
+    """Reads its side inputs when it has waited."""
+
+    async def process(self, element, listed, of_key):
+        await asyncio.sleep(random.choice((0, 0.001)))
+        yield element, sorted(listed), sorted(of_key["a"]), list(of_key["nobody"])
+
+
+def test_side_inputs_of_a_stream_are_read_in_the_slots_thread(monkeypatch):
+    """The state that has them belongs to it."""
+    readers = set()
+    for name in ("values", "keys"):
+
+        def read(*args, own=getattr(WindowedContent, name), **kwargs):
+            readers.add(threading.current_thread())
+            yield from own(*args, **kwargs)
+
+        monkeypatch.setattr(WindowedContent, name, read)
+
+    def build(p):
+        side = p | "Side" >> beam.Create([("a", 1), ("b", 2), ("a", 3)])
+        views = beam.pvalue.AsIter(side), beam.pvalue.AsMultiMap(side)
+        return p | beam.Create(range(20)) | beam.ParDo(ReadsSides(), *views)
+
+    rounds = emitted_in_rounds(build)
+    seen = sorted(x for one in rounds for x in one)
+    assert seen == [(x, [("a", 1), ("a", 3), ("b", 2)], [1, 3], []) for x in range(20)]
+    assert readers
+    assert not any("loop" in reader.name for reader in readers), readers

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-from sparkdrain.side_inputs.state import SideContent
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -12,15 +10,9 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_fn_api_pb2
 
     from sparkdrain.graph.plan import EdgeId
+    from sparkdrain.side_inputs.state import SideContent
 
 _COUNT_BYTES: Final = 4
-
-
-class KeyedContent(SideContent, Protocol):
-    """A side input whose keys can be listed."""
-
-    def keys(self, section: bytes) -> Iterator[tuple[bytes, Iterator[bytes]]]:
-        """Each key of an encoded window, with its chunks."""
 
 
 class SideRequests:
@@ -68,7 +60,7 @@ def _elements(chunk: bytes) -> list[bytes]:
     return [chunk[_COUNT_BYTES:]]
 
 
-def _entries(content: KeyedContent, window: bytes) -> Iterator[bytes]:
+def _entries(content: SideContent, window: bytes) -> Iterator[bytes]:
     for key, chunks in content.keys(window):
         joined = list(chunks)
         count = sum(int.from_bytes(chunk[:_COUNT_BYTES], "big") for chunk in joined)

@@ -15,6 +15,7 @@ from apache_beam.transforms import sideinputs
 from apache_beam.transforms.core import DoFnInfo
 
 from sparkdrain.harness.concurrent.dofn import concurrent_dofn
+from sparkdrain.harness.concurrent.loaded_sides import LoadedSideInputs
 from sparkdrain.harness.drain_hook import DrainHook, drain_hook
 from sparkdrain.harness.everywhere import with_one_global_window
 
@@ -111,7 +112,7 @@ def load_dofn(
         kwargs,
         windowing,
         pickler.dumps(_Reference(number)),
-        _side_inputs(factory, transform_id, proto, payload),
+        _side_inputs(factory, transform_id, proto, payload, concurrent),
         bool(payload.state_specs or payload.timer_family_specs),
         drain_hook(dofn),
         concurrent,
@@ -124,6 +125,7 @@ def _side_inputs(
     transform_id: str,
     proto: beam_runner_api_pb2.PTransform,
     payload: beam_runner_api_pb2.ParDoPayload,
+    concurrent: ConcurrentDoFn | None,
 ) -> list[Any]:
     views = sorted(
         (
@@ -132,14 +134,14 @@ def _side_inputs(
         ),
         key=lambda view: sideinputs.get_sideinput_index(view[0]),
     )
+    made = StateBackedSideInputMap if concurrent is None else LoadedSideInputs
     return [
-        StateBackedSideInputMap(
+        made(
             factory.state_handler,
             transform_id,
             tag,
             view,
             factory.get_windowed_coder(proto.inputs[tag]),
-            use_bulk_read=False,
         )
         for tag, view in views
     ]

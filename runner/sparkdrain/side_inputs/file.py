@@ -51,6 +51,8 @@ class SideFile:
         content: of the file.
     """
 
+    is_for_all_threads = True
+
     def __init__(self, content: bytes | mmap.mmap) -> None:
         self._map = content
         (self._count,) = _COUNT.unpack_from(self._map, len(self._map) - 8)

@@ -15,12 +15,21 @@ if TYPE_CHECKING:
 
 
 class SideContent(Protocol):
-    """A side input: ``SideFile`` in batch, ``WindowedContent`` in streaming."""
+    """A side input: ``SideFile`` in batch, ``WindowedContent`` in streaming.
+
+    Attributes:
+        is_for_all_threads: whether it may be read outside of the slot's thread.
+    """
+
+    is_for_all_threads: bool
 
     def values(
         self, section: bytes, key: bytes, decode: Callable[[bytes], list[Any]]
     ) -> Iterator[Any]:
         """The values of an encoded window and key."""
+
+    def keys(self, section: bytes) -> Iterator[tuple[bytes, Iterator[bytes]]]:
+        """Each key of an encoded window, with its chunks."""
 
 
 class SideInputState:
@@ -34,8 +43,9 @@ class SideInputState:
         self._edges = edges
         self._open = open_file
 
-    def _content(self, request: Any) -> SideContent | None:
-        return self._open(self._edges[request.transform_id, request.side_input_id])
+    def content(self, transform_id: TransformId, tag: str) -> SideContent | None:
+        """What a transform has as a side input; None if that is empty."""
+        return self._open(self._edges[transform_id, tag])
 
     def blocking_get(self, state_key: Any, coder: Any) -> Iterator[Any]:
         """The values under ``state_key``, decoded with ``coder``.
@@ -53,7 +63,7 @@ class SideInputState:
         raise NotImplementedError(msg)
 
     def _values(self, request: Any, key: bytes, coder: Any) -> Iterator[Any]:
-        content = self._content(request)
+        content = self.content(request.transform_id, request.side_input_id)
         if content is None:
             return iter(())
         impl = coder.get_impl() if isinstance(coder, coders.Coder) else coder

@@ -42,6 +42,8 @@ class WindowedContent:
         multimap: whether values have keys.
     """
 
+    is_for_all_threads = False
+
     def __init__(self, overlay: Overlay, state_id: int, *, multimap: bool) -> None:
         self._overlay = overlay
         self._state_id = state_id
