@@ -236,7 +236,9 @@ NOTIFICATION = DrainNotification(
     uuid.UUID(int=7), "job/1", DrainMode.DEFAULT, dt.datetime(2026, 11, 21, tzinfo=dt.timezone.utc)
 )
 MANIFEST = Manifest("job", "run", 1, 2, 3, 4, {"state": "coder"}, 2, (SHARD,), b"{}")
-RUN = Run("r", "j", "wc", "unix:/x", "DRAINING", drain=True, began=5, phase="FLUSHING")
+RUN = Run(
+    "r", "j", "wc", "unix:/x", "DRAINING", drain=True, began=5, phase="FLUSHING", moves=("slot 1",)
+)
 RECORDS = {
     "notification": (NOTIFICATION.encode(), drain_pb2.DrainNotification),
     "run": (RUN.encode(), drain_pb2.Run),

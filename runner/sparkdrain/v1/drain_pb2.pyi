@@ -112,7 +112,7 @@ class Missing(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., edge: _Optional[int] = ..., producers: _Optional[int] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("version", "run_id", "job_id", "job_name", "endpoint", "state", "drain", "began", "checkpoints", "epoch", "phase")
+    __slots__ = ("version", "run_id", "job_id", "job_name", "endpoint", "state", "drain", "began", "checkpoints", "epoch", "phase", "moves")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSPECIFIED: _ClassVar[Run.State]
@@ -140,6 +140,7 @@ class Run(_message.Message):
     CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
     version: int
     run_id: str
     job_id: str
@@ -151,4 +152,5 @@ class Run(_message.Message):
     checkpoints: str
     epoch: int
     phase: str
-    def __init__(self, version: _Optional[int] = ..., run_id: _Optional[str] = ..., job_id: _Optional[str] = ..., job_name: _Optional[str] = ..., endpoint: _Optional[str] = ..., state: _Optional[_Union[Run.State, str]] = ..., drain: bool = ..., began: _Optional[int] = ..., checkpoints: _Optional[str] = ..., epoch: _Optional[int] = ..., phase: _Optional[str] = ...) -> None: ...
+    moves: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[int] = ..., run_id: _Optional[str] = ..., job_id: _Optional[str] = ..., job_name: _Optional[str] = ..., endpoint: _Optional[str] = ..., state: _Optional[_Union[Run.State, str]] = ..., drain: bool = ..., began: _Optional[int] = ..., checkpoints: _Optional[str] = ..., epoch: _Optional[int] = ..., phase: _Optional[str] = ..., moves: _Optional[_Iterable[str]] = ...) -> None: ...
