@@ -43,9 +43,26 @@ class SideInputState:
         self._edges = edges
         self._open = open_file
 
-    def content(self, transform_id: TransformId, tag: str) -> SideContent | None:
-        """What a transform has as a side input; None if that is empty."""
+    def _content(self, transform_id: TransformId, tag: str) -> SideContent | None:
         return self._open(self._edges[transform_id, tag])
+
+    def is_for_all_threads(self, transform_id: TransformId, tag: str) -> bool:
+        """Whether a side input may be read outside of the slot's thread."""
+        content = self._content(transform_id, tag)
+        return content is None or content.is_for_all_threads
+
+    def by_key(
+        self, transform_id: TransformId, tag: str, window: bytes, coder: coders.Coder
+    ) -> dict[bytes, list[Any]]:
+        """All that an encoded window of a side input has: by encoded key, values of ``coder``."""
+        content = self._content(transform_id, tag)
+        if content is None:
+            return {}
+        decode = _list_decoder(coder.get_impl())
+        return {
+            key: [value for chunk in chunks for value in decode(chunk)]
+            for key, chunks in content.keys(window)
+        }
 
     def blocking_get(self, state_key: Any, coder: Any) -> Iterator[Any]:
         """The values under ``state_key``, decoded with ``coder``.
@@ -63,7 +80,7 @@ class SideInputState:
         raise NotImplementedError(msg)
 
     def _values(self, request: Any, key: bytes, coder: Any) -> Iterator[Any]:
-        content = self.content(request.transform_id, request.side_input_id)
+        content = self._content(request.transform_id, request.side_input_id)
         if content is None:
             return iter(())
         impl = coder.get_impl() if isinstance(coder, coders.Coder) else coder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apache_beam import coders
 from apache_beam.portability.common_urns import side_inputs
 from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
 
@@ -21,40 +20,24 @@ class LoadedSideInputs(StateBackedSideInputMap):
     to that thread. In batch jobs side inputs are in files, which any thread may read.
     """
 
-    def __init__(self, handler: Any, transform_id: str, tag: str, view: Any, coder: Any) -> None:
-        super().__init__(handler, transform_id, tag, view, coder)
-        self._loaded: dict[Any, Any] = {}
-
     def __getitem__(self, window: Any) -> Any:
         """What user code gets for a window of its element; called in the slot's thread."""
         target = self._side_input_data.window_mapping_fn(window)
-        if target not in self._loaded:
-            self._loaded[target] = self._load(target, super().__getitem__(window))
-        return self._loaded[target]
+        if target not in self._cache:
+            self._cache[target] = self._load(target, super().__getitem__(window))
+        return self._cache[target]
 
     def _load(self, target: Any, view: Any) -> Any:
-        content = self._state_handler.content(self._transform_id, self._tag)
-        if content is None or content.is_for_all_threads:
+        handler, transform, tag = self._state_handler, self._transform_id, self._tag
+        if handler.is_for_all_threads(transform, tag):
             return view
         if self._side_input_data.access_pattern != _MULTIMAP:
             # What is no iterable of Beam's was made of one just now: a list, a value.
             return list(view) if hasattr(view, "_state_handler") else view
-        decode = coders.coder_impl.ListCoderImpl(
-            self._element_coder.value_coder().get_impl()
-        ).decode
-        section = self._target_window_coder.encode(target)
-        found = {
-            key: [value for chunk in chunks for value in decode(chunk)]
-            for key, chunks in content.keys(section)
-        }
-        return self._side_input_data.view_fn(
-            _LoadedMultimap(found, self._element_coder.key_coder().get_impl())
-        )
-
-    def reset(self) -> None:
-        """Read everything anew."""
-        super().reset()
-        self._loaded = {}
+        window, coder = self._target_window_coder.encode(target), self._element_coder
+        values = handler.by_key(transform, tag, window, coder.value_coder())
+        loaded = _LoadedMultimap(values, coder.key_coder().get_impl())
+        return self._side_input_data.view_fn(loaded)
 
 
 class _LoadedMultimap:
