@@ -6,7 +6,6 @@ Run it with `make docs`. A test fails where one of them is stale.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +28,7 @@ from capabilities import (  # noqa: E402 - needs the path
 from sparkdrain.drain import phases  # noqa: E402
 from sparkdrain.options import OPTIONS, Option  # noqa: E402
 from sparkdrain.rounds.driver import checkpoint_flight  # noqa: E402
-from tests.mutants.ledger import list_runs  # noqa: E402
+from tests.mutants.ledger import known_ends  # noqa: E402
 from tests.mutants.listed import mutants, open_points  # noqa: E402
 from tests.mutants.table import list_table, mutant_table  # noqa: E402
 from tests.proofs.ledger import passes  # noqa: E402
@@ -174,12 +173,11 @@ def _mutants_table() -> str:
 
 
 def _lists_table() -> str:
-    return list_table(list_runs(), Counter(mutant.area for mutant in mutants()))
+    return list_table(mutants(), known_ends())
 
 
 def _ends_table() -> str:
-    runs = list_runs().values()
-    return mutant_table({name: end for run in runs for name, end in run.mutants.items()})
+    return mutant_table(mutants(), known_ends())
 
 
 def _options_table() -> str:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from datetime import datetime, timezone
@@ -14,11 +15,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.mutants.ledger import ListRun, ends, write_down
+from tests.mutants.ledger import End, known_ends, write_down
 from tests.mutants.listed import ROOT, mutants
 from tests.mutants.mutation_run import GOOD, MutationRun, Outcome, Verdict
 from tests.mutants.proof import prove_tests_run_the_copy, prove_workers_run_the_copy
-from tests.mutants.selection import Selection
+from tests.mutants.selection import Selection, changed, never_run
 from tests.mutants.table import mutant_table
 from tests.mutants.tree import copy_of_checkout
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.mutants.listed import Mutant
+    from tests.mutants.mutation_run import Outcome
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tuple(options.name), tuple(options.file), tuple(options.area), tuple(options.point)
     )
     chosen = selection.of(mutants())
+    if options.changed or options.never_run:
+        chosen = (never_run if options.never_run else changed)(chosen, known_ends())
     if not chosen:
         print("No mutant is selected.", file=sys.stderr)
         return 1
@@ -42,31 +46,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for mutant in chosen:
             print(f"{mutant.name}  {mutant.file}  {' '.join(mutant.tests) or mutant.equivalent}")
         return 0
-    if options.record and not (selection.is_of_lists and _is_clean()):
-        print("--record is for whole lists of a commit: commit first.", file=sys.stderr)
+    if options.record and not _is_clean():
+        print(
+            "--record is for a commit with nothing changed on top: commit first.", file=sys.stderr
+        )
         return 1
     commit, began = _git("rev-parse", "--short=12", "HEAD"), time.monotonic()
-    outcomes: list[Outcome] = []
+    ends: dict[str, End] = {}
+
+    def tell(outcome: Outcome) -> None:
+        how = "" if outcome.verdict is Verdict.EQUIVALENT else outcome.how
+        line = f"{outcome.verdict:10} {outcome.seconds:5.0f} s  {outcome.mutant.name}  {how}"
+        print(line.rstrip(), flush=True)
+        end = End.of(outcome, commit, datetime.now(timezone.utc).date().isoformat())
+        with writing:
+            ends[outcome.mutant.name] = end
+            if options.record:
+                write_down(outcome.mutant.name, end)
+
+    writing = threading.Lock()
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         scratch = Path(directory).resolve()
         base = copy_of_checkout(ROOT, scratch / "base")
         _prove_the_copy_is_run(base, scratch, chosen)
-        for area, grouped in groupby(chosen, lambda mutant: mutant.area):
-            own, began_list = list(grouped), time.monotonic()
+        for _, grouped in groupby(chosen, lambda mutant: mutant.area):
+            own = list(grouped)
             run = MutationRun(base, scratch, options.jobs)
             for output in run.without_mutants(own):
                 print(f"Fails without a mutant:\n{output}")
-            ended = run.outcomes(own, _tell)
-            outcomes += ended
-            if options.record:
-                seconds = round(time.monotonic() - began_list)
-                day = datetime.now(timezone.utc).date().isoformat()
-                write_down(area, ListRun(commit, day, seconds, options.jobs, ends(ended)))
-    print(f"\n{mutant_table(ends(outcomes))}\n")
-    counted = Counter(outcome.verdict for outcome in outcomes)
+            run.outcomes(own, tell)
+    print(f"\n{mutant_table(chosen, ends)}\n")
+    counted = Counter(end.verdict for end in ends.values())
     said = ", ".join(f"{count} {verdict}" for verdict, count in counted.items())
     minutes = (time.monotonic() - began) / 60
-    print(f"{len(outcomes)} mutants in {minutes:.0f} minutes: {said}")
+    print(f"{len(ends)} mutants in {minutes:.0f} minutes: {said}")
     return 0 if set(counted) <= GOOD else 1
 
 
@@ -78,12 +91,6 @@ def _prove_the_copy_is_run(base: Path, scratch: Path, chosen: Sequence[Mutant]) 
         prove_workers_run_the_copy(base, scratch)
 
 
-def _tell(outcome: Outcome) -> None:
-    how = "" if outcome.verdict is Verdict.EQUIVALENT else outcome.how
-    line = f"{outcome.verdict:10} {outcome.seconds:5.0f} s  {outcome.mutant.name}  {how}"
-    print(line.rstrip(), flush=True)
-
-
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2, help="test processes at a time")
@@ -91,6 +98,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--file", nargs="+", default=[], help="changed files, or parts of paths")
     parser.add_argument("--area", nargs="+", default=[], help="lists, without .toml")
     parser.add_argument("--point", nargs="+", type=int, default=[], help="of the drain contract")
+    parser.add_argument(
+        "--changed",
+        action="store_true",
+        help="not those that ended well and of which no file has changed since",
+    )
+    parser.add_argument("--never-run", action="store_true", help="those without a good end only")
     parser.add_argument("--list", action="store_true", help="print what is selected, run nothing")
     parser.add_argument("--record", action="store_true", help="write docs/mutants.json")
     return parser.parse_args(arguments)

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from tests.mutants.ledger import digest
+from tests.mutants.mutation_run import GOOD
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tests.mutants.ledger import End
     from tests.mutants.listed import Mutant
 
 
@@ -42,7 +46,16 @@ class Selection:
             and (not self.points or set(mutant.points) & set(self.points))
         ]
 
-    @property
-    def is_of_lists(self) -> bool:
-        """Whether lists are selected as a whole."""
-        return not (self.names or self.files or self.points)
+
+def never_run(mutants: Iterable[Mutant], ends: Mapping[str, End]) -> list[Mutant]:
+    """The mutants without a good end."""
+    return [
+        each for each in mutants if each.name not in ends or ends[each.name].verdict not in GOOD
+    ]
+
+
+def changed(mutants: Iterable[Mutant], ends: Mapping[str, End]) -> list[Mutant]:
+    """The mutants without a good end, and those of which something has changed since."""
+    return [
+        each for each in mutants if never_run([each], ends) or ends[each.name].read != digest(each)
+    ]

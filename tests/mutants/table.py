@@ -2,51 +2,52 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from tests.mutants.mutation_run import GOOD, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from tests.mutants.ledger import End, ListRun
+    from tests.mutants.ledger import End
+    from tests.mutants.listed import Mutant
 
 
-def mutant_table(ends: Mapping[str, End]) -> str:
-    """One line for each mutant."""
+def mutant_table(mutants: Iterable[Mutant], ends: Mapping[str, End]) -> str:
+    """One line for each mutant that has an end."""
     rows = [
-        f"| {name} | {end.file} | {end.verdict} | {_cell(end.how)} | {end.seconds} |"
-        for name, end in ends.items()
+        f"| {each.name} | {each.file} | {end.verdict} | {_cell(end.how)} | {end.seconds} | "
+        f"`{end.commit}` |"
+        for each in mutants
+        if (end := ends.get(each.name)) is not None
     ]
-    return "\n".join(["| mutant | file | | by | seconds |", "|---|---|---|---|---|", *rows])
-
-
-def list_table(runs: Mapping[str, ListRun], sizes: Mapping[str, int]) -> str:
-    """One line for each list: how many of its mutants came to which end, and at which commit.
-
-    Args:
-        runs: by the names of lists.
-        sizes: how many mutants each list has now.
-    """
     return "\n".join(
-        [
-            "| list | mutants now | killed | equivalent | others | commit | day | minutes |",
-            "|---|---|---|---|---|---|---|---|",
-            *(_list_row(area, size, runs.get(area)) for area, size in sizes.items()),
-        ]
+        ["| mutant | file | | by | seconds | commit |", "|---|---|---|---|---|---|", *rows]
     )
 
 
-def _list_row(area: str, size: int, run: ListRun | None) -> str:
-    if run is None:
-        return f"| {area} | {size} | not run yet | | | | | |"
-    counts = Counter(end.verdict for end in run.mutants.values())
-    others = [name for name, end in run.mutants.items() if end.verdict not in GOOD]
-    said = ", ".join(f"`{name}`: {run.mutants[name].verdict}" for name in others) or "none"
+def list_table(mutants: Iterable[Mutant], ends: Mapping[str, End]) -> str:
+    """One line for each list, and one for all: how its mutants ended, and when they were run."""
+    lists: dict[str, list[str]] = defaultdict(list)
+    for each in mutants:
+        lists[each.area].append(each.name)
+    head = "| list | mutants | killed | equivalent | others | not run | days | minutes |"
+    rows = [_list_row(area, names, ends) for area, names in lists.items()]
+    everything = _list_row("all", [name for names in lists.values() for name in names], ends)
+    return "\n".join([head, "|---|---|---|---|---|---|---|---|", *rows, everything])
+
+
+def _list_row(area: str, names: Sequence[str], ends: Mapping[str, End]) -> str:
+    own = {name: ends[name] for name in names if name in ends}
+    counts = Counter(end.verdict for end in own.values())
+    others = [f"`{name}`: {end.verdict}" for name, end in own.items() if end.verdict not in GOOD]
+    days = sorted({end.day for end in own.values()})
+    span = " to ".join(days[:: len(days) - 1] if len(days) > 1 else days)
+    minutes = sum(end.seconds for end in own.values()) / 60
     return (
-        f"| {area} | {size} | {counts[Verdict.KILLED]} | {counts[Verdict.EQUIVALENT]} | {said} "
-        f"| `{run.commit}` | {run.day} | {run.seconds / 60:.0f} |"
+        f"| {area} | {len(names)} | {counts[Verdict.KILLED]} | {counts[Verdict.EQUIVALENT]} "
+        f"| {', '.join(others) or 'none'} | {len(names) - len(own)} | {span} | {minutes:.0f} |"
     )
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from tests.mutants.listed import AREAS, ROOT, mutants, open_points
+from tests.mutants.ledger import End, digest
+from tests.mutants.listed import AREAS, ROOT, Mutant, mutants, open_points
+from tests.mutants.mutation_run import Verdict
+from tests.mutants.selection import changed, never_run
 
 MUTANTS = mutants()
 # A test for each mutant would take most of its time to begin and to end.
@@ -98,3 +102,28 @@ def _is_slow(node) -> bool:
 def _is_mark(node) -> bool:
     """Not that of one case among others, inside of ``parametrize``."""
     return isinstance(node, ast.Attribute) and node.attr == "slow"
+
+
+def test_a_mutant_counts_as_changed_when_its_file_or_one_of_its_tests_has_changed(tmp_path):
+    mutant = Mutant("name", "area", "product.py", "1", "2", tests=("test_product.py::test_it",))
+    (tmp_path / "product.py").write_text("x = 1\n")
+    (tmp_path / "test_product.py").write_text("def test_it(): ...\n")
+    digests = {digest(mutant, tmp_path)}
+    (tmp_path / "test_product.py").write_text("def test_it(): pass\n")
+    digests.add(digest(mutant, tmp_path))
+    (tmp_path / "product.py").write_text("x = 1 + 0\n")
+    digests.add(digest(mutant, tmp_path))
+    digests.add(digest(replace(mutant, after="3"), tmp_path))
+    assert len(digests) == 4
+
+
+def test_only_mutants_that_ended_well_with_the_same_files_need_not_be_run():
+    first, second, third, fourth = MUTANTS[:4]
+    killed = End(Verdict.KILLED, "test", 1, "commit", "day", "read")
+    ends = {
+        first.name: replace(killed, read=digest(first)),
+        second.name: replace(killed, read="another"),
+        third.name: replace(killed, read=digest(third), verdict=Verdict.SURVIVED),
+    }
+    assert changed(MUTANTS[:4], ends) == [second, third, fourth]
+    assert never_run(MUTANTS[:4], ends) == [third, fourth]
