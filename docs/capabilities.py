@@ -380,7 +380,9 @@ _SPLITTABLE = (
         "draining_sdf_with_sdf_initiated_checkpointing",
     ),
     _row(
-        "Split while one is processed in a round, also while the job is drained",
+        "Split while one is processed in a round, also while the job is drained. Beam's tests say "
+        "when, by managers that only Beam's own runner asks: [how they are asked here]"
+        "(../tests/conformance/splits.py)",
         "FnApiRunnerSplitTest.checkpoint_sdf FnApiRunnerSplitTest.checkpoint_draining_sdf "
         "FnApiRunnerSplitTest.split_crazy_sdf FnApiRunnerSplitTest.split_crazy_draining_sdf",
     ),
