@@ -230,8 +230,8 @@ def test_what_fails_is_tried_again_after_a_pause_that_grows():
 
     assert run(flight(call, retries=2, backoff=0.02), [7]) == [[7]]
     assert len(tries) == 3
-    assert tries[1] - tries[0] >= 0.02
-    assert tries[2] - tries[1] >= 0.04
+    assert tries[1] - tries[0] >= 0.018  # uvloop counts whole milliseconds
+    assert tries[2] - tries[1] >= 0.038
 
 
 def test_an_attempt_that_is_over_its_limit_is_tried_again():
