@@ -283,3 +283,11 @@ def test_who_keeps_the_lock_is_named_and_nobody_waits_for_it_for_ever(tmp_path):
     assert f"has been locked for 0.2 s by process {other.pid} ({sys.executable})" in told
     assert "password" not in told
     assert value_of(FileStore(tmp_path / "store"), "a", "key") == b"1"
+
+
+def test_keys_whose_file_names_begin_alike_are_told_apart(store):
+    store.put("a", "b", b"its file is called b-...")
+    assert store.all("a", prefix="b-") == {}
+    store.put("a", "k" * 200 + "x", b"its name is cut")
+    assert store.all("a", prefix="k" * 200 + "y") == {}
+    assert set(store.all("a", prefix="k" * 200 + "x")) == {"k" * 200 + "x"}
