@@ -42,7 +42,7 @@ class Job:
     def orders(self, play=0):
         return self.checkpoints.orders(self, play, self.now)
 
-    def commit(self, *, changed=True, uploaded=None, complaints=(), unsettled=0):
+    def commit(self, *, changed=True, uploaded=None, complaints=(), unsettled=0, waits=False):
         self.number += 1
         self._last = [
             RoundReport(
@@ -58,6 +58,7 @@ class Job:
                 uploaded=(uploaded or {}).get((level, slot)),
                 complaints=complaints if (level, slot) == SLOTS[1] else (),
                 unsettled=unsettled if (level, slot) == SLOTS[1] else 0,
+                waits=waits and (level, slot) == SLOTS[1],
             )
             for level, slot in SLOTS
         ]
@@ -81,9 +82,9 @@ class Published(list):
         return not self.slow
 
 
-def job(attempts=3):
+def job(attempts=3, number=0):
     published = Published()
-    return Job(Checkpointing(10 * SECOND, published, attempts)), published
+    return Job(Checkpointing(10 * SECOND, published, attempts, number=number)), published
 
 
 def all_uploaded(number):
@@ -104,6 +105,29 @@ def test_the_first_checkpoint_comes_an_interval_after_the_job_began_and_covers_w
     assert (cut.number, cut.round, cut.phase) == (1, 2, DrainPhase.READING)
     assert {report.number for report in cut.reports.values()} == {2}
     assert set(cut.files) == set(SLOTS)
+
+
+def test_a_life_that_goes_on_makes_its_first_checkpoint_as_soon_as_output_waits_for_it():
+    running, published = job(number=3)
+    assert running.round().checkpoint is None
+    assert running.round(waits=True).checkpoint is None
+    running.now += SECOND // 5
+    assert running.round(waits=True).checkpoint == 4
+    running.now += SECOND // 50
+    orders = running.round(uploaded=all_uploaded(4))
+    assert orders.levels == frozenset({0, 1}), "slots are asked in each round"
+    (cut,) = published
+    assert cut.awaited
+    running.now += SECOND
+    assert running.round(waits=True).checkpoint is None, "the second one waits for its time"
+    assert running.round(waits=True).checkpoint is None
+
+
+def test_output_of_a_job_that_begins_waits_for_the_interval():
+    running, _ = job()
+    running.round(waits=True)
+    running.now += SECOND
+    assert running.round(waits=True).checkpoint is None
 
 
 def test_an_attempt_that_failed_is_told_the_same_and_the_next_round_nothing():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from dataclasses import replace
 
 import apache_beam as beam
@@ -18,6 +19,7 @@ from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused, Fenced
 from sparkdrain.graph.identity import identity, without_classes
+from sparkdrain.rounds.driver.checkpoint_flight import Cut
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.stages.telling.failure import Failure
@@ -56,6 +58,21 @@ def test_the_driver_knows_what_a_slot_could_not_restore(kind):
     message = f"sparkdrain.errors.{kind.__name__}: what is wrong"
     told = of_failure(Failure(kind.__name__, message, "", False, 1, 2, "host"))
     assert (type(told), str(told)) == (kind, "what is wrong")
+
+
+def test_a_checkpoint_that_the_job_waits_for_is_published_before_the_next_round(tmp_path):
+    mine = job(tmp_path)
+    mine.take(resume=True)
+    publish_now = mine.storage.publish
+
+    def publish_soon(path, data):
+        threading.Event().wait(0.02)
+        publish_now(path, data)
+
+    mine.storage.publish = publish_soon
+    mine.publish(Cut(1, 1, 0, DrainPhase.READING, None, {}, {}, awaited=True))
+    assert mine.is_published()
+    mine.settle()
 
 
 # --- what a driver wrote ------------------------------------------------------------------------

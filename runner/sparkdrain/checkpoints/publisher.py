@@ -50,6 +50,7 @@ class Publisher:
         self._begun: int | None = None
         self._ended: PublishResult | None = None
         self._thread: threading.Thread | None = None
+        self._has_ended = threading.Event()
 
     def begin(self, manifest: Manifest) -> None:
         """Publish a checkpoint, as soon as what the last one left to be removed is.
@@ -61,6 +62,7 @@ class Publisher:
             message = f"checkpoint {self._begun} is still being published"
             raise ValueError(message)
         self._begun, self._ended = manifest.number, None
+        self._has_ended.clear()
         self._thread = threading.Thread(
             target=self._work, args=(manifest, self._thread), name="publish", daemon=True
         )
@@ -69,6 +71,10 @@ class Publisher:
     def poll(self) -> PublishResult | None:
         """How the last one has ended, again and again; None if it has not. Never blocks."""
         return self._ended
+
+    def await_end(self, seconds: float) -> None:
+        """Wait until the last one has ended, but no longer than that."""
+        self._has_ended.wait(seconds)
 
     def wait(self, seconds: float) -> None:
         """Wait until nothing is left to be published or removed, but no longer than that."""
@@ -81,10 +87,14 @@ class Publisher:
         try:
             place = publish(self._lease, manifest)
         except Exception as error:  # noqa: BLE001 (told by poll)
-            self._ended = PublishResult(manifest.number, error)
+            self._end(PublishResult(manifest.number, error))
             return
-        self._ended = PublishResult(manifest.number)
+        self._end(PublishResult(manifest.number))
         try:
             collect(self._lease, place, self._kept, self._needed)
         except (CheckpointFailed, Fenced) as error:
             _LOGGER.warning("old checkpoints could not be removed: %s", error)
+
+    def _end(self, result: PublishResult) -> None:
+        self._ended = result
+        self._has_ended.set()

@@ -76,6 +76,7 @@ class Cut:
         drain: the request to drain the job, encoded, if its sources are cut.
         reports: what each slot reported last.
         files: where the state of each slot is.
+        awaited: whether the job waits for it.
     """
 
     number: int
@@ -85,6 +86,7 @@ class Cut:
     drain: bytes | None
     reports: Mapping[LevelSlot, RoundReport]
     files: Mapping[LevelSlot, Uploaded]
+    awaited: bool = False
 
 
 @dataclass(slots=True)

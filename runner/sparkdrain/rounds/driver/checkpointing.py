@@ -10,6 +10,10 @@ still to be told. Bundle finalizers then tell the outside, and the driver waits 
 the second one, of the same state, says that the job is over. So a driver that goes on from the
 first one tells the outside again.
 
+A life that goes on from a checkpoint has kept readers of exactly-once sinks waiting. So its first
+checkpoint does not wait for the interval. It begins as soon as output waits for it, slots are asked
+for their uploads in each round, and the driver gives its publication a moment before the next one.
+
 All states, and the steps between them, are in ``checkpoint_flight``.
 """
 
@@ -49,6 +53,7 @@ _POLL: Final = {
     FlightState.PUBLISHING: 10_000,
     FlightState.CLOSING: 10_000,
 }
+_POLL_AWAITED: Final = 10_000
 
 
 class Publication(Protocol):
@@ -100,6 +105,9 @@ class Checkpointing(Checkpoints):
         self._began: int | None = None
         # When the next checkpoint is to be begun; None: nothing has happened that it would cover.
         self._due: int | None = None
+        # Whether the job waits for the next checkpoint, and whether output is enough to do so.
+        self._is_awaited = False
+        self._goes_on = number > 0
         self._place = 0
         # How far the job is, who asked for its drain, and how far the newest checkpoint says it is.
         self._phase, self._request = DrainPhase.READING, b""
@@ -145,7 +153,12 @@ class Checkpointing(Checkpoints):
             return self._last.wake
         if self._told < self.published or state is FlightState.ORDERED:
             return BEGIN
-        return self._due if self._flight is None else self._flight.asked + _POLL[state]
+        return self._due if self._flight is None else self._next_look(self._flight, state)
+
+    @staticmethod
+    def _next_look(flight: Flight, state: FlightState) -> int:
+        poll = _POLL[state]
+        return flight.asked + (min(poll, _POLL_AWAITED) if flight.cut.awaited else poll)
 
     def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
         """See ``Checkpoints``.
@@ -184,7 +197,7 @@ class Checkpointing(Checkpoints):
         flight = self._flight
         if flight is None or state is not FlightState.UPLOADING:
             return frozenset()
-        if flight.asked + _POLL[state] > now:
+        if self._next_look(flight, state) > now:
             return frozenset()
         flight.asked = now
         return frozenset(level for level, _ in flight.waiting)
@@ -199,14 +212,24 @@ class Checkpointing(Checkpoints):
         self._began, self._due = now, None
         reports = {(report.level, report.slot): report for report in schedule.reports()}
         drain = self._request if self._phase.is_cut else None
-        cut = Cut(self._number, schedule.number, self._place, self._phase, drain, reports, {})
+        cut = Cut(
+            self._number,
+            schedule.number,
+            self._place,
+            self._phase,
+            drain,
+            reports,
+            {},
+            awaited=self._is_awaited,
+        )
+        self._is_awaited = self._goes_on = False
         self._flight = Flight(cut, now)
         return self._walk.take(FlightEvent.BEGUN)
 
     @override
     def hurry(self) -> None:
         if self._walk.state is FlightState.IDLE:
-            self._due = BEGIN
+            self._due, self._is_awaited = BEGIN, True
 
     # --- what the loop tells ------------------------------------------------------------------
 
@@ -221,6 +244,8 @@ class Checkpointing(Checkpoints):
         changed = any(report.prepared_bytes or report.sent for report in reports)
         if changed and not self._ends(self._phase):
             self._changed()
+        if self._goes_on and any(report.waits for report in reports):
+            self.hurry()
         flight = self._flight
         if flight is None:
             return

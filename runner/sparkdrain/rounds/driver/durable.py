@@ -47,6 +47,8 @@ _UNREACHED: Final = (
 _SLOTS = "slots"
 # Each call of the storage ends in time; a publication has some of them. Seconds.
 _PATIENCE: Final = 300.0
+# How long the next round waits for a publication that the job waits for; seconds.
+_MOMENT: Final = 0.25
 
 
 @dataclass(slots=True)
@@ -245,7 +247,10 @@ class DurableJob:
             raise
 
     def publish(self, cut: Cut) -> None:
-        """Begin to make a complete checkpoint the newest one, and to remove those too many."""
+        """Begin to make a complete checkpoint the newest one, and to remove those too many.
+
+        Waits a moment for a checkpoint that the job waits for: a round takes longer than a disk.
+        """
         assert self._lease is not None, "take the job first"
         assert self._publisher is not None
         drain = None if cut.drain is None else DrainNotification.decode(cut.drain)
@@ -262,6 +267,8 @@ class DurableJob:
             DriverState(cut.play, cut.phase, drain).encode(),
         )
         self._publisher.begin(manifest)
+        if cut.awaited:
+            self._publisher.await_end(_MOMENT)
 
     def is_published(self) -> bool:
         """Whether the last checkpoint is the newest one now.
