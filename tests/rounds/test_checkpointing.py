@@ -117,7 +117,7 @@ def test_a_life_that_goes_on_makes_its_first_checkpoint_as_soon_as_output_waits_
     orders = running.round(uploaded=all_uploaded(4))
     assert orders.levels == frozenset({0, 1}), "slots are asked in each round"
     (cut,) = published
-    assert cut.awaited
+    assert cut.is_awaited
     running.now += SECOND
     assert running.round(waits=True).checkpoint is None, "the second one waits for its time"
     assert running.round(waits=True).checkpoint is None

@@ -70,7 +70,7 @@ def test_a_checkpoint_that_the_job_waits_for_is_published_before_the_next_round(
         publish_now(path, data)
 
     mine.storage.publish = publish_soon
-    mine.publish(Cut(1, 1, 0, DrainPhase.READING, None, {}, {}, awaited=True))
+    mine.publish(Cut(1, 1, 0, DrainPhase.READING, None, {}, {}, is_awaited=True))
     assert mine.is_published()
     mine.settle()
 

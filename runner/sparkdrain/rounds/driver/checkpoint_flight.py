@@ -76,7 +76,7 @@ class Cut:
         drain: the request to drain the job, encoded, if its sources are cut.
         reports: what each slot reported last.
         files: where the state of each slot is.
-        awaited: whether the job waits for it.
+        is_awaited: whether the job waits for it.
     """
 
     number: int
@@ -86,7 +86,7 @@ class Cut:
     drain: bytes | None
     reports: Mapping[LevelSlot, RoundReport]
     files: Mapping[LevelSlot, Uploaded]
-    awaited: bool = False
+    is_awaited: bool = False
 
 
 @dataclass(slots=True)

@@ -158,7 +158,7 @@ class Checkpointing(Checkpoints):
     @staticmethod
     def _next_look(flight: Flight, state: FlightState) -> int:
         poll = _POLL[state]
-        return flight.asked + (min(poll, _POLL_AWAITED) if flight.cut.awaited else poll)
+        return flight.asked + (min(poll, _POLL_AWAITED) if flight.cut.is_awaited else poll)
 
     def orders(self, schedule: Schedule, play: int, now: int) -> Orders:
         """See ``Checkpoints``.
@@ -220,7 +220,7 @@ class Checkpointing(Checkpoints):
             drain,
             reports,
             {},
-            awaited=self._is_awaited,
+            is_awaited=self._is_awaited,
         )
         self._is_awaited = self._goes_on = False
         self._flight = Flight(cut, now)

@@ -267,7 +267,7 @@ class DurableJob:
             DriverState(cut.play, cut.phase, drain).encode(),
         )
         self._publisher.begin(manifest)
-        if cut.awaited:
+        if cut.is_awaited:
             self._publisher.await_end(_MOMENT)
 
     def is_published(self) -> bool:
