@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 
-LEASE = 5.0
+LEASE = 3.0
 """Seconds; the default of ``--standby_lease_ms``."""
 WITHIN = float(os.environ.get("STANDBY_WITHIN") or 10)
 """Seconds in which another driver goes on, on a machine that does nothing else."""

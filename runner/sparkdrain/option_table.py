@@ -319,7 +319,7 @@ OPTIONS: tuple[Option, ...] = (
         ),
         _number(
             "standby_lease_ms",
-            5000,
+            3000,
             "milliseconds",
             "How long the drivers that wait let pass after they have heard of the leader last",
             "Raise it if the metadata store answers slowly; lower it to go on sooner.",

@@ -131,7 +131,7 @@ class JobSettings:
     warm_copies: int = 0
     recoveries: int = 3
     standby: bool = False
-    standby_lease_ms: int = 5000
+    standby_lease_ms: int = 3000
     run_id: str = ""
     metadata_store: StoreAddress = StoreAddress("memory", "")  # noqa: RUF009 - frozen
     drain: bool = True

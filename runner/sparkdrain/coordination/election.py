@@ -9,7 +9,7 @@ from sparkdrain.coordination.metadata import MetadataError
 if TYPE_CHECKING:
     from sparkdrain.coordination.lease import StoredLease
 
-_RENEWALS: Final = 3
+_RENEWALS: Final = 4
 """How often a leader renews its lease in the time of the lease."""
 _LOOKS: Final = 6
 """How often another candidate looks at it in that time."""
