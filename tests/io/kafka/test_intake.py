@@ -41,6 +41,30 @@ def test_records_of_another_partition_wait_until_they_are_asked_for(kafka, intak
     assert intake.take(B, 0, 0).values == [b"b"]
 
 
+def test_an_intake_that_has_just_begun_waits_for_brokers_that_still_connect(kafka, clock):
+    kafka.topic("t", 2)
+    kafka.put("t", 0, b"a")
+    records = kafka.open_client(Settings("a")).records(headers=False)
+    poll, asked = records.poll, []
+
+    def connect_first(seconds, most):
+        asked.append(seconds)
+        clock.now += 0.1
+        return poll(0, most) if clock.now > 0.15 else ()
+
+    records.poll = connect_first
+    intake = Intake(records, clock)
+    assert intake.take(A, 0, 0.005).values == [b"a"]
+    assert len(asked) == 2
+    assert not intake.take(B, 0, 0.005)
+    assert len(asked) == 3, "brokers have said that there is nothing"
+    kafka.put("t", 1, b"b")
+    records.poll = lambda seconds, most: asked.append(seconds) or ()
+    clock.now = 0.5
+    assert not intake.take(A, 1, 0)
+    assert len(asked) == 4, "later it does not wait"
+
+
 def test_a_partition_that_nobody_takes_is_paused_and_goes_on_later(kafka, intake):
     records = intake._records
     assert not intake.take(B, 0, 0)

@@ -24,6 +24,9 @@ _AT_ONCE: Final = 500
 _ROOM: Final = 50_000
 # A partition that nobody asks for any more is read by somebody else, or by nobody; seconds.
 _FORGOTTEN: Final = 20.0
+# How long after its beginning an intake waits for records that there may be; seconds. A first round
+# that finds nothing, because the client still connects, would cost a job that goes on a checkpoint.
+_FIRST: Final = 0.3
 
 
 @dataclass(slots=True)
@@ -68,6 +71,7 @@ class Intake:
         self._room = room
         self._lines: dict[Partition, _Line] = {}
         self._lock = threading.Lock()
+        self._began: float | None = None
 
     def take(self, partition: Partition, offset: int, wait: float) -> FetchedRecords:
         """The next records at ``offset`` or later.
@@ -75,18 +79,24 @@ class Intake:
         Args:
             partition: to read.
             offset: the first one wanted.
-            wait: seconds to wait for a record if there is none.
+            wait: seconds to wait for a record if there is none. An intake that has just begun
+                waits longer, until brokers have said whether there is one.
 
         Returns:
             Records; or none, and how far it is certain that there are none.
         """
         with self._lock:
             line = self._line(partition, offset)
+            if self._began is None:
+                self._began = line.asked
             end = line.asked + wait
             left = wait
             while not line.waiting:
                 self._gather(left)
-                left = end - self._clock()
+                now = self._clock()
+                left = end - now
+                if left <= 0 and now < self._began + _FIRST and self._is_open(partition, line):
+                    left = self._began + _FIRST - now
                 if left <= 0:
                     break
             if not line.waiting:
@@ -107,6 +117,11 @@ class Intake:
                 line.waiting.appendleft(batch)
                 line.held += len(batch)
                 line.low = offset
+
+    def _is_open(self, partition: Partition, line: _Line) -> bool:
+        """Whether brokers have not said yet that there is nothing new."""
+        end = self._records.end(partition)
+        return end is None or end > line.after
 
     def end(self, partition: Partition) -> int | None:
         """The offset after its last record, as far as it is known."""
