@@ -197,7 +197,7 @@ class Checkpointing(Checkpoints):
         flight = self._flight
         if flight is None or state is not FlightState.UPLOADING:
             return frozenset()
-        if self._next_look(flight, state) > now:
+        if not flight.cut.is_awaited and flight.asked + _POLL[state] > now:
             return frozenset()
         flight.asked = now
         return frozenset(level for level, _ in flight.waiting)
