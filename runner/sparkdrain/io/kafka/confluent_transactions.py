@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # Seconds.
 _PATIENCE: Final = 60.0
 _RECORD_SECONDS: Final = 15.0
+_CONNECT_SECONDS: Final = 2.0
 
 
 class ConfluentTransactions(ConfluentSender, Transactions):
@@ -64,6 +66,9 @@ class ConfluentTransactions(ConfluentSender, Transactions):
         self._producer = made(
             self._servers, ck.Producer, {**self._config, "error_cb": self._problems}
         )
+        # While no broker is connected, the library looks for the coordinator every half second.
+        with suppress(KafkaException):
+            self._producer.list_topics(self._mark.topic, _CONNECT_SECONDS)
         self._try(self._producer.init_transactions, _PATIENCE)
 
     @override
