@@ -47,7 +47,12 @@ def drain_hook(dofn: Any) -> DrainHook | None:
 
 
 def has_drain_hook(stage: Stage, context: Any) -> bool:
-    """Whether a DoFn of a stage wants a hook; loads them, but sets none of them up.
+    """Whether a DoFn of a stage wants a hook; see ``loaded_dofns``."""
+    return any(_wants_one(_unwrapped(dofn)) for dofn in loaded_dofns(stage, context))
+
+
+def loaded_dofns(stage: Stage, context: Any) -> Iterator[Any]:
+    """The DoFns of a stage, loaded anew; sets none of them up.
 
     Args:
         stage: the stage.
@@ -59,9 +64,7 @@ def has_drain_hook(stage: Stage, context: Any) -> bool:
             payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
             info = DoFnInfo.from_runner_api(payload.do_fn, context)
             dofn, *_ = pickler.loads(info.serialized_dofn_data())
-            if _wants_one(_unwrapped(dofn)):
-                return True
-    return False
+            yield dofn
 
 
 def _unwrapped(dofn: Any) -> Any:

@@ -171,7 +171,7 @@ def _execute_on(
         check_reach(STORES.reach(settings.metadata_store), context.master)
         for text in kept_executors(context):
             warn(text)
-        warm_workers(context, settings.slots or context.defaultParallelism)
+        warm_workers(context, settings.slots or context.defaultParallelism, plan, preparation)
         contender = DurableContender(durable, lambda: is_usable(context))
         invocation.leadership.wait(contender, invocation.cancel)
         summon_executors(context)
