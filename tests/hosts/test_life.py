@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import hosted
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from sparkdrain.errors import BadSetup, HostMissing, SparkDrainError, WorkerLost
+from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.line import Ask, ToLeash
 from sparkdrain.lines.endpoint import Endpoint
 from sparkdrain.lines.line import Line
@@ -219,6 +221,21 @@ def test_the_driver_knows_its_hosts(bench) -> None:
     ((_, pid),) = bench.ask("pid", slot=5)
     (record,) = bench.leash.hosts()
     assert (record.id.slot, record.pid, record.ended) == (5, int(pid), "")
+
+
+def test_the_driver_hears_of_a_host_that_is_lost(bench) -> None:
+    told = threading.Event()
+    bench.leash.on_loss(told.set)
+    ((_, pid),) = bench.ask("pid", slot=5)
+    bench.ask("pid", slot=4)
+    bench.leash.release({HostId("job", 4)})
+    assert not told.is_set(), "it was told to end"
+    os.kill(int(pid), signal.SIGKILL)
+    assert told.wait(30)
+    (lost,) = bench.leash.lost()
+    assert (lost.id.slot, "SIGKILL" in lost.ended) == (5, True)
+    bench.ask("pid", slot=5)
+    assert bench.leash.lost() == (), "another one has its place"
 
 
 def test_a_host_that_is_released_ends_alone_and_another_takes_its_place(bench) -> None:

@@ -5,9 +5,9 @@ from test_schedule import SLOTS, chain, report
 
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
-from sparkdrain.errors import Cancelled, TruncatedInput
+from sparkdrain.errors import Cancelled, TruncatedInput, WorkerLost
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
-from sparkdrain.rounds.driver.loop import NoPlay, RoundLoop
+from sparkdrain.rounds.driver.loop import NoHosts, NoPlay, RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.types import CancelToken
@@ -83,6 +83,36 @@ def test_sleeps_until_the_first_thing_is_due_and_runs_what_is():
     loop(levels, clock).run()
     assert clock.waits[-1] == 500
     assert levels.ran == [(1, 0), (1, 1), (2, 0), (2, 1)]
+
+
+def test_a_job_that_waits_ends_when_a_host_is_lost():
+    class Mortal(NoHosts):
+        is_lost = False
+
+        def on_loss(self, tell) -> None:
+            self.tell = tell
+
+        def check(self) -> None:
+            if self.is_lost:
+                message = "a host is gone"
+                raise WorkerLost(message)
+
+    hosts = Mortal()
+
+    class Clock(FakeClock):
+        def wait_until(self, then, interrupt) -> None:
+            super().wait_until(then, interrupt)
+            hosts.is_lost = len(self.waits) == 2
+            if hosts.is_lost:
+                hosts.tell()
+                assert interrupt.is_cancelled()
+
+    levels = FakeLevels({(1, 0): 500, (2, 0): 900})
+    waiting = loop(levels, Clock())
+    waiting.hosts = hosts
+    with pytest.raises(WorkerLost):
+        waiting.run()
+    assert levels.ran == [(1, 0), (1, 1), (2, 0)]
 
 
 def test_runs_a_round_again_that_lost_data_from_where_the_one_before_ended():

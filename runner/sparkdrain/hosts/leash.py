@@ -12,7 +12,7 @@ from sparkdrain.hosts.sight import Seen
 from sparkdrain.lines.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Set
+    from collections.abc import Callable, Sequence, Set
 
     from sparkdrain.hosts.identity import HostId, HostRecord
     from sparkdrain.hosts.line import Ask
@@ -45,6 +45,8 @@ class Leash:
         self._sights: dict[Line, Sight] = {}
         self._looks = 0
         self._visits = 0
+        self._released: set[HostId] = set()
+        self._tell_loss: Callable[[], object] = lambda: None
         self._closed = False
         self._server = Server(bind, "leash", self._serve)
 
@@ -57,6 +59,16 @@ class Leash:
         """The latest host of every slot that has had one, ended ones too."""
         with self._changed:
             return tuple(self._records.values())
+
+    def lost(self) -> tuple[HostRecord, ...]:
+        """The latest hosts that have ended although they were not told to."""
+        with self._changed:
+            found = self._records.values()
+            return tuple(one for one in found if one.ended and one.id not in self._released)
+
+    def on_loss(self, tell: Callable[[], object]) -> None:
+        """Call ``tell``, from some thread, whenever ``lost`` may have more."""
+        self._tell_loss = tell
 
     def visits(self) -> int:
         """How many calls have come to a host from another executor than its own."""
@@ -98,6 +110,7 @@ class Leash:
             those that did not end in time.
         """
         with self._changed:
+            self._released |= ids
             lines = [line for line, record in self._lines.items() if record.id in ids]
         self._speak(lines, FromLeash(close=0.8 * seconds))
 
@@ -156,6 +169,7 @@ class Leash:
             wanted = other is None or bool(other.ended)
             if wanted:
                 self._lines[line] = self._records[record.id] = record
+                self._released.discard(record.id)
         if not wanted:
             line.send(FromLeash(record=other))
             return
@@ -172,4 +186,7 @@ class Leash:
                 del self._lines[line]
                 self._sights.pop(line, None)
                 self._records[record.id] = replace(record, ended=ended)
+                is_loss = not self._closed and record.id not in self._released
                 self._changed.notify_all()
+            if is_loss:
+                self._tell_loss()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Attention:
-    """Wakes the driver while it waits: for a cancellation, for a drain, or to answer a question.
+    """Wakes the driver while it waits: for a cancellation, a drain, a question, or a lost host.
 
     To miss nothing, call ``clear``, then look for what is wanted, then wait again.
     """
@@ -22,6 +22,10 @@ class Attention:
         if drain is not None:
             drain.on_request(self._wanted.set)
             drain.inquiry.on_ask(self._wanted.set)
+
+    def cancel(self) -> None:
+        """End the wait, for a reason that the driver looks for itself."""
+        self._wanted.set()
 
     def is_cancelled(self) -> bool:
         """Whether waiting is to end."""

@@ -11,7 +11,7 @@ from sparkdrain.errors import WorkerLost
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.driver.hang_watch import HangWatch
-from sparkdrain.rounds.driver.loop import Levels
+from sparkdrain.rounds.driver.loop import Hosts, Levels
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.task import RoundTask
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from sparkdrain.types import CancelToken
 
 
-class SparkLevels(Levels):
-    """See ``loop.Levels``. ``close`` ends the hosts.
+class SparkLevels(Levels, Hosts):
+    """See ``loop.Levels`` and ``loop.Hosts``. ``close`` ends the hosts.
 
     A round may take ``limit`` seconds. After ``patience`` seconds ``warn`` hears what it waits for.
     A host may use ``memory_mib`` MiB of memory; 0 means that there is no limit.
@@ -127,6 +127,20 @@ class SparkLevels(Levels):
             message = f"A slot cannot move, since its process does not end: {left[0]}."
             raise WorkerLost(message)
         self._fresh = {number: slots}
+
+    @override
+    def check(self) -> None:
+        lost = self._leash.lost()
+        if lost:
+            message = (
+                f"The process that holds the state of slot {lost[0].id.slot} ended between two "
+                f"rounds: {lost[0]}."
+            )
+            raise WorkerLost(message)
+
+    @override
+    def on_loss(self, tell: Callable[[], object]) -> None:
+        self._leash.on_loss(tell)
 
     @override
     def end_round(self) -> None:

@@ -57,6 +57,32 @@ class Levels(Protocol):
         """Nothing of this round is needed any more."""
 
 
+class Hosts(Protocol):
+    """The processes that hold the state of slots."""
+
+    def check(self) -> None:
+        """Return if no host was lost.
+
+        Raises:
+            WorkerLost: one was.
+        """
+
+    def on_loss(self, tell: Callable[[], object]) -> None:
+        """Call ``tell``, from some thread, when a host is lost."""
+
+
+class NoHosts(Hosts):
+    """Of a job whose slots are in the driver's process."""
+
+    @override
+    def check(self) -> None:
+        pass
+
+    @override
+    def on_loss(self, tell: Callable[[], object]) -> None:
+        pass
+
+
 class Play(Protocol):
     """The sources that the driver plays itself."""
 
@@ -136,6 +162,7 @@ class RoundLoop:
         before_round: called before each attempt of a round; what it raises ends the loop.
         phases: how far the job is; what rounds do follows from it.
         moves: says when slots are to be elsewhere.
+        hosts: what is lost ends the loop while it waits; a round finds it out by itself.
     """
 
     schedule: Schedule
@@ -152,6 +179,7 @@ class RoundLoop:
     before_round: Callable[[], None] = lambda: None
     phases: Walk[DrainPhase, DrainEvent] = field(default_factory=drain_walk)
     moves: Moves = field(default_factory=NoMoves)
+    hosts: Hosts = field(default_factory=NoHosts)
     _is_waiting: bool = field(default=False, init=False)
     # The round after which slots were to move.
     _to_move: int | None = field(default=None, init=False)
@@ -163,10 +191,12 @@ class RoundLoop:
         Raises:
             Cancelled: ``cancel`` was called.
             Fenced: the job is another driver's now.
+            WorkerLost: a host was lost.
             SparkDrainError: a round failed for good.
             DrainStuck: something is left that a drain cannot get out.
         """
         attention = Attention(self.cancel, self.drain.signal)
+        self.hosts.on_loss(attention.cancel)
         self._enter(DrainPhase.READING)
         self._follow()
         while not self._instruction.ends:
@@ -184,6 +214,7 @@ class RoundLoop:
                 wait = _earliest(wake, self.checkpoints.wake())
                 self.clock.wait_until(wait, attention)
                 attention.clear()
+                self.hosts.check()
                 self._follow()
             self._round(feeds)
             self._follow()
