@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sparkdrain.harness.concurrent.flight
 from sparkdrain.concurrency.completion import Completion
 from sparkdrain.concurrency.settings import Concurrency
 from sparkdrain.harness.concurrent.element import ElementInFlight
@@ -26,30 +27,38 @@ class NoMetrics:
 
 
 def flight(call, **chosen):
-    loop = event_loop()
-    return StepFlight("step", Concurrency(**chosen), loop, NoMetrics(), lambda e: call(*e.args))
+    settings, loop = Concurrency(**chosen), event_loop()
+    one = StepFlight("step", settings, loop, NoMetrics(), lambda e: call(*e.args), call)
+    one.takes_plain = settings.order == "none" and settings.timeout is None
+    return one
 
 
-def push(flight, value, key=None):
-    flight.push(ElementInFlight(None, (value,), None, key))
+def push(flight, value, key=None, *, plain=True):
+    if plain and flight.takes_plain:
+        return flight.push((None, value))
+    return flight.push(ElementInFlight(None, (value,), None, key))
+
+
+def taken(flight):
+    return [each[1] if type(each) is tuple else each.results for each in flight.take()]
 
 
 def landed(flight):
     left = []
     while flight.inside:
         flight.wait()
-        left += [each.results for each in flight.take()]
+        left += taken(flight)
     return left
 
 
-def run(flight, values, key_of=lambda _: None):
+def run(flight, values, key_of=lambda _: None, *, plain=True):
     left = []
     try:
         for value in values:
             while flight.is_full:
                 flight.wait()
-                left += [each.results for each in flight.take()]
-            push(flight, value, key_of(value))
+                left += taken(flight)
+            push(flight, value, key_of(value), plain=plain)
         return left + landed(flight)
     finally:
         flight.abandon()
@@ -80,14 +89,13 @@ class Calls:
     order=st.sampled_from(["none", "by_key", "input"]),
     keys=st.integers(1, 5),
     seed=st.integers(0, 1 << 30),
+    plain=st.booleans(),
 )
-def test_elements_complete_once_in_the_order_asked_for(count, most, order, keys, seed):
+def test_elements_complete_once_in_the_order_asked_for(count, most, order, keys, seed, plain):
     calls = Calls(seed)
     key_of = (lambda value: value % keys) if order == "by_key" else (lambda _: None)
-    values = [
-        value
-        for (value,) in run(flight(calls, max_in_flight=most, order=order), range(count), key_of)
-    ]
+    one = flight(calls, max_in_flight=most, order=order)
+    values = [value for (value,) in run(one, range(count), key_of, plain=plain)]
     assert sorted(values) == list(range(count))
     assert calls.most <= most
     if order != "by_key":
@@ -134,14 +142,28 @@ def test_the_caller_has_to_wait_when_as_many_are_in_flight_as_may_be():
         return [value]
 
     one = flight(call, max_in_flight=3)
-    pushed = 0
-    while not one.is_full:
-        push(one, pushed)
+    pushed = 1
+    while not push(one, pushed):
+        assert not one.is_full
         pushed += 1
         assert pushed < 1000
+    assert one.is_full
     until(lambda: one.in_flight == 3)
     event_loop().soon(ends.set)
     assert len(landed(one)) == pushed
+
+
+def test_the_caller_hears_of_elements_that_are_complete():
+    async def call(value):
+        return [value]
+
+    one = flight(call)
+    assert not push(one, 1)
+    one.wait()
+    assert push(one, 2)
+    assert sorted(landed(one)) == [[1], [2]]
+    assert not push(one, 3)
+    one.abandon()
 
 
 def test_elements_that_never_wait_let_those_of_another_step_start():
@@ -165,7 +187,7 @@ def test_elements_that_never_wait_let_those_of_another_step_start():
 
 def test_nothing_spins_while_all_calls_wait():
     async def call(value):
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5 if value else 0)
         return [value]
 
     one = flight(call)
@@ -174,6 +196,18 @@ def test_nothing_spins_while_all_calls_wait():
     before = time.process_time()
     assert len(landed(one)) == 50
     assert time.process_time() - before < 0.25
+
+
+def test_any_completion_wakes_the_caller(monkeypatch):
+    async def call(value):
+        await asyncio.sleep(0.01)
+        return [value]
+
+    monkeypatch.setattr(sparkdrain.harness.concurrent.flight, "_LOOK_SECONDS", 20)
+    before = time.monotonic()
+    for plain in (True, False):
+        assert len(run(flight(call, max_in_flight=1), range(3), plain=plain)) == 3
+    assert time.monotonic() - before < 10
 
 
 def test_an_error_is_that_of_the_user_and_nothing_starts_after_it():

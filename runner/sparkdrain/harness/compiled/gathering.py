@@ -36,12 +36,15 @@ class Gathering:
         if context is not known and not (
             known is not None
             and known.timestamp_micros == context.timestamp_micros
-            and known.windows == context.windows
-            and known.pane_info == context.pane_info
+            and (known.windows is context.windows or known.windows == context.windows)
+            and (known.pane_info is context.pane_info or known.pane_info == context.pane_info)
         ):
             self.flush()
             self._context = context
-        if self._chain.checks_results and isinstance(results, str | bytes | dict):
+        if type(results) is list and len(results) + len(self._values) < _AT_ONCE:
+            self._values += results
+            return
+        if self._chain.checks_results and isinstance(results, (str, bytes, dict)):
             refuse(results)
         left = iter(results)
         self._values += islice(left, _AT_ONCE)

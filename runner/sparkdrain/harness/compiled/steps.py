@@ -115,9 +115,11 @@ def _parse_windowing(payload: bytes) -> Any:
 
 def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
     dofn = handle.dofn
-    if handle.concurrent is not None or not makes_plain_results(dofn):
-        return None
     if not takes_element_only(handle):
+        return None
+    if handle.concurrent is not None:
+        return Step(transform_id, StepKind.END, operation.take, operation)
+    if not makes_plain_results(dofn):
         return None
     signature = common.DoFnSignature(dofn)
     kind, function = _kind(dofn, signature.process_method.method_value)

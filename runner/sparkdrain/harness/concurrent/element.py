@@ -26,51 +26,31 @@ class ElementInFlight:
         is_armed: whether that attempt is under a time limit.
         is_overdue: whether that limit has ended the attempt.
         task: what runs the attempt.
-        made: the coroutine or generator that user code has made for it.
         thread: where it runs, if in a thread of the pool.
         failed: how many attempts have failed.
         updates: of metrics, which count when its results leave; None: they count at once.
         number: under which it is kept beyond its bundle; None: it is not.
     """
 
-    __slots__ = (
-        "args",
-        "began",
-        "call",
-        "context",
-        "failed",
-        "is_armed",
-        "is_complete",
-        "is_overdue",
-        "key",
-        "kwargs",
-        "made",
-        "number",
-        "results",
-        "task",
-        "thread",
-        "turn",
-        "updates",
-    )
+    call: Callable[..., Any] | None = None
+    turn: KeyTurn | None = None
+    results: Any = None
+    is_complete = False
+    began = 0.0
+    is_armed = False
+    is_overdue = False
+    task: asyncio.Task[None] | None = None
+    thread: int | None = None
+    failed = 0
+    number: int | None = None
+    updates: list[tuple[Any, Any]] | None = None
 
+    # Most elements need nothing but these: what is above costs them no time.
     def __init__(self, context: Any, args: tuple[Any, ...], kwargs: Any, key: Any = None) -> None:
         self.context = context
         self.args = args
         self.kwargs = kwargs
         self.key = key
-        self.call: Callable[..., Any] | None = None
-        self.turn: KeyTurn | None = None
-        self.results: Any = None
-        self.is_complete = False
-        self.began = 0.0
-        self.is_armed = False
-        self.is_overdue = False
-        self.task: asyncio.Task[None] | None = None
-        self.made: Any = None
-        self.thread: int | None = None
-        self.failed = 0
-        self.number: int | None = None
-        self.updates: list[tuple[Any, Any]] | None = None
 
     @property
     def windowed(self) -> Any:

@@ -20,6 +20,7 @@ from sparkdrain.concurrency.completion import Completion
 from sparkdrain.concurrency.concurrently import letter
 from sparkdrain.concurrency.results import collect
 from sparkdrain.harness.compiled.generate import refuse
+from sparkdrain.harness.concurrent.element import ElementInFlight
 from sparkdrain.harness.concurrent.limit import TimeLimit
 from sparkdrain.harness.concurrent.standing import of_thread, standing
 from sparkdrain.harness.concurrent.tracker import STEP
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sparkdrain.concurrency.settings import Concurrency
-    from sparkdrain.harness.concurrent.element import ElementInFlight
     from sparkdrain.harness.concurrent.loop import StepLoop
     from sparkdrain.harness.concurrent.tracker import StepMetrics
     from sparkdrain.harness.step_book import Frame
@@ -50,6 +50,23 @@ _LIBRARIES: Final = (
 )
 
 
+class _Worker:
+    """A task that processes one element after the other.
+
+    Attributes:
+        task: the task.
+        element: the present one.
+        made: the coroutine, or the like, that user code has made for it.
+    """
+
+    __slots__ = ("element", "made", "task")
+
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self.task = task
+        self.element: Any = None
+        self.made: Any = None
+
+
 class StepFlight:
     """Elements of one step, from ``push`` to ``take``.
 
@@ -62,6 +79,7 @@ class StepFlight:
         loop: of this process.
         metrics: of the step.
         call: starts an attempt: ``call(element)``. What it returns is awaited and collected.
+        plain_call: the same for a plain element: ``plain_call(value)``.
     """
 
     def __init__(
@@ -71,26 +89,29 @@ class StepFlight:
         loop: StepLoop,
         metrics: StepMetrics,
         call: Callable[[ElementInFlight], Any],
+        plain_call: Callable[[Any], Any] | None = None,
     ) -> None:
         self._name = name
         self._settings = settings
         self._loop = loop
         self._metrics = metrics
         self._call = call
+        self._plain_call: Any = plain_call
         # Of the slot's thread.
         self._inside = 0
-        self._arrived: deque[ElementInFlight] = deque()
+        self._arrived: deque[Any] = deque()
         self._is_ordered = settings.order == "input"
+        self._most_running = settings.max_in_flight
         self._most = settings.max_in_flight + _WAITING
         # Of both: deques, flags and a bell.
-        self._queue: deque[ElementInFlight] = deque()
-        self._complete: deque[ElementInFlight] = deque()
+        self._queue: deque[Any] = deque()
+        self._complete: deque[Any] = deque()
         self._bell = loop.bell()
         self._error: BaseException | None = None
         self._is_awake = False
-        self._is_over = False
+        self._is_halted = False
         # Of the loop.
-        self._running: dict[ElementInFlight, None] = {}
+        self._running: dict[_Worker, None] = {}
         self._behind: dict[Any, deque[ElementInFlight]] = {}
         self._ready: deque[ElementInFlight] = deque()
         self._workers: set[asyncio.Task[None]] = set()
@@ -117,34 +138,44 @@ class StepFlight:
         """How many attempts run; from any thread, about."""
         return len(self._running)
 
-    def push(self, element: ElementInFlight) -> None:
-        """Hand an element over. It starts when its turn comes."""
+    def push(self, element: ElementInFlight | tuple[Any, Any]) -> bool:
+        """Hand an element over. It starts when its turn comes.
+
+        Args:
+            element: a plain one is a tuple of its context and its value. It has no key, and its
+                step has neither an order nor a time limit.
+
+        Returns:
+            Whether the caller has to ``take`` elements or to wait before it goes on.
+        """
         self._inside += 1
         if self._is_ordered:
             self._arrived.append(element)
         self._queue.append(element)
-        if not self._is_awake and len(self._workers) < self._settings.max_in_flight:
+        if not self._is_awake and len(self._workers) < self._most_running:
             self._is_awake = True
             self._loop.soon(self._pump)
+        return self._inside >= self._most or bool(self._complete) or self._error is not None
 
-    def take(self) -> list[ElementInFlight]:
+    def take(self) -> list[Any]:
         """Elements that are complete, in the order in which their results may leave.
+
+        A plain one is a tuple of its context and its results.
 
         Raises:
             BaseException: an element has failed for good.
         """
         if self._error is not None:
             raise self._error
-        taken: list[ElementInFlight] = []
+        complete = self._complete
         if self._is_ordered:
-            self._complete.clear()
+            complete.clear()
+            taken = []
             arrived = self._arrived
             while arrived and arrived[0].is_complete:
                 taken.append(arrived.popleft())
         else:
-            complete = self._complete
-            while complete:
-                taken.append(complete.popleft())
+            taken = [complete.popleft() for _ in range(len(complete))]
         self._inside -= len(taken)
         return taken
 
@@ -172,7 +203,7 @@ class StepFlight:
 
     def abandon(self) -> None:
         """Cancel all that is in flight, and wait for that for 2 s; name what goes on."""
-        self._is_over = True
+        self._is_halted = True
         self._queue.clear()
         if self._workers:
             try:
@@ -189,14 +220,15 @@ class StepFlight:
         if self._loop.is_kept():
             return of_thread(self._loop.thread)
         oldest = self._oldest()
-        return () if oldest is None else standing(oldest)
+        return () if oldest is None else standing(oldest.element, oldest.made)
 
     def key_at_work(self) -> bytes | None:
         """The encoded key of the element that has been in flight longest; from any thread."""
         oldest = self._oldest()
-        return None if oldest is None or oldest.turn is None else oldest.turn.encoded
+        turn = None if oldest is None else getattr(oldest.element, "turn", None)
+        return None if turn is None else turn.encoded
 
-    def _oldest(self) -> ElementInFlight | None:
+    def _oldest(self) -> _Worker | None:
         return next(iter(self._running.copy()), None)
 
     def described(self) -> str:
@@ -211,7 +243,7 @@ class StepFlight:
         if self._is_halted:
             self._is_awake = False
             return
-        room = self._settings.max_in_flight - len(self._workers)
+        room = self._most_running - len(self._workers)
         count = min(len(self._queue) + len(self._ready), room, self._burst)
         for _ in range(count):
             self._workers.add(self._loop.loop.create_task(self._work()))
@@ -223,19 +255,16 @@ class StepFlight:
             self._is_awake = True  # an element has arrived in between
         self._loop.loop.call_soon(self._pump)
 
-    @property
-    def _is_halted(self) -> bool:
-        return self._error is not None or self._is_over
-
-    def _next(self) -> ElementInFlight | None:
+    def _next(self) -> Any:
         """The element that starts now, if one may."""
         if self._is_halted:
             return None
         if self._ready:
             return self._ready.popleft()
-        while self._queue:
-            element = self._queue.popleft()
-            if element.key is None:
+        queue = self._queue
+        while queue:
+            element = queue.popleft()
+            if type(element) is tuple or element.key is None:
                 return element
             behind = self._behind.get(element.key)
             if behind is None:
@@ -249,92 +278,118 @@ class StepFlight:
         STEP.set(self._metrics)
         task = asyncio.current_task()
         assert task is not None
-        row = 0
+        worker = _Worker(task)
         try:
-            while (element := self._next()) is not None:
-                element.task = task
-                self._running[element] = None
-                try:
-                    await self._attempt(element)
-                finally:
-                    del self._running[element]
-                row += 1
-                if row == _IN_A_ROW:
-                    row = 0
-                    await asyncio.sleep(0)
+            await self._process(worker)
         except Exception as error:  # noqa: BLE001 - else the slot would wait for ever
             self._stop(error)
         finally:
+            self._running.pop(worker, None)
             self._workers.discard(task)
             if (self._queue or self._ready) and not self._is_awake:
                 self._is_awake = True
                 self._loop.loop.call_soon(self._pump)
 
-    async def _attempt(self, element: ElementInFlight) -> None:
-        """Process an element, again if it fails and may be tried again."""
-        while True:
-            attempt = element.failed
-            if attempt:
-                await asyncio.sleep(self._settings.pause(attempt - 1))
-            if self._limit is not None:
-                element.began = self._loop.loop.time()
-                self._limit.arm(element)
+    # One function, since an element that never waits spends its time here: a call counts.
+    async def _process(self, worker: _Worker) -> None:  # noqa: C901, PLR0912
+        call, plain_call, complete = self._call, self._plain_call, self._complete
+        running, queue, ready = self._running, self._queue, self._ready
+        row = 0
+        element = self._next()
+        while element is not None:
+            worker.element = element
+            running[worker] = None
+            is_plain = type(element) is tuple
             try:
-                results = await self._results(element)
+                if is_plain:
+                    made = worker.made = plain_call(element[1])
+                else:
+                    if element.failed or self._limit is not None:
+                        await self._begin(element, worker)
+                    made = worker.made = call(element)
+                if type(made) is CoroutineType:
+                    made = await made
+                if type(made) is not list:
+                    made = await self._collected(made)
+                if is_plain:
+                    complete.append((element[0], made))
+                    self._ring_soon()
+                else:
+                    self._completed(element, made)
             except BaseException as error:  # noqa: BLE001 - raised in the slot's thread
-                failure = self._failure(element, error)
-                element.is_armed = element.is_overdue = False
+                if is_plain:
+                    context, value = element
+                    element = ElementInFlight(context, (value,), None)
+                if self._is_tried_again(element, error):
+                    continue
+            del running[worker]
+            row += 1
+            if row == _IN_A_ROW:
+                row = 0
+                await asyncio.sleep(0)
+            if queue and type(queue[0]) is tuple and not (ready or self._is_halted):
+                element = queue.popleft()
             else:
-                element.is_armed = False
-                self._completed(element, results)
-                return
-            if self._is_over:
-                return
-            if attempt >= self._settings.retries or not isinstance(failure, Exception):
-                break
-            element.failed += 1
-        self._failed(element, failure)
+                element = self._next()
 
-    async def _results(self, element: ElementInFlight) -> Any:
-        """What user code makes of an element.
+    async def _begin(self, element: ElementInFlight, worker: _Worker) -> None:
+        """Begin an attempt that has a time limit, or comes after one that has failed."""
+        if element.failed:
+            await asyncio.sleep(self._settings.pause(element.failed - 1))
+        if self._limit is not None:
+            element.task = worker.task
+            self._limit.arm(element)
+
+    async def _collected(self, made: Any) -> Any:
+        """What user code has made of an element, if it is no list.
 
         Raises:
-            asyncio.CancelledError: the attempt has taken too long, whatever was made of that.
             TypeError: these are no results.
         """
-        made = element.made = self._call(element)
-        if type(made) is CoroutineType:
-            made = await made
-        elif type(made) is Completion:
+        if type(made) is Completion:
             made.refused = self._stop
-        if type(made) is not list:
-            made = await collect(made)
-            if isinstance(made, (str, bytes, dict)):
-                refuse(made)
-        if element.is_overdue:
-            raise asyncio.CancelledError
+        made = await collect(made)
+        if isinstance(made, (str, bytes, dict)):
+            refuse(made)
         return made
 
+    def _is_tried_again(self, element: ElementInFlight, error: BaseException) -> bool:
+        """Whether another attempt at an element follows, after one that has failed."""
+        failure = self._failure(element, error)
+        if self._is_halted:
+            return False
+        if element.failed >= self._settings.retries or not isinstance(failure, Exception):
+            self._failed(element, failure)
+            return False
+        element.failed += 1
+        return True
+
     def _failure(self, element: ElementInFlight, error: BaseException) -> BaseException:
+        element.is_armed = False
         if not element.is_overdue:
             return error
+        element.is_overdue = False
         where = _line(_frames_of(error))
-        task = element.task
-        if hasattr(task, "uncancel"):
-            task.uncancel()  # type: ignore[union-attr]
+        if hasattr(element.task, "uncancel"):
+            element.task.uncancel()  # type: ignore[union-attr]
         msg = f"an element took longer than {self._settings.timeout} s (timeout); it was at {where}"
         return TimeoutError(msg)
 
     def _completed(self, element: ElementInFlight, results: Any) -> None:
+        """Note that an element is complete.
+
+        Raises:
+            asyncio.CancelledError: the attempt has taken too long, whatever was made of that.
+        """
+        if element.is_overdue:
+            raise asyncio.CancelledError
         element.results = results
-        element.made = element.task = None
         element.is_complete = True
+        element.is_armed = False
         if element.key is not None:
             self._after(element.key)
         self._complete.append(element)
-        if not self._is_ringing:
-            self._is_ringing = True
-            self._loop.loop.call_soon(self._ring)
+        self._ring_soon()
 
     def _after(self, key: Any) -> None:
         behind = self._behind[key]
@@ -355,14 +410,22 @@ class StepFlight:
     def _stop(self, failure: BaseException) -> None:
         if self._error is None:
             self._error = failure
+        self._is_halted = True
         self._bell.set()
 
     def _stuck(self, element: ElementInFlight) -> None:
+        made = next((each.made for each in self._running if each.element is element), None)
         msg = (
             f"an element took longer than {self._settings.timeout} s (timeout), and its code goes "
-            f"on although it was cancelled: {_line(standing(element))}. Let CancelledError pass"
+            f"on although it was cancelled: {_line(standing(element, made))}. Let CancelledError "
+            "pass"
         )
         self._stop(TimeoutError(msg))
+
+    def _ring_soon(self) -> None:
+        if not self._is_ringing:
+            self._is_ringing = True
+            self._loop.loop.call_soon(self._ring)
 
     def _ring(self) -> None:
         self._is_ringing = False

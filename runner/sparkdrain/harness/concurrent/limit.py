@@ -36,7 +36,8 @@ class TimeLimit:
         self._handle: asyncio.TimerHandle | None = None
 
     def arm(self, element: ElementInFlight) -> None:
-        """An attempt at an element begins, at ``element.began``."""
+        """An attempt at an element begins."""
+        element.began = self._loop.time()
         begun = self._begun
         while begun and not _is_present(*begun[0]):
             begun.popleft()

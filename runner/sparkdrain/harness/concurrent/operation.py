@@ -95,8 +95,10 @@ class ConcurrentOperation(operations.DoOperation):
         self._failed_before = 0
         metrics = self._metrics = StepMetrics(self)
         call = self._call if concurrent.waits else self._call_in_thread
-        name = self.name_context.step_name
-        self.flight = StepFlight(name, concurrent.settings, loop, metrics, call)
+        name, chosen = self.name_context.step_name, concurrent.settings
+        self.flight = StepFlight(name, chosen, loop, metrics, call, concurrent.process)
+        is_free = chosen.order == "none" and chosen.timeout is None and self._carrier is None
+        self._is_plain = is_simple and concurrent.waits and is_free
         concurrent.begin(loop, self._as_step, self._hand_over)
 
     # --- elements in --------------------------------------------------------------------------
@@ -104,7 +106,7 @@ class ConcurrentOperation(operations.DoOperation):
     def process(self, windowed_value: Any) -> None:
         """Hand an element over."""
         if self._is_simple:
-            self.process_values((windowed_value.value,), windowed_value)
+            self.take(windowed_value.value, windowed_value)
         elif self._by_window and len(windowed_value.windows) != 1:
             value, time = windowed_value.value, windowed_value.timestamp
             for window in windowed_value.windows:
@@ -114,26 +116,28 @@ class ConcurrentOperation(operations.DoOperation):
 
     def process_values(self, values: Any, context: Any) -> None:
         """Hand elements over that share a context."""
-        if not self._is_simple:
-            for value in values:
+        for value in values:
+            if self._is_simple:
+                self.take(value, context)
+            else:
                 self.process(context.with_value(value))
-            return
-        flight, by_key = self.flight, self._by_key
-        with self.scoped_process_state:
-            for value in values:
-                if flight.is_full:
-                    self._make_room()
-                key = _key(value) if by_key else None
-                self._push(ElementInFlight(context, (value,), None, key))
-            self._hand_on()
+
+    def take(self, value: Any, context: Any) -> None:
+        """Hand an element over, of which ``process`` takes the value and nothing else."""
+        if self._is_plain:
+            needs_care = self.flight.push((context, value))
+        else:
+            key = _key(value) if self._by_key else None
+            needs_care = self._push(ElementInFlight(context, (value,), None, key))
+        if needs_care:
+            with self.scoped_process_state:
+                self._make_room()
 
     def _process(self, windowed_value: Any) -> None:
         with self.scoped_process_state:
-            if self.flight.is_full:
-                self._make_room()
             self._context = windowed_value
             super().process(windowed_value)
-            self._hand_on()
+            self._make_room()
 
     def _hand_over(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         key = _key(self._context.value) if self._by_key and self.turn is None else None
@@ -150,7 +154,7 @@ class ConcurrentOperation(operations.DoOperation):
         element.call = callback
         self._push(element)
 
-    def _push(self, element: ElementInFlight) -> None:
+    def _push(self, element: ElementInFlight) -> bool:
         if self.turn is not None:
             element.turn = self.turn
             self.turn.in_flight += 1
@@ -158,7 +162,7 @@ class ConcurrentOperation(operations.DoOperation):
             element.failed = self._failed_before
             element.updates = []
             self._new[element] = None
-        self.flight.push(element)
+        return self.flight.push(element)
 
     def resume(self, windowed_value: Any, failed: int) -> None:
         """Start an element again that was carried over, and at which attempts have failed."""
@@ -200,6 +204,7 @@ class ConcurrentOperation(operations.DoOperation):
     # --- results out --------------------------------------------------------------------------
 
     def _make_room(self) -> None:
+        self._hand_on()
         while self.flight.is_full:
             self._wait()
             self._hand_on()
@@ -221,6 +226,11 @@ class ConcurrentOperation(operations.DoOperation):
             return
         handle_results = self._results or self._begin_results()
         for element in complete:
+            if type(element) is tuple:
+                context, results = element
+                if results:
+                    handle_results(context, results)
+                continue
             if element.results:
                 handle_results(element.context, element.results)
             if element.turn is not None:

@@ -9,21 +9,20 @@ from sparkdrain.harness.compiled.frames import frame_of
 if TYPE_CHECKING:
     from types import FrameType
 
-    from sparkdrain.harness.concurrent.element import ElementInFlight
     from sparkdrain.harness.step_book import Frame
 
 _MOST_FRAMES: Final = 200
 
 
-def standing(element: ElementInFlight) -> list[Frame]:
+def standing(element: Any, made: Any) -> list[Frame]:
     """The calls that an element waits in, the innermost first; from any thread.
 
     Empty if it is between two of them.
     """
-    if element.thread is not None:
-        return of_thread(element.thread)
+    thread = getattr(element, "thread", None)
+    if thread is not None:
+        return of_thread(thread)
     frames: list[Frame] = []
-    made: Any = element.made
     while made is not None and len(frames) < _MOST_FRAMES:
         frame: FrameType | None = getattr(made, "cr_frame", getattr(made, "ag_frame", None))
         if frame is not None:
