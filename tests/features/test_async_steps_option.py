@@ -175,15 +175,6 @@ def test_a_dofn_that_cannot_wait_is_refused_before_it_is_submitted(dofn, steps, 
         refuse_impossible(p, steps)
 
 
-def test_a_dofn_with_side_inputs_cannot_carry_over():
-    p = beam.Pipeline(FnApiRunner(), options=PipelineOptions([]))
-    side = beam.pvalue.AsIter(p | "Side" >> beam.Create([1]))
-    asks = sparkdrain.Concurrently(Asks(), carry_over=True)
-    _ = p | beam.Create([1]) | "Ask" >> beam.ParDo(asks, side)
-    with pytest.raises(Unsupported, match=r"'Ask' carries elements over, .* side inputs"):
-        refuse_impossible(p, [])
-
-
 def test_a_dofn_that_waits_is_refused_if_its_types_are_to_be_checked(pipeline):
     pipeline.options.view_as(TypeOptions).runtime_type_check = True
     with pytest.raises(Unsupported, match="--runtime_type_check cannot look at"), pipeline as p:

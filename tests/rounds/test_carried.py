@@ -57,6 +57,12 @@ class Counts(WaitsForLater):
             yield result
 
 
+class Beside(WaitsForLater):
+    async def process(self, element, side):
+        async for result in super().process(element):
+            yield result, sorted(side)
+
+
 class Sometime(beam.DoFn):
     async def process(self, element):
         await asyncio.sleep(random.choice((0, 0.003, 0.01)))
@@ -81,8 +87,8 @@ def stream(most=40):
     return made.advance_watermark_to_infinity()
 
 
-def carrying(dofn, **settings):
-    return beam.ParDo(sparkdrain.Concurrently(dofn, carry_over=True, **settings))
+def carrying(dofn, *sides, **settings):
+    return beam.ParDo(sparkdrain.Concurrently(dofn, carry_over=True, **settings), *sides)
 
 
 @pytest.fixture(autouse=True)
@@ -159,6 +165,17 @@ def test_rounds_that_are_undone_start_carried_elements_again(order):
         attempts=30,
     )
     assert sorted(x for seen in rounds for x in seen) == list(range(40))
+    assert max(STARTED.values()) > 1
+
+
+def test_carried_elements_that_start_again_still_have_their_side_inputs():
+    def build(p):
+        windows = p | stream() | beam.WindowInto(FixedWindows(5))
+        return windows | carrying(Beside(), beam.pvalue.AsIter(windows))
+
+    rounds = emitted_in_rounds(build, fail=undoing(1, 0.3), attempts=30)
+    seen = sorted(pair for kept in rounds for pair in kept)
+    assert seen == [(x, list(range(x - x % 5, x - x % 5 + 5))) for x in range(40)]
     assert max(STARTED.values()) > 1
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+from unittest import mock
+
 import apache_beam as beam
 import pytest
 from apache_beam.pvalue import AsIter, AsMultiMap, AsSingleton
@@ -19,6 +23,8 @@ from apache_beam.transforms.window import (
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+import sparkdrain
+from sparkdrain.rounds import carried
 from sparkdrain.stages.shards.task_options import TaskOptions
 from tests.support.law import law
 from tests.support.recorded import emitted
@@ -77,6 +83,15 @@ class Remember(beam.DoFn):
         yield from read(element, one, two, window)
 
 
+class Waits(beam.DoFn):
+    """A reader whose elements may outlast their round."""
+
+    async def process(self, element, one, two, window=beam.DoFn.WindowParam):
+        await asyncio.sleep(random.choice((0, 0.002)))
+        for found in read(element, one, two, window):
+            yield found
+
+
 def read(element, one, two, window=beam.DoFn.WindowParam):
     yield element[1], repr(window), sorted(one), sorted(two[element[0]])
 
@@ -104,7 +119,7 @@ def expected(elements, main, one, two):
 @given(
     scripts(),
     *(st.sampled_from(WINDOWS) for _ in range(3)),
-    st.sampled_from(["plain", "stateful", "after a group"]),
+    st.sampled_from(["plain", "stateful", "after a group", "carries over"]),
     st.integers(1, 3),
     st.sampled_from([3, 10_000]),
     SEEDS,
@@ -127,6 +142,8 @@ def test_elements_see_their_windows_of_side_inputs_however_these_arrive(
         pairs = pairs | beam.WindowInto(main)
         if reader == "stateful":
             return pairs | beam.ParDo(Remember(), *views)
+        if reader == "carries over":
+            return pairs | beam.ParDo(sparkdrain.Concurrently(Waits(), carry_over=True), *views)
         if reader == "after a group":
             pairs = (
                 pairs
@@ -136,9 +153,10 @@ def test_elements_see_their_windows_of_side_inputs_however_these_arrive(
         return pairs | beam.FlatMap(read, *views)
 
     fail = undoing(seed, failing)
-    seen = emitted(
-        build, options=SMALL, slots=slots, elements=elements, fail=fail, attempts=ATTEMPTS
-    )
+    with mock.patch.object(carried, "_PATIENCE_SECONDS", 0.0):
+        seen = emitted(
+            build, options=SMALL, slots=slots, elements=elements, fail=fail, attempts=ATTEMPTS
+        )
     assert sorted(seen) == sorted(expected(events, main, one, two))
 
 

@@ -65,12 +65,6 @@ def _check(name: str, transform: ParDo, *, is_chosen: bool) -> None:
             "does not have together: put the call that waits into a ParDo behind it"
         )
         raise Unsupported(msg)
-    if settings.carry_over and transform.side_inputs:
-        msg = (
-            f"{name!r} carries elements over, which could not read its side inputs between rounds: "
-            "leave carry_over out, or read the side inputs in a ParDo before or behind it"
-        )
-        raise Unsupported(msg)
     if is_chosen and is_stateful_dofn(own):
         try:
             check_stateful(own, settings)

@@ -87,9 +87,7 @@ class ConcurrentOperation(operations.DoOperation):
         self._timers = {} if state is None else _timers_of(handle.dofn)
         self.turn: KeyTurn | None = None
         self._landed: list[KeyTurn] = []
-        # Side inputs may be read from the slot's state, which is not to be had between rounds.
-        carries = concurrent.settings.carry_over and not has_sides
-        self._carrier = carrier if carries else None
+        self._carrier = carrier if concurrent.settings.carry_over else None
         # Elements that came in this bundle and have not left; if they can be carried over.
         self._new: dict[ElementInFlight, None] = {}
         self._failed_before = 0
