@@ -128,6 +128,19 @@ def test_beginning_again_does_nothing(paths, snapshot):
     assert one.exists()
 
 
+def test_who_waits_for_an_upload_has_its_end_when_it_has_ended(paths, snapshot):
+    storage = Watched()
+    storage.gate.clear()
+    uploader = Uploader(Destination(storage, paths, 1, 0, 0))
+    uploader.await_end(60)  # nothing was begun
+    uploader.begin(1, snapshot("one", a=b"1"))
+    uploader.await_end(0.01)
+    assert uploader.poll() is None
+    threading.Timer(0.05, storage.gate.set).start()
+    uploader.await_end(60)
+    assert uploader.poll().number == 1
+
+
 def test_nothing_to_tell_before_anything_was_begun(paths):
     assert Uploader(Destination(Watched(), paths, 1, 0, 0)).poll() is None
 

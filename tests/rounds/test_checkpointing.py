@@ -112,7 +112,8 @@ def test_a_life_that_goes_on_makes_its_first_checkpoint_as_soon_as_output_waits_
     assert running.round().checkpoint is None
     assert running.round(waits=True).checkpoint is None
     running.now += SECOND // 5
-    assert running.round(waits=True).checkpoint == 4
+    orders = running.round(waits=True)
+    assert (orders.checkpoint, orders.awaited) == (4, True)
     assert running.checkpoints.wake() <= running.now + SECOND // 50
     orders = running.round(uploaded=all_uploaded(4))
     assert orders.levels == frozenset({0, 1}), "slots are asked in each round"

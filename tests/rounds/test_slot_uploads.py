@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from sparkdrain.rounds.messages import Orders
 from sparkdrain.rounds.slots.uploads import SlotUploads
+from sparkdrain.rounds.slots.version import StateVersion
+from timers_state import Overlay, RoundStore
 
 
 class Recording:
     """An uploader that remembers what it was told."""
 
     def __init__(self):
-        self.begun, self.failed, self.is_closed = [], [], False
+        self.begun, self.failed, self.waited, self.is_closed = [], [], [], False
 
     def begin(self, number, snapshot):
         self.begun.append((number, sorted(path.name for path in snapshot.iterdir())))
 
     def fail(self, number, error):
         self.failed.append((number, error))
+
+    def await_end(self, seconds):
+        self.waited.append(seconds)
+
+    def published(self, number):
+        pass
 
     def poll(self):
         return self.begun[-1] if self.begun else None
@@ -61,6 +72,22 @@ def test_a_disk_that_is_full_fails_the_checkpoint_and_not_the_round(uploads, upl
     assert uploader.begun == []
     assert uploader.failed == [(1, "no space left")]
     assert list((tmp_path / "versions").iterdir()) == []
+
+
+def test_a_report_waits_for_an_upload_that_the_job_waits_for_and_for_no_other(
+    uploads, uploader, tmp_path
+):
+    overlay = Overlay(RoundStore(tmp_path / "store"), 1 << 20)
+    version = StateVersion(
+        SimpleNamespace(overlay=overlay, level=0, slot=0, slots=1), uploads, None
+    )
+    slot = SimpleNamespace(shards=[], in_turn=list)
+    for number, awaited in ((1, True), (2, False)):
+        version.follow(Orders(checkpoint=number, awaited=awaited), slot)
+        assert version.ended()[0] == number
+    waited = uploader.waited
+    assert waited[0] > 0 == waited[1]
+    overlay.close()
 
 
 def test_closing_stops_the_uploader(uploads, uploader):

@@ -108,6 +108,7 @@ class Uploader:
         self._bringer = Bringer(to, files)
         self._keeper = keeper
         self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._waiting: _Upload | None = None
         self._running: _Upload | None = None
@@ -159,6 +160,11 @@ class Uploader:
                     self._ended = Uploaded(current.number, error=message)
             return self._ended
 
+    def await_end(self, seconds: float) -> None:
+        """Wait until what was begun last has ended, but no longer than that."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or self._current is None, seconds)
+
     def published(self, number: int) -> None:
         """Checkpoint ``number`` is the newest one now."""
         if self._keeper is not None:
@@ -193,6 +199,7 @@ class Uploader:
             with self._lock:
                 if upload is self._current and not upload.stopped:
                     self._ended = ended
+                    self._changed.notify_all()
 
     def _next(self) -> _Upload | None:
         with self._lock:

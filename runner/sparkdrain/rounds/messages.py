@@ -58,6 +58,7 @@ class Orders:
         last: no round with elements follows, so the slot waits for its finalizers.
         still: the slot does nothing in this round but what these orders say: state, sources and
             time stay as they are.
+        awaited: the job waits for the checkpoint: give its upload a moment before the report.
     """
 
     checkpoint: int | None = None
@@ -68,6 +69,7 @@ class Orders:
     survey: bool = False
     last: bool = False
     still: bool = False
+    awaited: bool = False
 
 
 @sent_as(rounds_pb2.RoundHeader)

@@ -45,7 +45,7 @@ class Feed(_message.Message):
     def __init__(self, elements: _Optional[_Iterable[_Union[TimedElement, _Mapping]]] = ..., frontier: _Optional[int] = ..., before: _Optional[int] = ...) -> None: ...
 
 class Orders(_message.Message):
-    __slots__ = ("checkpoint", "published", "levels", "held", "drain", "survey", "last", "still")
+    __slots__ = ("checkpoint", "published", "levels", "held", "drain", "survey", "last", "still", "awaited")
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     LEVELS_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,7 @@ class Orders(_message.Message):
     SURVEY_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     STILL_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_FIELD_NUMBER: _ClassVar[int]
     checkpoint: int
     published: int
     levels: _containers.RepeatedScalarFieldContainer[int]
@@ -62,7 +63,8 @@ class Orders(_message.Message):
     survey: bool
     last: bool
     still: bool
-    def __init__(self, checkpoint: _Optional[int] = ..., published: _Optional[int] = ..., levels: _Optional[_Iterable[int]] = ..., held: bool = ..., drain: _Optional[_Union[_drain_pb2.DrainOrder, _Mapping]] = ..., survey: bool = ..., last: bool = ..., still: bool = ...) -> None: ...
+    awaited: bool
+    def __init__(self, checkpoint: _Optional[int] = ..., published: _Optional[int] = ..., levels: _Optional[_Iterable[int]] = ..., held: bool = ..., drain: _Optional[_Union[_drain_pb2.DrainOrder, _Mapping]] = ..., survey: bool = ..., last: bool = ..., still: bool = ..., awaited: bool = ...) -> None: ...
 
 class RoundHeader(_message.Message):
     __slots__ = ("number", "level", "slot", "now", "committed", "expected", "inputs", "outputs", "begin", "seconds", "elements", "feeds", "orders", "restore", "copies")

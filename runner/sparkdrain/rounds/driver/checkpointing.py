@@ -11,8 +11,9 @@ the second one, of the same state, says that the job is over. So a driver that g
 first one tells the outside again.
 
 A life that goes on from a checkpoint has kept readers of exactly-once sinks waiting. So its first
-checkpoint does not wait for the interval. It begins as soon as output waits for it, slots are asked
-for their uploads in each round, and the driver gives its publication a moment before the next one.
+checkpoint does not wait for the interval. It begins as soon as output waits for it. Slots give
+their uploads a moment before they report, and are asked for them in each round. The driver gives
+the publication a moment before the next round.
 
 All states, and the steps between them, are in ``checkpoint_flight``.
 """
@@ -186,6 +187,7 @@ class Checkpointing(Checkpoints):
             self.published,
             self._levels(state, schedule, now),
             last=state is FlightState.TELLING,
+            awaited=self._flight is not None and self._flight.cut.is_awaited,
         )
         return self._orders
 

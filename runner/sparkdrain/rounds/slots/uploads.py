@@ -43,8 +43,13 @@ class SlotUploads:
         else:
             self._uploader.begin(number, version)
 
-    def ended(self) -> Uploaded | None:
-        """How the copying that was begun last has ended; nothing while it goes on."""
+    def ended(self, seconds: float = 0.0) -> Uploaded | None:
+        """How the copying that was begun last has ended; nothing while it goes on.
+
+        Args:
+            seconds: how long to wait for its end.
+        """
+        self._uploader.await_end(seconds)
         return self._uploader.poll()
 
     def published(self, number: int) -> None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # How long the last round of a job waits for one acknowledgement of a finalizer.
 _SETTLE_SECONDS: Final = 10.0
+# How long a report waits for an upload that the job waits for. To hear of it in the next round
+# takes longer; seconds.
+_MOMENT: Final = 0.1
 
 
 class StateVersion:
@@ -48,6 +51,7 @@ class StateVersion:
         self._prepared: int | None = None
         self._committed = committed
         self._dirty = False
+        self._patience = 0.0
         self._uploads = uploads
         self._takes_up = committed is not None
         self.coverage = Coverage(restored=committed is not None)
@@ -119,6 +123,7 @@ class StateVersion:
         if self._takes_up:
             self._takes_up = False
             self.finalizers.restored(self._left_over(slot.shards))
+        self._patience = _MOMENT if orders.awaited else 0.0
         self.finalizers.published(orders.published)
         self.coverage.published(orders.published)
         if self._uploads is not None:
@@ -153,7 +158,7 @@ class StateVersion:
 
     def ended(self) -> Uploaded | None:
         """How the last upload has ended, if it has."""
-        return None if self._uploads is None else self._uploads.ended()
+        return None if self._uploads is None else self._uploads.ended(self._patience)
 
     def close(self) -> None:
         """Stop copying."""
