@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from unittest.mock import Mock
@@ -14,7 +15,7 @@ from sparkdrain.local_state.notes import found_notes
 from sparkdrain.rounds.driver.supply import HostSupply
 from sparkdrain.rounds.slots import files_ahead
 from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
-from sparkdrain.rounds.slots.files_ahead import BringFiles, brought
+from sparkdrain.rounds.slots.files_ahead import BringFiles, Brought, brought
 from sparkdrain.stages.workers.preparation import Preparation
 from tests.support.waiting import wait_until
 
@@ -33,7 +34,7 @@ def place(job):
 
 def test_files_of_slots_that_are_to_move_are_here_and_those_of_no_others(job, place):
     job.publish(3, {0: [b"zero"], 1: [b"one", b"both"], 2: [b"two"]})
-    assert brought(place, 3, [1, 2]) == [1, 2]
+    assert brought(place, 3, [1, 2]) == Brought([1, 2])
     assert job.holds(b"one", b"both", b"two")
     assert not job.holds(b"zero")
     assert not any(note.is_held for note in found_notes(job.state / "notes")), "it ends here"
@@ -43,15 +44,18 @@ def test_a_slot_whose_files_cannot_be_brought_stays_where_it_is(job, place):
     job.publish(3, {0: [b"whole"], 1: [b"damaged"]})
     (damaged,) = Path(job.paths.files).glob("*-0001-*")
     damaged.write_bytes(b"DAMAGED")
-    assert brought(place, 3, [0, 1]) == [0]
-    assert brought(place, 2, [0, 1]) == [], "it is not there any more"
+    answer = brought(place, 3, [0, 1])
+    assert answer.slots == [0]
+    assert damaged.name in answer.wrong
+    gone = Brought((), "checkpoint 2 was removed before its files were fetched")
+    assert brought(place, 2, [0, 1]) == gone
 
 
 def test_slots_move_without_files_to_a_host_that_can_keep_none(job, tmp_path):
     job.publish(3, {0: [b"zero"], 1: [b"one"]})
     (tmp_path / "no-folder").touch()
     nowhere = CheckpointPlace(job.paths, 1, str(tmp_path / "no-folder"))
-    assert brought(nowhere, 3, [1]) == [1]
+    assert brought(nowhere, 3, [1]) == Brought([1])
 
 
 def test_executors_are_asked_once_and_the_job_does_not_wait_for_them(place):
@@ -61,7 +65,8 @@ def test_executors_are_asked_once_and_the_job_does_not_wait_for_them(place):
     def ask(executors, question):
         asked.append((executors, question))
         assert go_on.wait(30)
-        return {B3: [0], C4: [2]}
+        told = {B3: Brought([0], "no room"), C4: Brought([2])}
+        return {one: json.loads(json.dumps(answer)) for one, answer in told.items()}
 
     supply = HostSupply(ask, stopped.set, place, Preparation.of({}))
     supply.begin({2: C4, 0: B3, 1: B3}, 7)
@@ -71,6 +76,7 @@ def test_executors_are_asked_once_and_the_job_does_not_wait_for_them(place):
     go_on.set()
     wait_until(lambda: supply.there() is not None, seconds=30)
     assert supply.there() == {0, 2}, "what slot 1 needs is not there"
+    assert supply.wrong == "no room"
     ((executors, question),) = asked
     assert executors == [B3, C4]
     assert (question.number, question.slots) == (7, {"3": [0, 1], "4": [2]})
@@ -80,7 +86,7 @@ def test_a_task_that_spark_has_run_elsewhere_brings_nothing(job, place, monkeypa
     monkeypatch.setattr(files_ahead, "worker", Mock)
     job.publish(1, {0: [b"zero"]})
     question = BringFiles(place, Preparation.of({}), 1, {"3": [0]})
-    for where, brings in ((None, []), (C4, []), (B3, [0])):
+    for where, brings in ((None, ()), (C4, ()), (B3, [0])):
         monkeypatch.setattr(files_ahead, "executor_of", lambda pid, where=where: where)
-        assert question() == brings
+        assert question().slots == brings
         assert job.holds(b"zero") == bool(brings)

@@ -163,6 +163,7 @@ class Cluster:
         self.placement.places([])
         self.reopened: list[tuple[frozenset[int], int]] = []
         self.told: list[str] = []
+        self.warned: list[str] = []
         self.there: frozenset[int] | None = frozenset()
         self.brought: list[tuple[dict[int, Executor], int]] = []
         newcomers = Newcomers(self.placement, lambda: self.alive, lambda: self.now)
@@ -173,6 +174,7 @@ class Cluster:
             lambda *what: self.reopened.append(what),
             Brought(self),
             MoveLog(self.told.append),
+            self.warned.append,
         )
         assert not self.moves.are_wanted()
         self.alive.append(newcomer)
@@ -187,6 +189,8 @@ class Cluster:
 
 
 class Brought(NoSupply):
+    wrong = "no room"
+
     def __init__(self, cluster: Cluster) -> None:
         super().__init__()
         self._cluster = cluster
@@ -237,6 +241,26 @@ def test_a_slot_moves_when_its_files_are_where_it_goes_and_its_old_home_has_it_u
     assert moves.are_ready(2)
     assert moves.begin(4) == {first}
     assert not cluster.is_wanted()
+
+
+def test_the_user_hears_once_why_slots_stay_again_and_again():
+    cluster = Cluster()
+    for number in range(1, 6):
+        assert not cluster.moves.are_ready(number)
+        assert cluster.is_wanted()
+        assert len(cluster.warned) == (number > 1)
+    (text,) = cluster.warned
+    assert text.startswith(
+        "2 slots cannot move to executor 3 on b, because files could not be brought there 2 times "
+        "in a row: no room. The job goes on where its slots are"
+    )
+    assert "--state_dir" in text
+    (moving, _) = cluster.brought[-1]
+    first, second = sorted(moving)
+    cluster.there = frozenset({first, second})
+    assert cluster.moves.are_ready(7)
+    assert len(cluster.moves.begin(8)) == 2
+    assert len(cluster.warned) == 1
 
 
 def test_what_was_made_while_files_were_brought_is_brought_too_but_not_for_ever():

@@ -150,6 +150,7 @@ class Life:
             self.reopen,
             NoSupply(),
             MoveLog(lambda text: None),
+            lambda text: None,
         )
 
     def reopen(self, slots: frozenset[int], number: int) -> None:

@@ -366,7 +366,13 @@ class _StreamingJob:
         if self.durable is None:
             return NoMoves()
         return SlotMoves(
-            self.placement, newcomers, self._executors, levels.reopen, supply, self.log
+            self.placement,
+            newcomers,
+            self._executors,
+            levels.reopen,
+            supply,
+            self.log,
+            partial(self.invocation.observer.message, _WARNING),
         )
 
     def _checkpoint_place(self) -> CheckpointPlace | None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _TIMES: Final = 3
 """How often files are brought before slots move: the last time, what was made meanwhile."""
+_TOLD: Final = 2
+"""How often in a row slots may stay because of their files before the user hears of it."""
 
 
 class Moves(Protocol):
@@ -77,6 +79,7 @@ class SlotMoves(Moves):
         reopen: ends slots, and lets them be opened in a round.
         supply: brings files.
         log: of moves.
+        warn: takes a warning.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class SlotMoves(Moves):
         reopen: Callable[[frozenset[int], int], object],
         supply: Supply,
         log: MoveLog,
+        warn: Callable[[str], object],
     ) -> None:
         self._placement = placement
         self._newcomers = newcomers
@@ -94,6 +98,8 @@ class SlotMoves(Moves):
         self._reopen = reopen
         self._supply = supply
         self._log = log
+        self._warn = warn
+        self._stayed = 0
         # What is on its way, from which checkpoint, and how often that was begun.
         self._moving: Mapping[int, Executor] = {}
         self._number = 0
@@ -115,12 +121,14 @@ class SlotMoves(Moves):
         if self._supply.there() is None:
             return False
         if not self._can_move():
+            self._tell_who_stays()
             self._forget()  # and find them again: the storage may answer then
             return False
         return True
 
     @override
     def begin(self, number: int) -> frozenset[int]:
+        self._tell_who_stays()
         self._moved = self._placement.move(self._executors(), self._can_move())
         self._forget()
         slots = frozenset(self._moved)
@@ -152,6 +160,22 @@ class SlotMoves(Moves):
             for slot, home in self._moving.items()
             if slot in there or self._placement.is_near(slot, home)
         }
+
+    def _tell_who_stays(self) -> None:
+        stay = sorted(set(self._moving) - self._can_move().keys())
+        self._stayed = self._stayed + 1 if stay else 0
+        if self._stayed == _TOLD:
+            where = {
+                f"{home.id} on {home.host}" for slot, home in self._moving.items() if slot in stay
+            }
+            self._warn(
+                f"{counted(len(stay), 'slot')} cannot move to executor "
+                f"{', '.join(sorted(where))}, because files could not be brought there "
+                f"{self._stayed} times in a row: {self._supply.wrong or 'the cause is not known'}. "
+                "The job goes on where its slots are, and tries again. See that executors reach "
+                "--checkpoint_dir, and that --state_dir has room. If checkpoints are removed "
+                "before they are fetched, raise --checkpoints_kept."
+            )
 
     def _forget(self) -> None:
         self._moving = {}

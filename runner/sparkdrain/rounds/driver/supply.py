@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import override
 
-from sparkdrain.rounds.slots.files_ahead import BringFiles
+from sparkdrain.rounds.slots.files_ahead import BringFiles, Brought
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence, Set
@@ -32,12 +32,18 @@ class Supply(Protocol):
     def there(self) -> Set[int] | None:
         """The slots that can move now; None while files are still on their way."""
 
+    @property
+    def wrong(self) -> str:
+        """Why others cannot; empty if that is not known."""
+
     def close(self) -> None:
         """Nothing is wanted any more. Does not wait."""
 
 
 class NoSupply(Supply):
     """Of a job whose hosts keep no files: slots move without them."""
+
+    wrong = ""
 
     def __init__(self) -> None:
         self._moving: frozenset[int] = frozenset()
@@ -77,6 +83,7 @@ class HostSupply(Supply):
         self._place = place
         self._preparation = preparation
         self._there: Set[int] | None = frozenset()
+        self._wrong = ""
         self._thread: threading.Thread | None = None
 
     @override
@@ -99,6 +106,11 @@ class HostSupply(Supply):
     def there(self) -> Set[int] | None:
         return self._there
 
+    @property
+    @override
+    def wrong(self) -> str:
+        return self._wrong
+
     @override
     def close(self) -> None:
         if self._thread is not None and self._thread.is_alive():
@@ -106,8 +118,13 @@ class HostSupply(Supply):
 
     def _bring(self, executors: Sequence[Executor], question: BringFiles) -> None:
         there: set[int] = set()
+        wrong = "no executor has answered"
         try:
-            for slots in self._ask(executors, question).values():
-                there.update(slots)
+            asked = self._ask(executors, question)
+            answers = {one: Brought(*answer) for one, answer in asked.items()}
+            there.update(slot for answer in answers.values() for slot in answer.slots)
+            silent = [one.id for one in executors if one not in answers]
+            told = [answer.wrong for answer in answers.values() if answer.wrong]
+            wrong = [*told, *(f"executor {one} has not answered" for one in silent), ""][0]
         finally:
-            self._there = there
+            self._wrong, self._there = wrong, there

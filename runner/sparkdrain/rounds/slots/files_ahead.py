@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.publish import newest
@@ -21,7 +20,17 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
     from sparkdrain.stages.workers.preparation import Preparation
 
-_LOGGER = logging.getLogger(__name__)
+
+class Brought(NamedTuple):
+    """An executor's answer, which becomes a list in JSON.
+
+    Attributes:
+        slots: that can move to it now.
+        wrong: why others cannot; empty if all can.
+    """
+
+    slots: Sequence[int] = ()
+    wrong: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,42 +49,40 @@ class BringFiles:
     number: int
     slots: Mapping[str, Sequence[int]]
 
-    def __call__(self) -> list[int]:
+    def __call__(self) -> Brought:
         """Runs in a Python worker of the executor."""
         # Spark may have a task run elsewhere than it was told.
         executor = executor_of(executor_process())
         wanted = () if executor is None else self.slots.get(executor.id, ())
         if not wanted:
-            return []
+            return Brought()
         worker().prepare(self.preparation)
         return brought(self.place, self.number, wanted)
 
 
-def brought(place: CheckpointPlace, number: int, slots: Sequence[int]) -> list[int]:
+def brought(place: CheckpointPlace, number: int, slots: Sequence[int]) -> Brought:
     """Have the files of a published checkpoint on this host.
 
-    Returns:
-        The slots whose files are here. All of them, if this host can keep no files: then they move
-        as those of a job without such a folder.
+    Slots can move whose files are here. All of them, if this host can keep no files: then they move
+    as those of a job without such a folder.
     """
     storage = storage_at(place.paths.root)
     try:
         manifest = newest(storage, place.paths, number)
-    except SparkDrainError:
-        _LOGGER.info("checkpoint %d cannot be read here", number, exc_info=True)
-        return []
+    except SparkDrainError as error:
+        return Brought(wrong=str(error))
     if manifest is None:
-        return []  # a newer one has taken its place
-    left = set(slots)
+        return Brought(wrong=f"checkpoint {number} was removed before its files were fetched")
+    left, wrong = set(slots), ""
     for shard in manifest.shards:
         kept = slot_files(place, shard.level, shard.slot) if shard.slot in left else None
         if kept is None:
             continue
         try:
             bring_shard(storage, place.paths, kept, number, shard)
-        except SparkDrainError:
-            _LOGGER.info("slot %d cannot be brought here", shard.slot, exc_info=True)
+        except SparkDrainError as error:
+            wrong = wrong or str(error)
             left.discard(shard.slot)
         finally:
             kept.close()
-    return sorted(left)
+    return Brought(sorted(left), wrong)
