@@ -278,11 +278,12 @@ OPTIONS: tuple[Option, ...] = (
             "str",
             "location",
             "",
-            "a text; $NAME is taken from the executor's environment",
+            "a text; $NAME is taken from the executor's environment. Or module:function",
             "Where an executor is, if not on the machine that Spark names: executors of one "
             "location use each other's --state_dir",
             "Give it where machines have other names than their disks: $NODE_NAME for pods that "
-            "share a folder of their node, or a rack, so that copies of state are in another one.",
+            "share a folder of their node, or a rack, so that copies of state are in another one. "
+            "MODULE:FUNCTION names a function that is called on each executor and returns a text.",
             needs="state_dir",
         ),
         _number(

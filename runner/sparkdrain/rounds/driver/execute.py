@@ -180,7 +180,7 @@ def _execute_on(
     if durable is not None:
         durable.slots = slots
     openings = Openings(partial(invocation.observer.message, _BASIC), warn)
-    locations = Locations(settings.location, partial(ask, context), warn)
+    locations = Locations(settings.location, preparation, partial(ask, context), warn)
     locations.learn(found := executors(context))
     placement = Placement(slots, warm_copies=settings.warm_copies, located=locations.located)
     if text := too_few_locations(set(map(locations.of, found)), settings.warm_copies):
