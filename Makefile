@@ -45,6 +45,10 @@ demo: java $(READY) ## Set up, then run the main job: New York's flights of 2013
 live: java $(READY) ## Set up, then replay New York's flights of January 2013 as a stream
 	@$(RUN) examples/flights_live.py --runner=SparkDrainRunner
 
+.PHONY: enrich
+enrich: java $(READY) ## Set up, then ask a slow HTTP service about each flight of a stream
+	@$(RUN) examples/enrich_live.py --runner=SparkDrainRunner
+
 # Tests start Spark many times; each start is shorter by more than a second.
 .PHONY: prepared
 prepared: java $(READY)
