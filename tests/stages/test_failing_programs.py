@@ -189,6 +189,39 @@ def test_a_killed_program_takes_its_workers_with_it(program, tmp_path):
     assert not alive
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.parametrize("carry_over", [False, True], ids=["waits", "carries over"])
+def test_ctrl_c_ends_a_thousand_hanging_calls_within_seconds(program, tmp_path, carry_over):
+    process = program(f"""
+        import asyncio
+        class Hangs(beam.DoFn):
+            begun = 0
+            async def process(self, element):
+                self.begun += 1
+                if self.begun == 1000:
+                    with open({str(tmp_path / "pid")!r}, "w") as file:
+                        file.write(str(os.getpid()))
+                    os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "running")!r})
+                await asyncio.sleep(1000)
+        hangs = sparkdrain.Concurrently(Hangs(), max_in_flight=1000, carry_over={carry_over})
+        numbers = beam.FlatMap(lambda _: range(1000))  # all in one slot
+        run(lambda p: p | beam.Create([1]) | numbers | beam.ParDo(hangs), "--streaming")
+    """)
+    wait_for(tmp_path / "running", process)
+    time.sleep(1)  # rounds go on meanwhile, if calls are carried over
+    assert process.poll() is None
+    family = with_descendants(process.pid)
+    host = psutil.Process(int((tmp_path / "running").read_text()))
+    assert host in family
+    os.killpg(process.pid, signal.SIGINT)
+    host.wait(5)
+    _, printed = process.communicate(timeout=60)
+    _, alive = psutil.wait_procs(family, 20)
+    assert not alive
+    assert "KeyboardInterrupt" in printed
+
+
 @pytest.mark.spark
 def test_a_jvm_that_dies_fails_the_job_and_the_next_job_gets_a_new_one(program):
     process = program(
