@@ -7,7 +7,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sparkdrain.io.kafka.client import NO_HEADERS, FetchedRecords, Headers, Partition, Sent, nothing
+from sparkdrain.io.kafka.client import (
+    NO_HEADERS,
+    FetchedRecords,
+    Headers,
+    Partition,
+    Sent,
+    ServiceTime,
+    nothing,
+)
 from sparkdrain.io.kafka.errors import KafkaDataLost, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.note import Recorded
 from sparkdrain.io.kafka.topics import matching
@@ -47,6 +55,10 @@ class FakeKafka:
         self.away = False
         self.refuses: str | None = None
         self.lost_commits = 0
+        self.now: Callable[[], float] | None = time.time
+        """The clock of the brokers; None: they do not tell it."""
+        self.hours = 0
+        """How often they were asked for their time."""
         self.opened = 0
         self.closed = 0
         self.follows = 0
@@ -108,6 +120,9 @@ class FakeClient:
     def records(self, *, headers: bool) -> FakeRecords:
         return FakeRecords(self.kafka, headers=headers)
 
+    def clock(self) -> FakeClock:
+        return FakeClock(self.kafka)
+
     def sink(self, *, tell: bool) -> FakeSink:
         return FakeSink(self.kafka, tell=tell)
 
@@ -157,6 +172,17 @@ class FakeCatalog(Closing):
             msg = "the coordinator is loading"
             raise KafkaUnreachable(msg)
         self.kafka.groups.update(offsets)
+
+
+class FakeClock(Closing):
+    def time(self, topics: Sequence[str]) -> ServiceTime:
+        self.kafka.hours += 1
+        self.kafka.check()
+        if self.kafka.now is not None:
+            return ServiceTime(self.kafka.now())
+        logs = [log for at, log in self.kafka.logs.items() if at.topic in topics]
+        newest = max((record.time for log in logs for record in log.records), default=None)
+        return ServiceTime(newest and newest / 1000, "fake does not tell its time")
 
 
 class FakeRecords(Closing):

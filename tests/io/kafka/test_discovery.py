@@ -94,6 +94,18 @@ def test_new_partitions_hold_the_watermark_where_it_was_before(kafka, watch):
     assert found.timestamp == first.watermark
 
 
+@pytest.mark.parametrize("tell", [True, False], ids=["told", "not told"])
+def test_records_of_a_partition_that_is_new_are_not_late_though_the_workers_clock_is_ahead(
+    kafka, watch, worker, tell
+):
+    worker.ahead = 600.0
+    kafka.now = kafka.now if tell else None
+    kafka.topic("t")
+    kafka.put("t", 0, b"live", time=int(worker.right_time() * 1000))
+    first = look(watch())
+    assert worker.right_time() - 12 <= first.watermark <= worker.right_time() - 2
+
+
 def test_a_broker_that_is_away_is_asked_again(kafka, watch, caplog):
     kafka.topic("t")
     dofn = watch()

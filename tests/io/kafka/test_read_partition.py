@@ -134,7 +134,41 @@ def test_an_idle_partition_follows_the_clock_at_a_distance(kafka, dofn):
     reading = dofn(watermarks=Watermarks(2.0, 7.0))
     before = time.time()
     turn = until(reading, process(reading, FIRST), lambda turn: turn.watermark is not None)
+    assert kafka.hours == 1
     assert before - 7.1 <= float(turn.watermark) <= time.time() - 7
+
+
+@pytest.mark.parametrize("tell", [True, False], ids=["told", "not told"])
+@pytest.mark.parametrize("ahead", [-600.0, 0.0, 600.0])
+def test_a_worker_whose_clock_is_wrong_makes_no_record_late_and_time_goes_on(
+    kafka, dofn, worker, ahead, tell
+):
+    """The partition is idle; another one, which another worker reads, is written to."""
+    worker.ahead = ahead
+    kafka.now = kafka.now if tell else None
+    kafka.topic("t", 2)
+    kafka.put("t", 1, b"live", time=int(worker.right_time() * 1000))
+    reading = dofn(watermarks=Watermarks(2.0, 7.0))
+    turn = until(reading, process(reading, FIRST), lambda turn: turn.watermark is not None)
+    first = turn.watermark
+    assert first <= worker.right_time() - 7
+    worker.skip(100)
+    turn = until(reading, turn, lambda turn: turn.watermark >= first + 80)
+    assert turn.watermark <= worker.right_time() - 7
+    if tell or ahead >= 0:
+        assert turn.watermark >= worker.right_time() - 20
+
+
+def test_a_worker_that_goes_on_with_a_quiet_partition_does_not_begin_at_its_newest_record(
+    kafka, dofn, worker
+):
+    kafka.now = None
+    kafka.topic("t")
+    kafka.put("t", 0, b"long ago", time=int(worker.right_time() - 3000) * 1000)
+    reading = dofn(watermarks=Watermarks(0.0, 0.0))
+    begun = Timestamp(worker.right_time() - 60)
+    turn = until(reading, process(reading, FIRST, None, begun), lambda turn: turn.watermark > begun)
+    assert turn.watermark <= worker.right_time() - 59
 
 
 def test_an_idle_partition_holds_the_watermark_if_it_is_told_to(kafka, dofn):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from datetime import datetime, timezone
 
 import pytest
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -154,18 +155,19 @@ def test_topics_are_found_by_name_or_by_their_whole_name():
         matching(there, ["order", "clicks"], None, "here")
 
 
-@given(st.floats(0, 1e6), st.one_of(st.none(), st.floats(0, 1e6)), st.floats(0, 4e9))
+@given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 4e9))
 def test_an_idle_partition_is_never_ahead_of_records_that_may_come(order, idle, now):
     watermarks = Watermarks(order, idle)
     when_idle = watermarks.when_idle(now)
-    if idle is None:
-        assert when_idle is None
-    else:
-        assert when_idle is not None
-        assert when_idle <= watermarks.after(int(now * 1e6)) + 1
-        assert when_idle <= (now - idle) * 1e6 + 1
+    assert when_idle <= watermarks.after(int(now * 1e6)) + 1
+    assert when_idle <= (now - idle) * 1e6 + 1
 
 
-def test_seconds_are_not_negative():
+@pytest.mark.parametrize("given", [(-1.0,), (1.0, -1.0), (1.0, None, -1.0)])
+def test_seconds_are_not_negative(given):
     with pytest.raises(BadOption, match="cannot be negative"):
-        Watermarks(-1.0)
+        Watermarks(*given)
+
+
+def test_a_clock_that_is_not_trusted_at_all_takes_an_idle_partition_nowhere():
+    assert Watermarks().when_idle(-math.inf) == MIN_TIMESTAMP.micros

@@ -47,6 +47,12 @@ class HubCatalog(Catalog):
     def at_time(self, partitions: Sequence[Partition], millis: int) -> dict[Partition, int | None]:
         return {one: self._at_time(one, millis) for one in partitions}
 
+    def newest(self, partitions: Sequence[Partition]) -> float | None:
+        """When the service took the newest event, in seconds since 1970; None if there is none."""
+        found = [self._properties(one) for one in partitions]
+        taken = [one["last_enqueued_time_utc"].timestamp() for one in found if not one["is_empty"]]
+        return max(taken, default=None)
+
     @override
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int | None]:
         msg = "Event Hubs keeps no positions of a group: use 'earliest', 'latest' or a time"

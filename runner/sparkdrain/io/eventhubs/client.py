@@ -15,6 +15,7 @@ from azure.identity import DefaultAzureCredential
 
 from sparkdrain import redaction
 from sparkdrain.io.eventhubs.catalog import HubCatalog
+from sparkdrain.io.eventhubs.clock import HubClock
 from sparkdrain.io.eventhubs.errors import (
     EventHubsFailed,
     EventHubsRefused,
@@ -69,6 +70,10 @@ class EventHubsClient:
     def records(self, *, headers: bool) -> HubReader:
         """See ``Client``."""
         return HubReader(self, properties=headers)
+
+    def clock(self) -> HubClock:
+        """See ``Client``."""
+        return HubClock(HubCatalog(self), self.settings)
 
     def outgoing(self) -> Outgoing:
         """To write."""

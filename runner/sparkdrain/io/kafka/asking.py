@@ -78,7 +78,7 @@ class Ends:
     Args:
         latest: asks the brokers.
         partitions: tells which may be asked for.
-        now: seconds since 1970.
+        now: the monotonic clock, in seconds.
     """
 
     def __init__(

@@ -111,6 +111,34 @@ class Catalog(Protocol):
         """Let go of connections."""
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceTime:
+    """What a service has said of its time.
+
+    Attributes:
+        seconds: since 1970; None if it has said nothing.
+        reason: why that is the timestamp of the newest record, or None: the cause, and what makes
+            the service tell its time. Empty if it is the time of the service's own clock.
+    """
+
+    seconds: float | None
+    reason: str = ""
+
+
+class ServiceClock(Protocol):
+    """Asks a service for its time, over a connection of its own; one thread at a time."""
+
+    def time(self, topics: Sequence[str]) -> ServiceTime:
+        """What time it is; at least the timestamp of the newest record in these topics.
+
+        Raises:
+            Exception: the service could not be asked.
+        """
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
 class RecordReader(Protocol):
     """Fetches records of the partitions that it follows, ahead of time."""
 
@@ -217,6 +245,13 @@ class LogClient(Protocol):
 
     def records(self, *, headers: bool) -> RecordReader:
         """Opens a source of records, with or without their headers."""
+
+    def clock(self) -> ServiceClock:
+        """Opens what asks for the time.
+
+        Raises:
+            BadSetup: nothing that is installed here can ask for it.
+        """
 
 
 class Client(LogClient, Protocol):

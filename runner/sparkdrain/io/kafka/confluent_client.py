@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
+from sparkdrain.errors import BadSetup
 from sparkdrain.io.kafka.client import Client
 from sparkdrain.io.kafka.confluent_catalog import ConfluentCatalog
 from sparkdrain.io.kafka.confluent_records import ConfluentRecords
@@ -14,7 +16,7 @@ from sparkdrain.io.kafka.confluent_transactions import ConfluentTransactions
 from sparkdrain.io.kafka.settings import Settings, for_rdkafka
 
 if TYPE_CHECKING:
-    from sparkdrain.io.kafka.client import Partition
+    from sparkdrain.io.kafka.client import Partition, ServiceClock
 
 # It insists on a group, even where none is used.
 _NO_GROUP: Final = "sparkdrain-without-a-group"
@@ -25,6 +27,7 @@ class ConfluentClient(Client):
     """See ``Client``."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._servers = settings.servers
         self._config = for_rdkafka(dict(settings.config))
 
@@ -39,6 +42,18 @@ class ConfluentClient(Client):
         config.setdefault("fetch.wait.max.ms", 100)
         config.setdefault("queued.max.messages.kbytes", 32 << 10)
         return ConfluentRecords(self._servers, config, headers=headers)
+
+    @override
+    def clock(self) -> ServiceClock:
+        if find_spec("kafka") is None:
+            msg = (
+                f"Kafka at {self._servers} does not tell its time to confluent-kafka: "
+                "pip install kafka-python where the pipeline runs, which can ask for it"
+            )
+            raise BadSetup(msg)
+        from sparkdrain.io.kafka.kafka_python_client import KafkaPythonClient  # noqa: PLC0415
+
+        return KafkaPythonClient(self._settings).clock()
 
     @override
     def sink(self, *, tell: bool) -> ConfluentSink:

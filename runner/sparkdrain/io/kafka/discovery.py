@@ -149,6 +149,7 @@ class Topics:
         """The partitions that there are now."""
         with shared.asking:
             found = shared.catalog.partitions(self.names, self.pattern)
+        shared.reads(one.topic for one in found)
         return [one for one in found if is_read(one, self.positions)]
 
 
@@ -177,7 +178,8 @@ class WatchPartitions(beam.DoFn):
     """Yields every partition once it is there, for as long as the pipeline runs.
 
     A record of a partition that is not known yet is not older than the last time that partitions
-    were asked for, but for what records may be out of order: so far its watermark goes.
+    were asked for, by the brokers' clock, but for what records may be out of order: so far its
+    watermark goes.
 
     Args:
         wanted: connections.
@@ -223,11 +225,15 @@ class WatchPartitions(beam.DoFn):
         since = watermark.current_watermark() or MIN_TIMESTAMP
         for topic, number in new:
             yield TimestampedValue((topic, number, known.begun), since)
-        complete = Timestamp(micros=self._watermarks.after(int(asked * 1_000_000)))
+        then = self._shared.clock.at_least(asked, self._watermarks, watermark.current_watermark())
+        if then is None:
+            tracker.defer_remainder(Duration(seconds=_AGAIN))
+            return
+        complete = Timestamp(micros=self._watermarks.after(int(then * 1_000_000)))
         if complete > since:
             watermark.set_watermark(complete)
         tracker.defer_remainder(Duration(seconds=self._every))
 
     def _ask(self) -> tuple[float, Sequence[Partition]]:
-        asked = time.time()
+        asked = time.monotonic()
         return asked, self._topics.of(self._shared)

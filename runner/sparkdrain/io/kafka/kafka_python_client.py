@@ -24,6 +24,7 @@ from sparkdrain.io.kafka.client import (
     nothing,
 )
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaUnreachable, KafkaWriteFailed
+from sparkdrain.io.kafka.kafka_python_clock import KafkaPythonClock
 from sparkdrain.io.kafka.kafka_python_errors import PATIENCE, Failures, made
 from sparkdrain.io.kafka.kafka_python_transactions import KafkaPythonTransactions
 from sparkdrain.io.kafka.settings import Settings, for_kafka_python
@@ -61,6 +62,10 @@ class KafkaPythonClient(Client):
         config |= {**self._config, "enable_auto_commit": False, "auto_offset_reset": "none"}
         config |= {"group_id": None}
         return KafkaPythonRecords(self._servers, config, headers=headers)
+
+    @override
+    def clock(self) -> KafkaPythonClock:
+        return KafkaPythonClock(self._servers, self._config)
 
     @override
     def sink(self, *, tell: bool) -> KafkaPythonSink:

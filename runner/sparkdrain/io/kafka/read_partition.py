@@ -186,7 +186,7 @@ class PartitionReader(beam.DoFn):
 
     def _handed_over(self, batch: FetchedRecords, watermark: Any) -> Iterator[TimestampedValue]:
         if NO_TIME in batch.times:
-            batch = batch.timed(int(time.time() * 1000))
+            batch = batch.timed(int(self._shared.clock.now() * 1000))
         newest = max(batch.times)
         yield TimestampedValue(batch, Timestamp(micros=min(batch.times) * 1000))
         self._records.inc(len(batch))
@@ -194,14 +194,17 @@ class PartitionReader(beam.DoFn):
         self._advance(watermark, self._watermarks.after(newest * 1000))
 
     def _when_idle(self, partition: Partition, after: int, watermark: Any) -> None:
-        """Whatever the records have said, if there are no new ones the clock says more."""
-        if self._watermarks.when_idle(time.time()) is None:
+        """Whatever the records have said, if there are no new ones the brokers' time says more."""
+        if self._watermarks.idle_after is None:
             return
         known = self._shared.ends.end(partition)
-        if known is not None and known[1] <= after:
-            idle = self._watermarks.when_idle(known[0])
-            if idle is not None:
-                self._advance(watermark, idle)
+        if known is None or known[1] > after:
+            return
+        self._shared.reads((partition.topic,))
+        reached = watermark.current_watermark()
+        then = self._shared.clock.at_least(known[0], self._watermarks, reached)
+        if then is not None:
+            self._advance(watermark, self._watermarks.when_idle(then))
 
     def _advance(self, watermark: Any, micros: int) -> None:
         current = watermark.current_watermark()

@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sparkdrain.io.kafka.asking import Asking, Commits, Ends
+from sparkdrain.io.kafka.broker_clock import BrokerClock
 from sparkdrain.io.kafka.intake import Intake
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from sparkdrain.io.kafka.client import Catalog, LogClient, Partition
 
@@ -65,6 +66,7 @@ class Shared:
         self._intake: Intake | None = None
         self._question = threading.Lock()
         self.partitions: Asking[tuple[float, Sequence[Partition]]] = Asking("partitions")
+        self._topics: frozenset[str] = frozenset()
 
     @cached_property
     def client(self) -> LogClient:
@@ -96,12 +98,24 @@ class Shared:
     @cached_property
     def ends(self) -> Ends:
         """Where partitions end."""
-        return Ends(self._latest, self._followed, time.time)
+        return Ends(self._latest, self._followed, time.monotonic)
+
+    @cached_property
+    def clock(self) -> BrokerClock:
+        """The time of the brokers."""
+        return BrokerClock(self.client.clock, self._read_topics, time.time, time.monotonic)
 
     @cached_property
     def commits(self) -> Commits:
         """To commit offsets."""
         return Commits(self._commit)
+
+    def reads(self, topics: Iterable[str]) -> None:
+        """These topics are read by this transform, here or in another process."""
+        self._topics = self._topics.union(topics)
+
+    def _read_topics(self) -> list[str]:
+        return sorted(self._topics)
 
     def _followed(self) -> list[Partition]:
         return self.intake.followed()
@@ -118,6 +132,8 @@ class Shared:
         """Let go of everything."""
         if "commits" in self.__dict__:
             self.commits.wait(_CLOSING)
+        if "clock" in self.__dict__:
+            self.clock.close()
         with self._lock:
             intake, self._intake = self._intake, None
             catalog, self._catalog = self._catalog, None

@@ -1,4 +1,4 @@
-"""How far a partition's event time has got: the newest record, and the clock if there is none."""
+"""How far a partition's event time has got: by its newest record, or by the brokers' time."""
 
 from __future__ import annotations
 
@@ -19,40 +19,53 @@ class Watermarks:
     Attributes:
         out_of_order: by how many seconds a record may be older than one before it.
         idle_after: a partition without anything new is taken to be complete up to so many seconds
-            ago: its watermark follows the clock at that distance. It is never less than
+            ago: its watermark follows the brokers' time at that distance. It is never less than
             ``out_of_order``. With None, a partition without records holds everything up: right
             for timestamps that have nothing to do with the clock.
+        clock_ahead: by how many seconds the clock of a worker may be ahead, for brokers that do
+            not tell their time. An idle partition is then complete up to the newest record of its
+            topics and the time that has passed since, or up to so many seconds before the
+            worker's clock, whichever is later. ``math.inf`` goes by records alone.
     """
 
     out_of_order: float = 5.0
     idle_after: float | None = 10.0
+    clock_ahead: float = 3600.0
 
     def __post_init__(self) -> None:
         """Raises `BadOption` for what cannot be."""
-        if self.out_of_order < 0 or (self.idle_after is not None and self.idle_after < 0):
+        if min(self.out_of_order, self.idle_after or 0.0, self.clock_ahead) < 0:
             msg = f"{self}: seconds cannot be negative"
             raise BadOption(msg)
 
     @classmethod
-    def log_append_time(cls, idle_after: float | None = 1.0) -> Watermarks:
+    def log_append_time(
+        cls, idle_after: float | None = 1.0, clock_ahead: float = 3600.0
+    ) -> Watermarks:
         """For topics whose brokers set the timestamps: they only grow.
 
         Args:
-            idle_after: has to cover what the clocks of brokers and workers differ by.
+            idle_after: has to cover what the clocks of brokers differ by.
+            clock_ahead: see the class.
         """
-        return cls(out_of_order=0.0, idle_after=idle_after)
+        return cls(out_of_order=0.0, idle_after=idle_after, clock_ahead=clock_ahead)
 
     def after(self, newest: int) -> int:
         """The watermark after records, the newest of which is of that time; microseconds."""
         return min(max(newest - int(self.out_of_order * 1_000_000), _BEGIN), _END)
 
-    def when_idle(self, asked: float) -> int | None:
-        """The watermark if nothing new was there when the broker was asked, seconds since 1970.
+    def passed(self, watermark: int) -> float:
+        """A time that is over if the watermark is there; seconds since 1970, from microseconds."""
+        return watermark / 1_000_000 + self.out_of_order
+
+    def when_idle(self, asked: float) -> int:
+        """The watermark if nothing new was there when the broker was asked.
+
+        Args:
+            asked: the brokers' time then, in seconds since 1970.
 
         Returns:
-            Microseconds; None if it says nothing.
+            Microseconds.
         """
-        if self.idle_after is None:
-            return None
-        distance = max(self.idle_after, self.out_of_order)
-        return min(max(int((asked - distance) * 1_000_000), _BEGIN), _END)
+        distance = max(self.idle_after or 0.0, self.out_of_order)
+        return int(min(max((asked - distance) * 1_000_000, _BEGIN), _END))
