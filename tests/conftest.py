@@ -59,8 +59,8 @@ def _leave_nothing_behind() -> None:
     """Give the session a directory of its own for temporary files, and take it away at the end.
 
     Beam makes a directory for every pipeline, and removes it when the pipeline has been run, which
-    those that are only translated never are. What pytest gives to tests stays where it always is,
-    on the disk.
+    those that are only translated never are. What pytest keeps of its sessions stays where it
+    always is, on the disk.
     """
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     # Short: sockets are made in it. Registered first, so that it goes last.
@@ -96,6 +96,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 0 if item.get_closest_marker("spark") else 2
 
     items.sort(key=rank)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A folder in memory, if there is one; for slow tests, which may fill it, pytest's on the disk.
+
+    Code under test syncs each file and folder that it writes. On a disk these tests would wait for
+    that most of their time. ``lossy_disk`` shows what is lost without.
+    """
+    if request.node.get_closest_marker("slow"):
+        factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+        yield factory.mktemp("slow")
+        return
+    with tempfile.TemporaryDirectory(prefix="test-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 @pytest.hookimpl(wrapper=True)
