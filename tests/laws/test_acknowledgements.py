@@ -132,7 +132,7 @@ def check(made) -> None:
     assert Outside.offsets == {ident: max(own) + 1 for ident, own in ends.items() if own}
 
 
-@law(15)
+@law(8)
 @given(st.integers(1, 9), LIVES)
 @example(3, ([2], []))
 def test_when_a_drained_job_is_over_the_outside_knows_all_of_it(drain_after, lives) -> None:

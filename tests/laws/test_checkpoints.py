@@ -46,7 +46,7 @@ def _uploads_at_once(monkeypatch) -> None:
     monkeypatch.setattr(open_slot, "Uploader", AtOnce)
 
 
-@law(15, HealthCheck.function_scoped_fixture)
+@law(8, HealthCheck.function_scoped_fixture)
 @given(
     streams(),
     st.sampled_from(sorted(WINDOWS)),
@@ -69,7 +69,7 @@ def test_a_job_that_dies_and_goes_on_makes_everything_once(
     assert made_in(lives, plan)[0] == expected
 
 
-@law(15, HealthCheck.function_scoped_fixture)
+@law(8, HealthCheck.function_scoped_fixture)
 @given(
     streams(),
     st.sampled_from(sorted(WINDOWS)),
@@ -102,7 +102,7 @@ class Effects(beam.DoFn):
         yield element
 
 
-@law(12, HealthCheck.function_scoped_fixture)
+@law(6, HealthCheck.function_scoped_fixture)
 @given(
     streams(),
     st.sampled_from(["fixed", "global"]),
@@ -147,7 +147,7 @@ class Read(beam.DoFn):
         tracker.defer_remainder(Duration(1))
 
 
-@law(10)
+@law(5)
 @given(st.integers(1, 9), LIVES)
 def test_a_source_that_was_cut_is_never_read_on(drain_after, lives) -> None:
     pipeline = beam.Pipeline(options=PipelineOptions([]))

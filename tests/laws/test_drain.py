@@ -25,7 +25,7 @@ from tests.support.law import law
 from tests.support.undoing import ATTEMPTS, SEEDS, undoing
 from timers_state import inspect
 
-FEW = law(25)
+FEW = law(12)
 # How far the gates of side inputs have come.
 NUMBERS = ((b"t", b"p"),)
 TRIGGERS = {

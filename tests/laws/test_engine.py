@@ -210,7 +210,7 @@ def write(path: str):
     return append
 
 
-@law(40)
+@law(20)
 @given(
     st.lists(st.integers(0, 60), max_size=25),
     st.lists(st.sampled_from(sorted(OPERATIONS)), min_size=1, max_size=5),

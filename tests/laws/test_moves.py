@@ -34,7 +34,7 @@ def _uploads_at_once(monkeypatch) -> None:
     monkeypatch.setattr(open_slot, "Uploader", AtOnce)
 
 
-@law(15, HealthCheck.function_scoped_fixture)
+@law(8, HealthCheck.function_scoped_fixture)
 @given(
     streams(),
     st.sampled_from(sorted(WINDOWS)),

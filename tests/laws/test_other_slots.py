@@ -110,7 +110,7 @@ def stream_and_outcome(shape):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@law(3, HealthCheck.function_scoped_fixture)
+@law(2, HealthCheck.function_scoped_fixture)
 @given(lives=LIVES)
 def test_what_waits_in_a_slot_goes_on_in_other_slots(name, lives) -> None:
     plan, outcome = stream_and_outcome(name)
@@ -127,7 +127,7 @@ def polling():
     return plan_of(pipeline)
 
 
-@law(3, HealthCheck.function_scoped_fixture)
+@law(2, HealthCheck.function_scoped_fixture)
 @given(LIVES)
 @example(([1, 3], [12]))
 @example(([1, 2], [20]))

@@ -28,7 +28,7 @@ from tests.support.random_pipelines import (
 from tests.support.undoing import ATTEMPTS, SEEDS, undoing
 
 
-@law(25)
+@law(12)
 @given(
     streams(),
     st.sampled_from(sorted(WINDOWS)),

@@ -19,7 +19,7 @@ from tests.support.scripts import pairs_at_once, pairs_in_rounds
 from tests.support.undoing import ATTEMPTS, SEEDS, undoing
 
 
-@law(12)
+@law(6)
 @given(
     scripts(),
     st.sampled_from(sorted(WINDOWS)),

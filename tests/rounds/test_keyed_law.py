@@ -191,7 +191,7 @@ def scripts(draw):
     return steps
 
 
-@law(12)
+@law(6)
 @given(
     scripts(),
     st.sampled_from(sorted(WINDOWS)),
@@ -223,7 +223,7 @@ def test_stateful_dofns_in_rounds_make_what_they_make_of_bounded_input(
     assert sorted(found) == sorted(emitted_in_batch(build(pairs_at_once)))
 
 
-@law(15)
+@law(8)
 @given(
     scripts(),
     st.sampled_from(sorted(WINDOWS)),
@@ -274,7 +274,7 @@ def waiting(plain):
     return Waits()
 
 
-@law(6)
+@law(4)
 @given(
     scripts(),
     st.sampled_from(sorted(WINDOWS)),

@@ -115,7 +115,7 @@ def expected(elements, main, one, two):
             )
 
 
-@law(40, HealthCheck.data_too_large)
+@law(20, HealthCheck.data_too_large)
 @given(
     scripts(),
     *(st.sampled_from(WINDOWS) for _ in range(3)),
@@ -160,7 +160,7 @@ def test_elements_see_their_windows_of_side_inputs_however_these_arrive(
     assert sorted(seen) == sorted(expected(events, main, one, two))
 
 
-@law(20)
+@law(10)
 @given(
     st.lists(st.sampled_from(["main", "one"]), max_size=10),
     st.sampled_from(["plain", "stateful"]),
