@@ -98,7 +98,7 @@ def assert_counted_once(result, impulses: int | None = None) -> None:
 
 
 def test_a_job_whose_host_is_killed_goes_on_from_its_newest_checkpoint(tmp_path):
-    impulses = 150
+    impulses = 80
     result = count(tmp_path, impulses, time.time())
     wait_for(lambda: checkpoints(tmp_path))
     os.kill(int(next((tmp_path / "pids").iterdir()).name), signal.SIGKILL)
@@ -107,7 +107,7 @@ def test_a_job_whose_host_is_killed_goes_on_from_its_newest_checkpoint(tmp_path)
 
 
 def test_a_job_that_was_stopped_goes_on_if_it_is_asked_to_and_is_the_same(tmp_path):
-    impulses, begin = 300, time.time()
+    impulses, begin = 150, time.time()
     result = count(tmp_path, impulses, begin)
     wait_for(lambda: checkpoints(tmp_path))
     result.cancel()

@@ -77,7 +77,7 @@ def _send_rubbish(channel, request: api.InstructionRequest, calls: list) -> None
 
     # A call that nobody holds is cancelled.
     calls.append(beam_fn_api_pb2_grpc.BeamFnDataStub(channel).Data(elements()))
-    time.sleep(1)  # it is there before the answer
+    time.sleep(0.5)  # it is there before the answer
 
 
 class _Named(grpc.StreamStreamClientInterceptor, grpc.UnaryUnaryClientInterceptor):
@@ -96,4 +96,4 @@ class _Named(grpc.StreamStreamClientInterceptor, grpc.UnaryUnaryClientIntercepto
 if __name__ == "__main__":
     with contextlib.suppress(grpc.RpcError):
         main(sys.argv[1], dict(each[2:].split("=", 1) for each in sys.argv[2:]))
-    time.sleep(3)  # Java's harness does not end at once either when its connection does
+    time.sleep(0.5)  # Java's harness does not end at once either when its connection does
