@@ -222,32 +222,70 @@ def test_ctrl_c_ends_a_thousand_hanging_calls_within_seconds(program, tmp_path, 
     assert "KeyboardInterrupt" in printed
 
 
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory):
+    """A program that loses its JVM in a batch job, and the next one in a stream: what it prints."""
+    folder = tmp_path_factory.mktemp("lost")
+    with programs(folder) as start:
+        process = start(f"""
+            import pathlib, psutil, sparkdrain.errors
+            from apache_beam.transforms.periodicsequence import PeriodicImpulse
+            folder = pathlib.Path({str(folder / "checkpoints")!r})
+            def kill(program):
+                for process in psutil.Process(program).children(recursive=True):
+                    if process.name() == "java":
+                        process.kill()
+            def die(x, program=os.getpid()):
+                kill(program)
+                time.sleep(1000)
+            try:
+                run(lambda p: p | beam.Create([1]) | beam.Map(die))
+            except sparkdrain.errors.SparkDrainError as error:
+                print(type(error).__name__, str(error).splitlines()[0])
+            stream = beam.Pipeline(options=PipelineOptions([
+                "--runner=SparkDrainRunner", "--spark_master_url=local[2]", "--progress=off",
+                "--slots=1", f"--checkpoint_dir={{folder}}", "--checkpoint_ms=200",
+                "--job_name=lost",
+            ]))
+            _ = stream | PeriodicImpulse(fire_interval=0.05) | beam.Map(str)
+            result = stream.run()
+            deadline = time.monotonic() + 90
+            while time.monotonic() < deadline:
+                if len(list(folder.glob("lost/manifests/*/*.manifest"))) >= 2:
+                    break
+                time.sleep(0.05)
+            else:
+                raise RuntimeError("the stream has made no checkpoints")
+            kill(os.getpid())
+            try:
+                result.wait_until_finish()
+            except RuntimeError as error:
+                print(type(error).__name__, error)
+        """)
+        out, printed = process.communicate(timeout=300)
+        assert process.returncode == 0, printed
+        return folder / "checkpoints", *out.strip().split("\n", 1)
+
+
 @pytest.mark.spark
-def test_a_jvm_that_dies_fails_the_job_and_the_next_job_gets_a_new_one(program):
-    process = program(
-        """
-        import psutil, sparkdrain.errors
-        def kill(x, program=os.getpid()):
-            for process in psutil.Process(program).children(recursive=True):
-                if process.name() == "java":
-                    process.kill()
-            time.sleep(1000)
-        try:
-            run(lambda p: p | beam.Create([1]) | beam.Map(kill))
-        except sparkdrain.errors.SparkDrainError as error:
-            print("first:", type(error).__name__, str(error).splitlines()[0])
-        run(lambda p: p | beam.Create([1]) | beam.Map(lambda x: x))
-        print("second: fine")
-    """.replace("import signal", "import sparkdrain.errors, signal")
-    )
-    out, printed = process.communicate(timeout=200)
-    first, second = out.strip().splitlines()
-    assert first.startswith(
-        "first: SparkLost Spark's own process (the JVM) was lost while the job ran: it was killed "
+def test_a_jvm_that_dies_fails_the_job_and_the_next_job_gets_a_new_one(lost):
+    _, batch, stream = lost
+    assert batch.startswith(
+        "SparkLost Spark's own process (the JVM) was lost while the job ran: it was killed "
         "by SIGKILL"
     )
-    assert second == "second: fine"
-    assert process.returncode == 0, printed
+    assert stream.startswith("SparkLost "), "the stream has made checkpoints before"
+
+
+@pytest.mark.spark
+def test_a_stream_whose_jvm_dies_names_the_signal_the_option_and_the_folder(lost):
+    folder, _, told = lost
+    assert told.startswith("SparkLost Spark's own process (the JVM) was lost")
+    assert "it was killed by SIGKILL, as the system does when memory is short" in told
+    assert "Start the program again with --resume: the job goes on from checkpoint " in told
+    assert f" in {folder}/lost." in told
+    assert "report it" not in told
+    assert "Python worker" not in told
 
 
 def test_without_java_the_program_says_how_to_get_it(program, tmp_path):
