@@ -156,7 +156,7 @@ def _no_thread_outlives_its_test() -> Iterator[None]:
     assert not [thread.name for thread in left if thread.is_alive()]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def python() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs `python ARGUMENTS` in a process of its own that can import the package."""
 

@@ -276,18 +276,34 @@ def test_a_flag_takes_no_other_word():
         settings("--checkpoint_dir=/cp", "--resume=perhaps")
 
 
-def test_a_program_with_an_option_of_the_same_name_is_told_which(python):
-    code = (
-        "from apache_beam.options.pipeline_options import PipelineOptions\n"
-        "class Mine(PipelineOptions):\n"
-        "    @classmethod\n"
-        "    def _add_argparse_args(cls, parser): parser.add_argument('--slots')\n"
-        "import sparkdrain.options\n"
-        "PipelineOptions([]).get_all_options()\n"
-    )
-    ended = python("-c", code)
-    assert ended.returncode == 1
-    assert "BadOption: --slots is an option of SparkDrainRunner, but this program" in ended.stderr
+PROGRAMS = """
+import os, sys
+from apache_beam.options.pipeline_options import PipelineOptions
+if os.fork():
+    _, status = os.wait()
+    print("ended:", os.waitstatus_to_exitcode(status))
+    from sparkdrain.options import JobSettings
+    JobSettings.from_options(PipelineOptions([]))
+    print(*sys.modules)
+else:
+    class Mine(PipelineOptions):
+        @classmethod
+        def _add_argparse_args(cls, parser): parser.add_argument("--slots")
+    import sparkdrain.options
+    PipelineOptions([]).get_all_options()
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(python):
+    """Two programs, of which one has an option of its own; Beam is imported once for both."""
+    return python("-c", PROGRAMS)
+
+
+def test_a_program_with_an_option_of_the_same_name_is_told_which(programs):
+    assert "ended: 1\n" in programs.stdout
+    told = "BadOption: --slots is an option of SparkDrainRunner, but this program"
+    assert told in programs.stderr
 
 
 def test_no_option_is_accepted_and_ignored():
@@ -355,15 +371,8 @@ class TestMaster:
         assert settings().spark_master_url == "local[*]"
 
 
-def test_options_are_checked_without_importing_pyspark(python):
-    code = (
-        "import sys\n"
-        "from apache_beam.options.pipeline_options import PipelineOptions\n"
-        "from sparkdrain.options import JobSettings\n"
-        "JobSettings.from_options(PipelineOptions([]))\n"
-        "print(*sys.modules)\n"
-    )
-    printed = python("-c", code).stdout
+def test_options_are_checked_without_importing_pyspark(programs):
+    printed = programs.stdout
     assert "sparkdrain.options" in printed.split()
     assert "pyspark" not in printed.split()
 

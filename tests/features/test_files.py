@@ -64,7 +64,9 @@ FORMATS = {
 }
 
 
-@pytest.fixture(params=["compiled", pytest.param("spark", marks=[pytest.mark.spark])])
+@pytest.fixture(
+    params=["compiled", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+)
 def new_pipeline(request):
     return ENGINES[request.param]
 
