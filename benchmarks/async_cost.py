@@ -79,14 +79,14 @@ class CountsAndWaits(beam.DoFn):
         yield element[1]
 
 
-def bare(elements: int) -> float:
+def bare(elements: int, wait: float = WAIT) -> float:
     """Seconds that as many workers take, in a loop as steps have it."""
     loop = new_loop()
     left = iter(range(elements))
 
     async def worker() -> None:
         for _ in left:
-            await asyncio.sleep(WAIT)
+            await asyncio.sleep(wait)
 
     async def all_of_them() -> None:
         await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
