@@ -49,8 +49,8 @@ def test_an_intake_that_has_just_begun_waits_for_brokers_that_still_connect(kafk
 
     def connect_first(seconds, most):
         asked.append(seconds)
-        clock.now += 0.1
-        return poll(0, most) if clock.now > 0.15 else ()
+        clock.now += 0.05
+        return poll(0, most) if clock.now > 0.08 else ()
 
     records.poll = connect_first
     intake = Intake(records, clock)
