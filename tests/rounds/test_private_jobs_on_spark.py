@@ -119,12 +119,12 @@ def ran(tmp_path_factory) -> Ran:
         timeout=400,
         check=False,
     )
-    assert done.returncode == 1, done.stderr
-    assert "ValueError: cannot log in with ***" in done.stderr
     return Ran(folder, done)
 
 
 def test_a_password_is_not_in_what_is_printed_nor_in_what_is_kept(ran):
+    assert ran.done.returncode == 1
+    assert "ValueError: cannot log in with ***" in ran.done.stderr
     assert "java" in ran.done.stdout
     for printed in (ran.done.stdout, ran.done.stderr):
         assert [line for line in printed.splitlines() if PLANTED in line] == []
@@ -156,4 +156,6 @@ def test_checkpoints_and_records_are_for_this_user_under_a_rash_umask(ran):
 
 @pytest.mark.parametrize("mode", ["batch", "stream"])
 def test_nothing_of_a_side_input_is_readable_where_spark_encrypts_its_files(ran, mode):
-    assert (ran.folder / f"10-{mode}").read_text() == repr(([6, 200_006], []))
+    note = ran.folder / f"10-{mode}"
+    assert note.exists(), ran.done.stderr
+    assert note.read_text() == repr(([6, 200_006], []))
