@@ -59,6 +59,7 @@ def test_a_pool_that_is_not_there_is_named_with_what_to_do(run, address, told):
 
 def test_a_pool_that_takes_calls_and_says_nothing_is_given_up(run, monkeypatch):
     monkeypatch.setattr("sparkdrain.fnapi.launch._POOL_SECONDS", 1.0)
+    monkeypatch.setattr("sparkdrain.fnapi.launch.STOP_SECONDS", 0.5)
     with socket.create_server(("localhost", 0)) as silent:
         address = f"localhost:{silent.getsockname()[1]}"
         with pytest.raises(HarnessNotStarted) as error:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import sparkdrain.harness.concurrent.flight
 from sparkdrain.concurrency.completion import Completion
 from sparkdrain.concurrency.settings import Concurrency
+from sparkdrain.harness.concurrent import flight as flights
 from sparkdrain.harness.concurrent.element import ElementInFlight
 from sparkdrain.harness.concurrent.flight import StepFlight
 from sparkdrain.harness.concurrent.loop import event_loop
@@ -334,9 +335,12 @@ def test_a_call_that_does_not_let_itself_be_cancelled_is_named(caplog):
     assert "in stubborn" in caplog.text
 
 
-def test_code_that_keeps_the_loop_is_named_with_its_line(caplog):
+def test_code_that_keeps_the_loop_is_named_with_its_line(caplog, monkeypatch):
+    monkeypatch.setattr(flights, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(flights, "_KEPT_SECONDS", 0.2)
+
     async def blocks(value):
-        time.sleep(4.5)
+        time.sleep(1)
         return []
 
     one = flight(blocks)

@@ -96,7 +96,10 @@ def test_a_wiretap_hears_what_is_not_encrypted() -> None:
 
 
 @pytest.mark.parametrize("other", [None, Certificate.make()])
-def test_who_has_the_key_but_not_the_certificate_is_not_served(server, served, other) -> None:
+def test_who_has_the_key_but_not_the_certificate_is_not_served(
+    server, served, other, monkeypatch
+) -> None:
+    monkeypatch.setattr(server._door, "_seconds", 0.5)
     with pytest.raises((OSError, EOFError)), replace(server.endpoint, certificate=other).dial():
         pass
     assert served == []

@@ -106,7 +106,8 @@ def test_a_stranger_without_the_key_is_not_heard(listener, ticks):
     assert ticks.empty()
 
 
-def test_a_stranger_that_is_silent_is_sent_away(listener):
+def test_a_stranger_that_is_silent_is_sent_away(listener, monkeypatch):
+    monkeypatch.setattr(listener._door, "_seconds", 0.5)
     with socket.create_connection(listener.endpoint.address) as stranger:
         stranger.settimeout(PATIENCE)
         while stranger.recv(1000):
