@@ -101,7 +101,8 @@ PROOFS: Final = (
     Proof(
         "server",
         "A Job service at an address, on Spark: a stream is taken up by the next server after "
-        "SIGKILL, with no element left out; memory stays over hundreds of jobs at once",
+        "SIGKILL, with no element left out; memory stays over hundreds of jobs at once; a password "
+        "among the settings of jobs is in nothing that it says",
         ("tests/server",),
     ),
     Proof(
