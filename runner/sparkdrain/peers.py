@@ -17,6 +17,16 @@ _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _ESTABLISHED: Final = "01"
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def users_at(peer: str, ports: Container[int]) -> set[int] | None:
     """The ids of the users who may be at the other end: one, and none if it has hung up.
 

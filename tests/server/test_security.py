@@ -22,7 +22,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from sparkdrain.cli.main import main
 from sparkdrain.errors import BadOption
 from sparkdrain.jobs.access import Access
-from sparkdrain.server.security import Security, check_exposure, is_loopback, read_security
+from sparkdrain.peers import is_loopback
+from sparkdrain.server.security import Security, check_exposure, read_security
 from sparkdrain.server.settings import ServerSettings
 from tests.support.job_client import JobClient
 

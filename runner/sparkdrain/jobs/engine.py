@@ -101,9 +101,12 @@ class SparkEngine(Engine):
     def execute(self, invocation: Invocation) -> Outcome:
         from sparkdrain.graph.chosen_environments import chosen_environments  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
+        from sparkdrain.graph.open_pools import open_pools  # noqa: PLC0415 (heavy)
 
         for text in chosen_environments(invocation.pipeline):
             invocation.observer.message(beam_job_api_pb2.JobMessage.JOB_MESSAGE_BASIC, text)
+        for text in open_pools(invocation.pipeline):
+            invocation.observer.message(beam_job_api_pb2.JobMessage.JOB_MESSAGE_WARNING, text)
         if is_streaming(invocation.pipeline, invocation.settings):
             from sparkdrain.rounds.driver.execute import execute  # noqa: PLC0415 (imports PySpark)
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from typing_extensions import override
 from sparkdrain import redaction
 from sparkdrain.errors import BadOption
 from sparkdrain.jobs.access import read_file
+from sparkdrain.peers import is_loopback
 from sparkdrain.strangers import OpenCalls, refusing
 
 if TYPE_CHECKING:
@@ -145,16 +145,6 @@ def check_exposure(host: str, security: Security, *, is_asked_for: bool) -> None
             "clients; or say --insecure if something else keeps strangers away."
         )
         raise BadOption(message)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class _AskForToken(grpc.ServerInterceptor):
