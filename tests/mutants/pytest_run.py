@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0")
-_FIRST_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+# Lines that a test has logged begin with ERROR and more than one blank.
+_FIRST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 _NO_TESTS = 5
 # All processes of a run inherit the folder for temporary files, which no other run has.
 _MARK = "TMPDIR"

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.mutants.pytest_run import Interrupted, run_tests
+from tests.mutants.pytest_run import Interrupted, PytestRun, run_tests
 from tests.support.waiting import wait_until
 
 HANGS = """
@@ -48,3 +48,8 @@ def lives(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_the_first_test_that_failed_is_named_and_not_what_it_has_logged():
+    output = "ERROR    a.module:a.py:1 it failed\nFAILED tests/test_a.py::test_it[a b] - assert 0\n"
+    assert PytestRun(1, output, 1.0).failed == "tests/test_a.py::test_it[a b]"
