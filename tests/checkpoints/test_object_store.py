@@ -27,7 +27,7 @@ from sparkdrain.checkpoints.timed_storage import TimedStorage
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.signal import DrainSignal
-from sparkdrain.errors import CheckpointFailed, Fenced
+from sparkdrain.errors import CheckpointFailed, CheckpointRefused, Fenced
 from sparkdrain.rounds.driver.driver_state import DriverState
 from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
@@ -134,6 +134,21 @@ def test_a_job_whose_store_cannot_be_reached_does_not_begin_and_says_what_to_do(
     with pytest.raises(CheckpointFailed, match=r"was closed.* --s3_endpoint_url") as raised:
         job.check(resume="if-any")
     assert "planted-password" not in str(raised.value)
+
+
+def test_a_job_whose_bucket_is_not_there_does_not_begin_and_says_so(store):
+    """To Beam, it is an empty one. The claim of the job is what cannot be written."""
+    job = DurableJob.at("s3://not-there/checkpoints", "job", "run", {}, 1, 2)
+    assert job.check(resume=True) is False
+    said = r"^s3://not-there/.*NoSuchBucket.*See that the bucket .* of --checkpoint_dir is there"
+    with pytest.raises(CheckpointFailed, match=said):
+        job.take(resume=True)
+
+
+def test_a_job_that_has_to_resume_is_refused_if_its_bucket_is_not_there(store):
+    job = DurableJob.at("s3://not-there/checkpoints", "job", "run", {}, 1, 2)
+    with pytest.raises(CheckpointRefused, match="has no checkpoint, and --resume=required"):
+        job.check(resume="required")
 
 
 def test_an_object_whose_upload_failed_at_its_end_is_not_there_twice_over(store):

@@ -43,6 +43,11 @@ _UNREACHED: Final = (
     "The job has not begun, and nothing is changed. See that --checkpoint_dir can be reached from "
     "here with the options that it needs (such as --s3_endpoint_url), and start the job again."
 )
+_UNWRITTEN: Final = (
+    "The job has not begun. See that the bucket or folder of --checkpoint_dir is there, since a "
+    "bucket that is missing looks like an empty one, and that this user may write to it. Then "
+    "start the job again."
+)
 # Part of the identity of jobs in checkpoints that were made before jobs could have other slots.
 _SLOTS = "slots"
 # Each call of the storage ends in time; a publication has some of them. Seconds.
@@ -205,11 +210,19 @@ class DurableJob:
 
         Raises:
             CheckpointRefused: see ``check``.
+            CheckpointFailed: the storage refuses, or it is a bucket that is not there. Beam lists
+                such a bucket as an empty one.
         """
         self.settle()
         is_first = self._lease is None
         token = secrets.token_hex(8)
-        self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n")
+        try:
+            self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n")
+        except CheckpointFailed as error:
+            if not is_first:
+                raise
+            message = f"{error}. {_UNWRITTEN}"
+            raise CheckpointFailed(message) from error
         self._publisher = Publisher(self._lease, self.kept)
         with self.ours():
             found = take_up(self._lease)
