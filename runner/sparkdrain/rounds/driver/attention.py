@@ -23,7 +23,7 @@ class Attention:
             drain.on_request(self._wanted.set)
             drain.inquiry.on_ask(self._wanted.set)
 
-    def cancel(self) -> None:
+    def wake(self) -> None:
         """End the wait, for a reason that the driver looks for itself."""
         self._wanted.set()
 

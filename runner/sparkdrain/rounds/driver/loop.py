@@ -196,7 +196,7 @@ class RoundLoop:
             DrainStuck: something is left that a drain cannot get out.
         """
         attention = Attention(self.cancel, self.drain.signal)
-        self.hosts.on_loss(attention.cancel)
+        self.hosts.on_loss(attention.wake)
         self._enter(DrainPhase.READING)
         self._follow()
         while not self._instruction.ends:
