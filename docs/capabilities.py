@@ -82,13 +82,25 @@ def _split(text: str) -> Iterator[list[str]]:
 _TRANSFORMS = (
     _row("Impulse, Create, Read", "impulse create read"),
     _row(
-        "Steps that wait: async def, threads, futures, callbacks, AsyncWrapper, without state",
+        "Steps that wait: async def, threads, futures, callbacks, AsyncWrapper",
         "",
         f"{FEATURES}steps_in_flight: all_methods_may_be_asynchronous",
         f"{FEATURES}steps_in_flight: each_way_to_wait_gives_the_same",
         f"{FEATURES}steps_in_flight: elements_that_fail_go_to_an_output_of_their_own_everywhere",
         f"{FEATURES}steps_in_flight: the_dofn_in_beams_wrapper_runs_without_its_timers",
         f"{ROUNDS}rounds_in_flight: a_round_has_all_results_of_its_elements",
+    ),
+    _row(
+        "Steps that wait, with state and timers",
+        "",
+        f"{FEATURES}state_in_flight: keys_run_side_by_side_and_each_as_if_it_was_alone "
+        "timers_of_a_key_fire_one_after_the_other",
+    ),
+    _row(
+        "Steps without state that a round does not wait for",
+        "",
+        f"{ROUNDS}carried: a_round_does_not_wait_for_an_element_in_flight "
+        "a_window_waits_for_elements_that_are_carried_over",
     ),
     _row(
         "ParDo with tagged outputs",
