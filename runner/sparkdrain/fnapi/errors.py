@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sparkdrain.errors import BadSetup, TruncatedInput
 from sparkdrain.notes import add_note
 
+DISCONNECTED: Final = (
+    "it has ended its connection, or sent what is no message of the Fn API. Look at what the "
+    "harness itself wrote, and at the log of the executor. "
+)
 _PYTHONS = "Traceback (most recent call last)"
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from typing_extensions import override
 
 from sparkdrain.fnapi import guard
+from sparkdrain.fnapi.errors import DISCONNECTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,7 +117,9 @@ class HarnessProcess(Life):
         number = -status if status < 0 else status - 128
         known = number in {each.value for each in signal.Signals}
         how = f"the signal {signal.Signals(number).name}" if known else f"status {status}"
-        return f"The process of {self._name!r} ended with {how}. {self.last_words()}"
+        # A harness whose connection has ended ends well: its status does not say what was wrong.
+        why = f": {DISCONNECTED}" if status == 0 else ". "
+        return f"The process of {self._name!r} ended with {how}{why}{self.last_words()}"
 
     @override
     def last_words(self) -> str:

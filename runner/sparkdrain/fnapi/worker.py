@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apache_beam.portability.api import beam_fn_api_pb2
 
-from sparkdrain.fnapi.errors import HarnessNotStarted, lost
+from sparkdrain.fnapi.errors import DISCONNECTED, HarnessNotStarted, lost
 from sparkdrain.fnapi.java import newer_java
 
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ _OUTPUT_BYTES: Final = 64 << 20
 _LOOK_SECONDS: Final = 0.5
 _REASON_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
-_DISCONNECTED: Final = (
-    "it has ended its connection, or sent what is no message of the Fn API. Look at what the "
-    "harness itself wrote, and at the log of the executor. "
-)
 
 
 class Listener(Protocol):
@@ -233,7 +229,7 @@ class SdkWorker:
         while not ended and time.monotonic() < until:
             time.sleep(_PAUSE_SECONDS)
             ended = self._how_it_ended()
-        why = ended or (_DISCONNECTED + self._last_words()).strip()
+        why = ended or (DISCONNECTED + self._last_words()).strip()
         if remedy := newer_java(why):
             message = f"{remedy}\n{why}"
             raise HarnessNotStarted(message)
