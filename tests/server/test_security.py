@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,10 @@ from sparkdrain.cli.main import main
 from sparkdrain.errors import BadOption
 from sparkdrain.jobs.access import Access
 from sparkdrain.peers import is_loopback
+from sparkdrain.server import server
 from sparkdrain.server.security import Security, check_exposure, read_security
 from sparkdrain.server.settings import ServerSettings
+from sparkdrain.strangers import short_stay
 from tests.support.job_client import JobClient
 
 if TYPE_CHECKING:
@@ -109,6 +112,22 @@ def test_with_tls_a_client_knows_the_server_and_plain_text_gets_nothing(at_serve
     authority = pairs["authority"].certificate.read_bytes()
     assert jobs_with(client, Access(authority)) == api.GetJobsResponse()
     assert code_with(client, Access()) is grpc.StatusCode.UNAVAILABLE
+
+
+def test_who_says_nothing_to_a_server_with_tls_is_sent_away_in_time(at_server, pairs, monkeypatch):
+    """The real limits, only sooner."""
+
+    def sooner(most: int) -> tuple[tuple[str, int], ...]:
+        *times, crowd = short_stay(most)
+        return *((name, value // 10) for name, value in times), crowd
+
+    monkeypatch.setattr(server, "short_stay", sooner)
+    client = at_server(security=tls(pairs))
+    host, _, port = client.server.endpoint.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as stranger:
+        assert stranger.recv(1) == b""
+    authority = pairs["authority"].certificate.read_bytes()
+    assert jobs_with(client, Access(authority)) == api.GetJobsResponse()
 
 
 def test_with_mutual_tls_a_client_needs_a_certificate(at_server, pairs):
