@@ -66,14 +66,13 @@ class Lane:
 
     def row(self, *, outdone: bool = False) -> Row:
         """What is known now; `outdone` if another setting of the same peer was faster."""
-        share = self._job.share(self._runner.family)
         return Row(
             job=self._job.name,
             runner=self._runner.name,
             family=self._runner.family,
             n=self._plan.size(self._job, self._runner),
             elements=self._elements,
-            share=share,
+            share=self._plan.share(self._job, self._runner),
             warm_up=self._warm_up,
             seconds=[m.seconds for m in self._measured],
             cpu=[m.cpu for m in self._measured],

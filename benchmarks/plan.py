@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 _WARM_UP_SHARE = 0.1
+# A stream of fewer micro-batches says little about how fast a batch of that size is.
+_LEAST_BATCHES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,11 @@ class Plan:
 
     def size(self, job: Job, runner: Runner) -> int:
         """The n of a timed run."""
-        return max(1, round(job.size * self.scale * job.share(runner.family)))
+        return max(1, round(job.size * self.scale * self.share(job, runner)))
+
+    def share(self, job: Job, runner: Runner) -> float:
+        """The n of a timed run, relative to the job's: the peer's share, or more."""
+        return max(job.share(runner.family), _LEAST_BATCHES * runner.rows / job.size)
 
     def warm_up_size(self, job: Job, runner: Runner) -> int:
         """The n of the first run, which only warms up."""

@@ -69,7 +69,7 @@ class Runner:
 OURS = "sparkdrain"
 # Beam's Flink runner ends a bundle of a stream after 1,000 elements, and caches no state.
 _BUNDLES = ("--max_bundle_size=100000", "--max_cache_memory_usage_mb=100")
-_ROWS = (20_000, 50_000, 100_000, 200_000)
+_ROWS = (20_000, 50_000, 100_000, 200_000, 400_000)
 
 
 def _flink(environment: str, name: str = "", flags: tuple[str, ...] = ()) -> Runner:

@@ -53,6 +53,7 @@ class Job:
             the same shape. 0 where the job has no keys, `keys` where their number is fixed.
         keys: fixed number of keys.
         shares: peer family -> share of n that it gets, for peers that would not end in time.
+            A setting with large batches gets more.
         streaming: whether it runs as a streaming job.
         goals: bounds of this runner's own figures.
         by_clock: whether the wall clock says how fast elements come, so that delay counts.

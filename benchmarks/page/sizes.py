@@ -14,8 +14,6 @@ def _sized(name: str, size: int, **shares: float) -> Job:
     return replace(job_named(name), size=size, shares=named)
 
 
-# A batch size between two others, left out for time; `python -m benchmarks` has it.
-LEFT_OUT: Final = ("structured-streaming-50k",)
 STREAMS: Final = (
     _sized("stream-state", 1_500_000, beam_flink=0.05, structured_streaming=0.2),
     _sized("stream-count", 1_500_000),

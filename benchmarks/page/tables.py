@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.ratios import ratios
 from benchmarks.report import table
-from benchmarks.runners import OURS
+from benchmarks.runners import OURS, RUNNERS, runner_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,20 @@ def settings_table(rows: Sequence[Row]) -> str:
     ]
     cells = [[*_cells(row), "" if row.outdone else "counts"] for row in several]
     return table([*_HEAD, ""], cells)
+
+
+def edge_note(rows: Sequence[Row]) -> str:
+    """Where the largest micro-batch that was tried was the fastest; empty where none was."""
+    most = max(runner.rows for runner in RUNNERS)
+    jobs = [
+        f"`{row.job}`"
+        for row in rows
+        if runner_named(row.runner).rows == most and not row.outdone and row.rate is not None
+    ]
+    if not jobs:
+        return ""
+    where = " and ".join(jobs)
+    return f"\n\nThe largest micro-batch was the fastest in {where}: a larger one may be faster."
 
 
 def steps_table(rows: Sequence[Row]) -> str:

@@ -13,7 +13,7 @@ from benchmarks.jobs import JOBS, job_named
 from benchmarks.page import sizes
 from benchmarks.page.parts import PARTS
 from benchmarks.page.place import put
-from benchmarks.plan import ROOT
+from benchmarks.plan import ROOT, Plan
 from benchmarks.rows import Row
 from benchmarks.runners import RUNNERS
 
@@ -79,6 +79,15 @@ def test_every_share_of_the_page_is_of_a_peer_that_the_job_has() -> None:
     for job in (*sizes.STREAMS, *sizes.BATCH, *sizes.CLOCK, *JOBS):
         assert set(job.shares) <= families & set(job.peers), job.name
         assert set(job.bars) <= families, job.name
+
+
+def test_a_setting_with_micro_batches_gets_five_of_them_or_more(tmp_path) -> None:
+    plan = Plan(RUNNERS, 1, 1.0, 1.0, tmp_path, {})
+    batched = [runner for runner in RUNNERS if runner.rows]
+    for job in (*sizes.STREAMS, *JOBS):
+        for runner in batched if batched[0].takes(job) else ():
+            assert plan.size(job, runner) >= 5 * runner.rows, (job.name, runner.name)
+            assert plan.size(job, runner) == round(plan.share(job, runner) * job.size)
 
 
 def test_the_page_has_a_place_for_every_part_and_keeps_what_is_around_it(tmp_path) -> None:

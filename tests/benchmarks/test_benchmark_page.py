@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benchmarks.jobs import job_named
-from benchmarks.page.tables import rates_table, settings_table, steps_table
+from benchmarks.page.tables import edge_note, rates_table, settings_table, steps_table
 from benchmarks.rows import Row
 from benchmarks.runners import runner_named
 
@@ -48,6 +50,14 @@ def test_every_setting_of_a_peer_with_several_is_shown_with_what_counts() -> Non
         "`bytewax-apart`",
     ]
     assert [cells[2] for cells in lines_with(table, "counts")] == ["`bytewax-apart`"]
+
+
+def test_the_page_says_where_the_largest_micro_batch_was_the_fastest() -> None:
+    smaller = row("structured-streaming-200k", 9.0, 9.0, outdone=True)
+    largest = row("structured-streaming-400k", 8.0, 9.0)
+    assert "fastest in `stream-state`: a larger" in edge_note([smaller, largest])
+    slower = replace(largest, outdone=True)
+    assert edge_note([replace(smaller, outdone=False), slower, *ROWS]) == ""
 
 
 def test_a_step_costs_the_difference_of_both_and_is_left_out_without_one_of_them() -> None:
