@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from benchmarks.contest import measure_job
 from benchmarks.page import sizes
 from benchmarks.page.tables import (
+    aims_table,
     edge_note,
     figures_lines,
     rates_table,
@@ -103,8 +104,9 @@ PARTS: Final[dict[str, Callable[[Plan, Log], str]]] = {
 def _compared(jobs: Sequence[Job], plan: Plan, log: Log) -> tuple[str, list[Row]]:
     rows = _rows(jobs, plan, log)
     tried = settings_table(rows) + edge_note(rows)
-    text = f"{rates_table(jobs, rows)}\n\nEvery setting that was tried in this run:\n\n{tried}"
-    return text, rows
+    aims = f"The aims, by rate:\n\n{aims_table(jobs, rows)}"
+    every = f"Every setting that was tried in this run:\n\n{tried}"
+    return "\n\n".join([rates_table(jobs, rows), aims, every]), rows
 
 
 def _rows(jobs: Sequence[Job], plan: Plan, log: Log) -> list[Row]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.ratios import ratios
 from benchmarks.report import table
+from benchmarks.rows import RATE
 from benchmarks.runners import OURS, RUNNERS, runner_named
 
 if TYPE_CHECKING:
@@ -34,6 +35,29 @@ def rates_table(jobs: Sequence[Job], rows: Sequence[Row]) -> str:
         values = (ratio.value, ratio.cpu) if ratio else (None, None)
         cells.append([*_cells(row), *(_times(value) for value in values)])
     return table([*_HEAD, "ours, by rate", "ours, per core"], cells)
+
+
+def aims_table(jobs: Sequence[Job], rows: Sequence[Row]) -> str:
+    """What the jobs aim at, by rate and beside peers, and whether this runner is there."""
+    rates = {row.job: row.rate for row in rows if row.family == OURS}
+    cells = [
+        [job.name, RATE, f"{goal.at_least:,g}", f"{rate:,.0f}", _verdict(goal.is_met(rate))]
+        for job in jobs
+        for goal in job.goals
+        if goal.figure == RATE and (rate := rates.get(job.name)) is not None
+    ]
+    cells += [
+        [
+            ratio.job,
+            f"times `{ratio.setting}`",
+            f"{ratio.later:g}",
+            _times(ratio.value),
+            _verdict(ratio.value >= ratio.later),
+        ]
+        for ratio in ratios(jobs, rows)
+        if ratio.later is not None and ratio.value is not None
+    ]
+    return table(["job", "what", "aim", "seen", ""], cells)
 
 
 def settings_table(rows: Sequence[Row]) -> str:
@@ -117,6 +141,10 @@ def _cells(row: Row) -> list[str]:
 
 def _seconds(values: Sequence[float], digits: int = 1) -> str:
     return ", ".join(f"{value:.{digits}f}" for value in values)
+
+
+def _verdict(met: bool) -> str:
+    return "met" if met else "MISSED"
 
 
 def _times(value: float | None) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.jobs import job_named
-from benchmarks.page.tables import edge_note, rates_table, settings_table, steps_table
+from benchmarks.page.tables import (
+    aims_table,
+    edge_note,
+    rates_table,
+    settings_table,
+    steps_table,
+)
 from benchmarks.rows import Row
 from benchmarks.runners import runner_named
 
@@ -58,6 +64,15 @@ def test_the_page_says_where_the_largest_micro_batch_was_the_fastest() -> None:
     assert "fastest in `stream-state`: a larger" in edge_note([smaller, largest])
     slower = replace(largest, outdone=True)
     assert edge_note([replace(smaller, outdone=False), slower, *ROWS]) == ""
+
+
+def test_the_page_says_which_aims_are_missed() -> None:
+    slow = row("structured-streaming-400k", 80.0, 9.0)
+    table = aims_table([JOB], [*ROWS, slow])
+    assert [cells[1:-1] for cells in lines_with(table, "stream-state")] == [
+        ["stream-state", "elements/s", "250,000", "250,000", "met"],
+        ["stream-state", "times `structured-streaming-400k`", "30", "20", "MISSED"],
+    ]
 
 
 def test_a_step_costs_the_difference_of_both_and_is_left_out_without_one_of_them() -> None:
