@@ -590,6 +590,20 @@ _CLUSTER = (
         "killed_when_a_level_has_ended_and_the_next_one_reads_it",
     ),
     _row(
+        "Transforms of Java's SDK in Python pipelines, in batch and streaming mode",
+        "integration/test_java_transforms: java_runs_between_python_steps_from_staged_jars "
+        "records_that_java_writes_to_kafka_are_those_that_it_reads "
+        "a_stream_in_java_and_python_is_drained_with_every_record_once",
+    ),
+    _row(
+        "Pipelines of Java's and Go's SDKs, in batch and streaming mode; of TypeScript's, in batch",
+        "integration/test_java: a_java_program_finds_what_it_expects",
+        "integration/test_go: a_go_program_finds_what_it_expects_and_fails_if_it_does_not",
+        "integration/test_typescript: a_typescript_program_counts_words_and_a_wrong_count_fails",
+        "integration/test_sdk_streams: "
+        "an_endless_program_of_another_sdk_is_killed_resumed_and_drained_exactly",
+    ),
+    _row(
         "Packages that the pipeline brings",
         f"{STAGES}dependencies_on_spark: a_setup_file_sends_the_project_around_it "
         "a_requirements_file_may_name_local_packages",
@@ -691,7 +705,9 @@ def _requiring(urn: str) -> beam_runner_api_pb2.Pipeline:
 
 
 _REFUSED: dict[str, Callable[[], Any]] = {
-    "Transforms of other SDKs": lambda: _with_urn("beam:transform:of_another_sdk:v1"),
+    "Transforms that this runner does not know, and that are not expanded": lambda: _with_urn(
+        "beam:transform:of_another_sdk:v1"
+    ),
     "Requirements that Beam may add": lambda: _requiring("beam:requirement:of_a_later_beam:v1"),
 }
 _REFUSED_IN_STREAMING: dict[str, Callable[[], Any]] = {
