@@ -392,11 +392,16 @@ _SPLITTABLE = (
         "draining_sdf_with_sdf_initiated_checkpointing",
     ),
     _row(
-        "Split while one is processed in a round, also while the job is drained. Beam's tests say "
-        "when, by managers that only Beam's own runner asks: [how they are asked here]"
-        "(../tests/conformance/splits.py)",
-        "FnApiRunnerSplitTest.checkpoint_sdf FnApiRunnerSplitTest.checkpoint_draining_sdf "
-        "FnApiRunnerSplitTest.split_crazy_sdf FnApiRunnerSplitTest.split_crazy_draining_sdf",
+        "Split while one is processed in a round, when the budget of the round is spent; "
+        "also while the job is drained",
+        "FnApiRunnerSplitTest.checkpoint_sdf FnApiRunnerSplitTest.checkpoint_draining_sdf",
+        f"{ROUNDS}restrictions: every_element_comes_once_however_small_the_rounds_are "
+        "what_makes_much_of_one_claim_is_interrupted_from_outside",
+        f"{ROUNDS}drain_sources: truncation_goes_on_in_the_next_round_when_the_budget_is_spent",
+    ),
+    _row(
+        "Split in halves, when the split manager of a test says so",
+        "FnApiRunnerSplitTest.split_half_sdf FnApiRunnerSplitTest.split_half_draining_sdf",
     ),
     _row(
         "Bundles of plain elements that are split while they are processed",

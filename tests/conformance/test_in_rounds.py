@@ -10,7 +10,6 @@ from beams import suites_of
 from in_rounds import use
 from marked import VALIDATES_RUNNER, marked_suites, slow
 from pipelines import OnSparkDrain
-from splits import obey_split_managers
 from unsupported import NOT_RUN
 
 from sparkdrain.jobs.server import JobServer
@@ -43,16 +42,23 @@ _SUITES: Final = {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[JobServer]:
-    server = JobServer(RoundsEngine(), "")
-    server.start()
-    yield server
-    server.stop()
+    yield from _started(RoundsEngine())
 
 
 @pytest.fixture(scope="module")
 def one_slot() -> Iterator[JobServer]:
-    # Long enough that only those who ask for it have a restriction split, on any machine.
-    server = JobServer(RoundsEngine(slots=1, seconds=60.0), "")
+    # Long enough that no restriction is split, on any machine.
+    yield from _started(RoundsEngine(slots=1, seconds=60.0))
+
+
+@pytest.fixture(scope="module")
+def one_claim() -> Iterator[JobServer]:
+    # The runner itself splits each restriction behind its first claim, in every round.
+    yield from _started(RoundsEngine(slots=1, seconds=60.0, elements=1))
+
+
+def _started(engine: RoundsEngine) -> Iterator[JobServer]:
+    server = JobServer(engine, "")
     server.start()
     yield server
     server.stop()
@@ -100,6 +106,9 @@ _SLOW_SUITES: Final = frozenset(
 # "Test assumes that all records will be handled by same worker process", says Beam.
 _ONE_SLOT: Final = frozenset({"test_write_to_dynamic_destination"})
 
+# They expect what is left of a restriction behind each of its claims in a bundle of its own.
+_ONE_CLAIM: Final = frozenset({"test_checkpoint_sdf", "test_checkpoint_draining_sdf"})
+
 
 def _in_rounds(suite: type, name: str) -> type:
     """A suite as one of this module."""
@@ -126,12 +135,22 @@ class FnApiRunnerSuiteInRoundsCompiled(FnApiRunnerSuiteInRounds):
 
 
 class FnApiRunnerSplitSuiteInRounds(OnSparkDrain, fn_runner_test.FnApiRunnerSplitTest):
-    """Beam's tests of splits, in one slot; those of ``NOT_RUN`` are not run."""
+    """Beam's tests of splits, in one slot; those of ``NOT_RUN`` are not run.
+
+    The tests say when to split by managers that only Beam's own runner asks. Those that expect one
+    claim in each bundle get rounds that may make one element.
+    """
 
     @pytest.fixture(autouse=True)
-    def _splits(self, one_slot: JobServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        obey_split_managers(monkeypatch)
-        use(one_slot, monkeypatch)
+    def _splits(
+        self,
+        request: pytest.FixtureRequest,
+        one_slot: JobServer,
+        one_claim: JobServer,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        by_claim = request.node.name in _ONE_CLAIM
+        use(one_claim if by_claim else one_slot, monkeypatch)
 
 
 for _test in NOT_RUN:
