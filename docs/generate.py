@@ -81,12 +81,16 @@ _CAPABILITY_HEAD = f"""{_NOTE}
 # What this runner can do
 
 In batch and in streaming. Each row rests on the tests named in it. Those without a path are Beam's
-own, run against this runner by `tests/conformance`, as batch jobs and in rounds. Some of them
+own, run against this runner by `tests/conformance`. Some of them
 [fail here](#tests-of-beams-that-fail-here), others are
-[not run](#tests-of-beams-that-are-not-run). A test that is listed as failing and passes fails the
-suite, so the lists cannot stay behind.
+[not run](#tests-of-beams-that-are-not-run).
 
-`make test` runs them on every change, but for those that belong to a [slow proof](proofs.md).
+`make test` runs a test on every change, unless the test belongs to a slow proof; then the proof
+stands beside it. [Proofs](proofs.md) says at which commit each slow proof last passed.
+A test of Beam's without a proof beside it runs in one way at least,
+in rounds without Spark or on Spark; the proof `conformance` runs it in the others.
+A test that is listed as failing and passes fails the run that it belongs to: `make test`, or that
+proof.
 """
 
 _FAILING_HEAD = """
@@ -262,7 +266,13 @@ def _rests_on(row: Capability) -> str:
 def _slow(test: str) -> str:
     if not is_slow(test):
         return ""
-    return f" (slow proof: {proof_of(test.partition('::')[0]).name})"
+    return f" (slow proof: {_proof_named(test)})"
+
+
+def _proof_named(test: str) -> str:
+    """The proof of a slow test; those of Beam's, which have no path, are in one folder."""
+    path, colons, _ = test.partition("::")
+    return proof_of(path if colons else "tests/conformance").name
 
 
 def _proofs_table() -> str:

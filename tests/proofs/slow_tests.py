@@ -9,6 +9,47 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MARK: Final = "pytest.mark.slow"
+# Tests of Beam's, as docs/capabilities.py names them, of which the default run has none in any way.
+OF_BEAM: Final = frozenset(
+    {
+        "DoFnProcessTest.test_dofn_process_keyparam_error_no_key",
+        "PeriodicSequenceTest.test_periodicsequence_outputs_valid_sequence",
+        "ReshuffleTest.test_reshuffle_custom_window_preserves_metadata_0",
+        "ReshuffleTest.test_reshuffle_custom_window_preserves_metadata_1",
+        "ReshuffleTest.test_reshuffle_default_window_preserves_metadata_1",
+        "ReshuffleTest.test_reshuffle_window_fn_preserved",
+        "ReshuffleTest.test_reshuffle_windows_unchanged",
+        "test_as_list_and_as_dict_side_inputs",
+        "test_as_singleton_with_different_defaults",
+        "test_combine",
+        "test_combiner_earliest",
+        "test_combiner_latest",
+        "test_combining_value_state",
+        "test_default_value_singleton_side_input",
+        "test_dofn_lifecycle",
+        "test_empty_singleton_side_input",
+        "test_flatten_a_flattened_pcollection",
+        "test_flatten_multiple_pcollections_having_multiple_consumers",
+        "test_flatten_one_single_pcollection",
+        "test_impulse",
+        "test_iterable_side_input",
+        "test_multi_triggered_gbk_side_input",
+        "test_multi_valued_singleton_side_input",
+        "test_multiple_empty_outputs",
+        "test_non_liftable_combine",
+        "test_par_do_with_multiple_outputs_and_using_yield",
+        "test_pardo_et_timer_with_no_firing",
+        "test_pardo_et_timer_with_no_reset",
+        "test_pardo_et_timer_with_no_reset_and_no_clear",
+        "test_reiterable_side_input",
+        "test_reshuffle_preserves_timestamps",
+        "test_run_packable_combine_globally",
+        "test_run_packable_combine_per_key",
+        "test_side_input_with_sdf",
+        "test_undeclared_outputs",
+        "test_user_counter_using_pardo",
+    }
+)
 
 
 @cache
@@ -37,7 +78,7 @@ def has_slow_tests(path: Path) -> bool:
 def is_slow(test: str) -> bool:
     """Whether the default run leaves a test out; a name without a path is a test of Beam's."""
     path, colons, name = test.partition("::")
-    return bool(colons) and name in slow_tests(path)
+    return name in slow_tests(path) if colons else test in OF_BEAM
 
 
 def _marks_all(statement: ast.stmt) -> bool:
