@@ -31,7 +31,7 @@ from sparkdrain.rounds.driver import checkpoint_flight  # noqa: E402
 from tests.mutants.ledger import known_ends  # noqa: E402
 from tests.mutants.listed import mutants, open_points  # noqa: E402
 from tests.mutants.table import list_table, mutant_table  # noqa: E402
-from tests.proofs.ledger import passes  # noqa: E402
+from tests.proofs.ledger import digest, passes  # noqa: E402
 from tests.proofs.listed import PROOFS, Proof, proof_of  # noqa: E402
 from tests.proofs.slow_tests import is_slow  # noqa: E402
 
@@ -86,8 +86,8 @@ own, run against this runner by `tests/conformance`. Some of them
 [not run](#tests-of-beams-that-are-not-run).
 
 `make test` runs a test on every change, unless the test belongs to a slow proof; then the proof
-stands beside it. [Proofs](proofs.md) says at which commit each slow proof last passed.
-A test of Beam's without a proof beside it runs in one way at least,
+stands beside it. [Proofs](proofs.md) says at which commit each slow proof last passed, and whether
+its tests have changed since. A test of Beam's without a proof beside it runs in one way at least,
 in rounds without Spark or on Spark; the proof `conformance` runs it in the others.
 A test that is listed as failing and passes fails the run that it belongs to: `make test`, or that
 proof.
@@ -260,13 +260,16 @@ def _rests_on(row: Capability) -> str:
     slow = [test for test in row.tests if is_slow(test)]
     if not slow:
         return ""
-    return ", by a slow proof" if len(slow) == len(row.tests) else ", in part by a slow proof"
+    part = ", by" if len(slow) == len(row.tests) else ", in part by"
+    yet = "" if {_proof_named(test) for test in slow} <= passes().keys() else ", not passed yet"
+    return f"{part} a slow proof{yet}"
 
 
 def _slow(test: str) -> str:
     if not is_slow(test):
         return ""
-    return f" (slow proof: {_proof_named(test)})"
+    name = _proof_named(test)
+    return f" (slow proof: {name}{'' if name in passes() else ', not passed yet'})"
 
 
 def _proof_named(test: str) -> str:
@@ -297,7 +300,8 @@ def _passed(proof: Proof) -> str:
         return "not yet"
     tests = f", {done.passed} tests" if done.passed else ""
     skipped = f", {done.skipped} skipped" if done.skipped else ""
-    return f"`{done.commit}`, {done.day}{tests}{skipped}, {done.seconds} s"
+    changed = "" if done.tests == digest(proof) else "; its tests have changed since"
+    return f"`{done.commit}`, {done.day}{tests}{skipped}, {done.seconds} s{changed}"
 
 
 def _cell(text: str) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from dataclasses import replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import LINK, PAGES, ROOT
+from tests.proofs.ledger import Pass, digest
+from tests.proofs.listed import PROOFS
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -74,6 +77,25 @@ def test_a_row_is_supported_exactly_if_all_its_tests_pass():
     assert row.state({}) == row.state({"c"}) == "yes"
     assert row.state({"a"}) == "partly"
     assert row.state({"a", "b"}) == "no"
+
+
+def test_a_row_says_that_the_slow_proof_that_it_rests_on_has_not_passed_yet(monkeypatch):
+    test = "integration/test_yarn.py::test_a_stock_example_runs_on_yarn"
+    row = capabilities.Capability("row", (test, "test_pardo"))
+    page = generate._capability_page
+    monkeypatch.setattr(generate, "GROUPS", (capabilities.Group("group", (row,)),))
+    assert f"| yes, in part by a slow proof | `{test}` (slow proof: yarn)<br>" in page()
+    monkeypatch.setattr(generate, "passes", dict)
+    assert f"slow proof, not passed yet | `{test}` (slow proof: yarn, not passed yet)<br>" in page()
+
+
+def test_the_page_says_of_which_proofs_the_tests_have_changed_since(monkeypatch):
+    (yarn,) = (proof for proof in PROOFS if proof.name == "yarn")
+    done = Pass("commit", "day", 3, 2, 0, digest(yarn))
+    monkeypatch.setattr(generate, "passes", lambda: {"yarn": done})
+    assert generate._passed(yarn) == "`commit`, day, 2 tests, 3 s"
+    done = replace(done, tests="of others")
+    assert generate._passed(yarn) == "`commit`, day, 2 tests, 3 s; its tests have changed since"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -11,7 +11,14 @@ if TYPE_CHECKING:
 # What such runs themselves write.
 _WRITTEN: Final = tuple(
     f"docs/{name}"
-    for name in ("mutants.json", "mutants.md", "proofs.json", "proofs.md", "versions.md")
+    for name in (
+        "capability.md",
+        "mutants.json",
+        "mutants.md",
+        "proofs.json",
+        "proofs.md",
+        "versions.md",
+    )
 )
 
 
@@ -34,8 +41,15 @@ def commit_of(root: Path) -> str:
     return commit[:12]
 
 
-def _git(root: Path, *arguments: str) -> list[str]:
+def commits_of(root: Path) -> frozenset[str]:
+    """Every commit of the history, as `commit_of` names it; empty where not all of it is here."""
+    if _git(root, "rev-parse", "--is-shallow-repository", check=False) != ["false"]:
+        return frozenset()
+    return frozenset(commit[:12] for commit in _git(root, "rev-list", "HEAD"))
+
+
+def _git(root: Path, *arguments: str, check: bool = True) -> list[str]:
     done = subprocess.run(
-        ["git", *arguments], cwd=root, check=True, stdout=subprocess.PIPE, text=True
+        ["git", *arguments], cwd=root, check=check, stdout=subprocess.PIPE, text=True
     )
     return done.stdout.splitlines()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from tests.proofs.slow_tests import ROOT
+from tests.proofs.slow_tests import ROOT, files_with_slow_tests
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.proofs.listed import Proof
 
 LEDGER = ROOT / "docs" / "proofs.json"
 
@@ -24,6 +27,7 @@ class Pass:
         seconds: how long it took.
         passed: tests that passed; 0 for a proof that is no test.
         skipped: tests that said that they cannot run on that machine.
+        tests: digest of the files with its tests, see `digest`; empty if it is not known.
     """
 
     commit: str
@@ -31,6 +35,17 @@ class Pass:
     seconds: int
     passed: int
     skipped: int
+    tests: str = ""
+
+
+def digest(proof: Proof, root: Path = ROOT) -> str:
+    """Of the files that have a proof's slow tests; empty for a proof that is a target of make.
+
+    A pass with another digest is one of other tests, or of fewer.
+    """
+    files = files_with_slow_tests(proof.paths, root)
+    parts = [part for file in files for part in (file, (root / file).read_text(encoding="utf-8"))]
+    return sha256("\0".join(parts).encode()).hexdigest()[:16] if files else ""
 
 
 def passes(ledger: Path = LEDGER) -> dict[str, Pass]:

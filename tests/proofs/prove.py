@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from tests.proofs.checkout import Changed, commit_of
-from tests.proofs.ledger import LEDGER, Pass, write_down
+from tests.proofs.ledger import LEDGER, Pass, digest, write_down
 from tests.proofs.slow_tests import ROOT
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def prove(proof: Proof, root: Path = ROOT, ledger: Path = LEDGER) -> Pass:
         msg = "another commit was checked out meanwhile; run it again"
         raise NotProven(msg)
     day = datetime.now(timezone.utc).date().isoformat()
-    done = Pass(commit, day, round(time.monotonic() - began), passed, skipped)
+    seconds = round(time.monotonic() - began)
+    done = Pass(commit, day, seconds, passed, skipped, digest(proof, root))
     if not proof.page:
         write_down(proof.name, done, ledger)
     return done

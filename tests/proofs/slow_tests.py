@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MARK: Final = "pytest.mark.slow"
@@ -70,9 +73,17 @@ def slow_tests(path: str) -> frozenset[str]:
     )
 
 
-def has_slow_tests(path: Path) -> bool:
-    """Whether a file of tests, or of fixtures, marks anything slow."""
-    return MARK in path.read_text(encoding="utf-8")
+def files_with_slow_tests(paths: Iterable[str], root: Path = ROOT) -> list[str]:
+    """Files of tests, or of fixtures, that mark anything slow; sorted, from the root.
+
+    Args:
+        paths: files and folders, from the root; those that are not there have none.
+        root: of the repository.
+    """
+    places = [root / path for path in paths]
+    files = {file for place in places for file in (place, *place.rglob("*.py")) if file.is_file()}
+    slow = (file for file in files if MARK in file.read_text(encoding="utf-8"))
+    return sorted(file.relative_to(root).as_posix() for file in slow)
 
 
 def is_slow(test: str) -> bool:

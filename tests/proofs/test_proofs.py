@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.proofs.ledger import Pass, passes
+from tests.proofs.checkout import commits_of
+from tests.proofs.ledger import Pass, digest, passes
 from tests.proofs.listed import PROOFS, Proof, proof_of
 from tests.proofs.prove import NotProven, prove
-from tests.proofs.slow_tests import ROOT, has_slow_tests, is_slow, slow_tests
+from tests.proofs.slow_tests import ROOT, files_with_slow_tests, is_slow, slow_tests
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = sorted(
-    str(path.relative_to(ROOT))
-    for folder in ("integration", "tests")
-    for path in (ROOT / folder).rglob("*.py")
-    if has_slow_tests(path) and path.parent != ROOT / "tests" / "proofs"
-)
+FILES = [
+    path
+    for path in files_with_slow_tests(("integration", "tests"))
+    if not path.startswith("tests/proofs/")
+]
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -51,12 +51,11 @@ def test_a_proof_has_something_to_run(proof):
 
 def test_commits_that_are_written_down_are_in_the_history():
     assert passes().keys() <= {proof.name for proof in PROOFS}
-    if git(ROOT, "rev-parse", "--is-shallow-repository") != "false":
+    history = commits_of(ROOT)
+    if not history:
         pytest.skip("no history here")
-    for name, done in passes().items():
-        common = git(ROOT, "merge-base", done.commit, "HEAD")
-        assert common, f"{name}: {done.commit} is not known"
-        assert common.startswith(done.commit), f"{name}: {done.commit} was never part of this"
+    strange = {name: done.commit for name, done in passes().items() if done.commit not in history}
+    assert not strange, "these commits are not part of the history"
 
 
 def test_pytest_leaves_out_what_capabilities_call_slow():
@@ -126,7 +125,8 @@ def test_a_proof_that_passes_is_written_down_with_its_commit(repository):
     proof = Proof("good", "it", ("test_good.py",))
     done = prove(proof, repository, ledger)
     assert passes(ledger) == {"good": done}
-    assert done == Pass(git(repository, "rev-parse", "HEAD")[:12], done.day, done.seconds, 1, 0)
+    commit, tests = git(repository, "rev-parse", "HEAD")[:12], digest(proof, repository)
+    assert done == Pass(commit, done.day, done.seconds, 1, 0, tests)
     # What is written down is no change that matters.
     git(repository, "add", "--intent-to-add", "docs/proofs.json")
     assert prove(proof, repository, ledger).commit == done.commit
@@ -140,6 +140,24 @@ def test_a_proof_that_does_not_pass_is_not_written_down(repository, name, why):
     with pytest.raises(NotProven, match=why):
         prove(Proof(name, "it", (f"test_{name}.py",)), repository, ledger)
     assert not ledger.exists()
+
+
+def test_a_pass_was_of_other_tests_when_a_file_of_them_has_changed_or_has_come(repository):
+    whole = Proof("whole", "it", ("test_good.py", "more"))
+    digests = [digest(whole, repository), digest(whole, repository)]
+    (repository / "more").mkdir()
+    (repository / "more" / "helpers.py").write_text("")
+    digests.append(digest(whole, repository))
+    assert len(set(digests)) == 1
+    slow = "import pytest\npytestmark = pytest.mark.slow\n"
+    (repository / "more" / "test_more.py").write_text(
+        "import pytest\npytestmark = pytest.mark.slow\n"
+    )
+    digests.append(digest(whole, repository))
+    (repository / "test_good.py").write_text(slow)
+    digests.append(digest(whole, repository))
+    assert len(set(digests)) == 3
+    assert digest(Proof("make", "it", target="search"), repository) == ""
 
 
 def test_what_a_target_of_make_records_is_no_change_that_matters(repository):
