@@ -30,7 +30,7 @@ from sparkdrain.options import OPTIONS, Option  # noqa: E402
 from sparkdrain.rounds.driver import checkpoint_flight  # noqa: E402
 from tests.mutants.ledger import known_ends  # noqa: E402
 from tests.mutants.listed import mutants, open_points  # noqa: E402
-from tests.mutants.table import list_table, mutant_table  # noqa: E402
+from tests.mutants.table import duration, list_table, mutant_table  # noqa: E402
 from tests.proofs.ledger import digest, passes  # noqa: E402
 from tests.proofs.listed import PROOFS, Proof, proof_of  # noqa: E402
 from tests.proofs.slow_tests import is_slow  # noqa: E402
@@ -177,7 +177,7 @@ def _mutants_table() -> str:
 
 
 def _lists_table() -> str:
-    return list_table(mutants(), known_ends())
+    return "\n\n".join([list_table(mutants(), known_ends()), duration(known_ends().values())])
 
 
 def _ends_table() -> str:

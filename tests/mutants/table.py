@@ -38,6 +38,18 @@ def list_table(mutants: Iterable[Mutant], ends: Mapping[str, End]) -> str:
     return "\n".join([head, "|---|---|---|---|---|---|---|---|", *rows, everything])
 
 
+def duration(ends: Iterable[End]) -> str:
+    """How long all mutants took, of which no run had all."""
+    known = list(ends)
+    minutes = sum(end.seconds for end in known) / 60
+    parts = len({end.commit for end in known})
+    return (
+        f"The tests of all mutants took {minutes:.0f} minutes, which is {minutes / 2:.0f} minutes "
+        f"for two processes. That is the sum of runs at {parts} commits: the whole list was not "
+        "run in one go. Copies, and tests without a mutant, are not counted."
+    )
+
+
 def _list_row(area: str, names: Sequence[str], ends: Mapping[str, End]) -> str:
     own = {name: ends[name] for name in names if name in ends}
     counts = Counter(end.verdict for end in own.values())
