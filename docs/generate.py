@@ -167,7 +167,8 @@ def _mutants_table() -> str:
     by_point: dict[int, list[str]] = {}
     for mutant in mutants():
         for point in mutant.points:
-            by_point.setdefault(point, []).append(f"`{mutant.name}`")
+            if not mutant.equivalent:
+                by_point.setdefault(point, []).append(f"`{mutant.name}`")
     lines = ["| point | mutants |", "|---|---|"]
     for point in sorted(by_point.keys() | open_points().keys()):
         cell = ", ".join(by_point.get(point, ()))

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.ledger import known_ends
+from tests.mutants.listed import mutants
+from tests.mutants.mutation_run import Verdict
 from tests.proofs.slow_tests import is_slow
 
 ROOT = Path(__file__).parents[2]
@@ -41,10 +44,25 @@ def test_a_test_that_shows_a_point_is_there(path, test):
     assert re.search(rf"^ *(def {test}\(|{test} = )", text, re.MULTILINE), f"{path} has no {test}"
 
 
+def shown_by(point):
+    shown = SHOWN.findall(POINTS[point][1])
+    return {f"{path}::{test}" for path, tests in shown for test in tests.split(", ")}
+
+
 def test_every_point_is_shown_by_a_test_of_the_default_run():
-    for number, (_, shown) in POINTS.items():
-        named = [(path, test) for path, tests in SHOWN.findall(shown) for test in tests.split(", ")]
-        assert not all(is_slow(f"{path}::{test}") for path, test in named), number
+    assert [point for point in POINTS if all(map(is_slow, shown_by(point)))] == []
+
+
+def test_every_point_names_a_test_that_has_killed_a_mutant_of_it():
+    """Or that the killed mutant lists by name: the run ends with the first test that fails."""
+    ends = known_ends()
+    killers = {point: set() for point in POINTS}
+    for mutant in mutants():
+        end = ends.get(mutant.name)
+        if end is not None and end.verdict == Verdict.KILLED:
+            for point in mutant.points:
+                killers[point] |= {test.partition("[")[0] for test in (*mutant.tests, end.how)}
+    assert [point for point in POINTS if killers[point].isdisjoint(shown_by(point))] == []
 
 
 def test_decisions_that_points_refer_to_are_there():
