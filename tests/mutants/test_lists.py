@@ -14,6 +14,7 @@ from tests.mutants.ledger import End, digest, known_ends
 from tests.mutants.listed import AREAS, ROOT, Mutant, mutants, open_points
 from tests.mutants.mutation_run import Verdict
 from tests.mutants.selection import changed, never_run
+from tests.proofs.checkout import commits_of
 
 MUTANTS = mutants()
 # A test for each mutant would take most of its time to begin and to end.
@@ -55,6 +56,15 @@ def test_every_point_of_the_drain_contract_has_a_mutant_or_a_reason():
     killed = {name for name, end in ends.items() if end.verdict == Verdict.KILLED}
     shown = {point for mutant in MUTANTS if mutant.name in killed for point in mutant.points}
     assert shown | open_points().keys() == set(range(1, 61))
+
+
+def test_commits_that_are_written_down_are_in_the_history():
+    history = commits_of(ROOT)
+    if not history:
+        pytest.skip("no history here")
+    ends = known_ends()
+    strange = {name: end.commit for name, end in ends.items() if end.commit not in history}
+    assert not strange, "record these mutants anew"
 
 
 def test_what_keeps_the_promises_has_150_mutants():
