@@ -40,24 +40,27 @@ def findings(report: Mapping[str, Any], accepted: Mapping[str, str]) -> tuple[li
 def main(command: Sequence[str]) -> int:
     """Run ``pip-audit`` and tell; 1 if a package is vulnerable.
 
-    An index that cannot be asked, or knows nothing of vulnerabilities, as mirrors often do, is told
-    of and is no error.
+    The last line says how many packages were audited. An index that cannot be asked, or knows
+    nothing of vulnerabilities, as mirrors often do, is no error, and that line says so.
     """
     done = subprocess.run([*command, "--format=json"], check=False, capture_output=True, text=True)
     try:
         report = json.loads(done.stdout)
     except ValueError:
-        reason = done.stderr.strip().rpartition("\n")[2]
-        print(f"The packages were not audited: {reason}", file=sys.stderr)
+        reason = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
+        print(f"not audited: pip-audit could not ask the index: {reason}")
         return 0
     found, unknown = findings(report, ACCEPTED)
     for line in found:
-        print(line, file=sys.stderr)
+        print(line)
     asked = len(report["dependencies"])
-    print(f"{asked - len(unknown)} of {asked} locked packages were audited, {len(found)} findings.")
-    if unknown:
-        names = ", ".join(unknown) if len(unknown) < asked else "any of them"
-        print(f"The index tells nothing of {names}.")
+    audited = asked - len(unknown)
+    if audited and unknown:
+        print(f"The index tells nothing of {', '.join(unknown)}.")
+    if audited:
+        print(f"audited: {audited} of {asked} locked packages, {len(found)} findings")
+    else:
+        print(f"not audited: the index tells nothing of any of {asked} locked packages")
     return int(bool(found))
 
 

@@ -30,16 +30,30 @@ def test_what_is_accepted_by_its_name_or_another_is_left_out(name):
 
 
 @pytest.mark.parametrize(
-    ("printed", "code", "said"),
+    ("printed", "code", "last"),
     [
-        (json.dumps(REPORT), 1, "2 of 3 locked packages were audited, 1 findings"),
-        (json.dumps({"dependencies": REPORT["dependencies"][::2]}), 0, "nothing of hidden"),
-        ("no network", 0, "not audited"),
+        (json.dumps(REPORT), 1, "audited: 2 of 3 locked packages, 1 findings"),
+        (
+            json.dumps({"dependencies": REPORT["dependencies"][::2]}),
+            0,
+            "audited: 1 of 2 locked packages, 0 findings",
+        ),
+        (
+            json.dumps({"dependencies": REPORT["dependencies"][2:]}),
+            0,
+            "not audited: the index tells nothing of any of 1 locked packages",
+        ),
+        ("no network", 0, "not audited: pip-audit could not ask the index: no route"),
     ],
 )
-def test_the_audit_fails_if_something_is_found_and_says_who_was_not_audited(
-    capsys, printed, code, said
+def test_the_last_line_says_what_was_audited_and_only_a_finding_is_an_error(
+    capsys, printed, code, last
 ):
-    assert main([sys.executable, "-c", f"print({printed!r})"]) == code
-    out = capsys.readouterr()
-    assert said in out.out + out.err
+    tool = f"import sys; print({printed!r}); sys.exit('first\\nno route')"
+    assert main([sys.executable, "-c", tool]) == code
+    assert capsys.readouterr().out.splitlines()[-1] == last
+
+
+def test_packages_of_which_the_index_tells_nothing_are_named(capsys):
+    main([sys.executable, "-c", f"print({json.dumps(REPORT)!r})"])
+    assert "The index tells nothing of hidden." in capsys.readouterr().out
