@@ -243,7 +243,8 @@ def _made(place: str) -> OwnFolder:
         with contextlib.suppress(FileNotFoundError):  # another process has swept it meanwhile
             file = os.path.join(path, _LOCK)
             lock = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if os.path.exists(file):
-                return OwnFolder(path, os.getpid(), lock)
+            with contextlib.suppress(BlockingIOError):  # likewise
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.exists(file):
+                    return OwnFolder(path, os.getpid(), lock)
             os.close(lock)

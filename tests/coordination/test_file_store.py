@@ -261,30 +261,6 @@ def test_a_writer_that_is_killed_leaves_the_old_record_and_no_lock(tmp_path):
     assert value_of(store, "a", "k") == b"next"
 
 
-def test_who_keeps_the_lock_is_named_and_nobody_waits_for_it_for_ever(tmp_path):
-    """A stranger may open the lock, or a process of ours may be stopped in its turn."""
-    FileStore(tmp_path / "store").put("a", "key", b"1")
-    code = (
-        "import fcntl, sys, time\n"
-        "lock = open(sys.argv[1])\n"
-        "fcntl.flock(lock, fcntl.LOCK_EX)\n"
-        "print('locked', flush=True)\n"
-        "time.sleep(60)\n"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "store" / "lock"), "password"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
-        try:
-            assert other.stdout.readline() == "locked\n"
-            with pytest.raises(StoreDown) as raised:
-                FileStore(tmp_path / "store", 0.2)
-        finally:
-            other.kill()
-    told = str(raised.value)
-    assert f"has been locked for 0.2 s by process {other.pid} ({sys.executable})" in told
-    assert "password" not in told
-    assert value_of(FileStore(tmp_path / "store"), "a", "key") == b"1"
-
-
 def test_keys_whose_file_names_begin_alike_are_told_apart(store):
     store.put("a", "b", b"its file is called b-...")
     assert store.all("a", prefix="b-") == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 import zipfile
 from pathlib import Path
 
@@ -156,3 +157,15 @@ def test_requirements_without_a_name_are_installed_too(tmp_path):
     (install,) = run.installs()
     assert install[-2] == "-r"
     assert Path(install[-1]).read_text() == "c==1"
+
+
+def test_what_does_not_come_to_an_end_is_killed_and_told_of(archive, tmp_path, monkeypatch):
+    """As a pip that was stopped."""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    began = time.monotonic()
+    with pytest.raises(BadSetup, match="venv said:\nnothing; it did not come to an end in time"):
+        use_packages(archive(), tmp_path, seconds=0.2)
+    assert time.monotonic() - began < 30

@@ -7,7 +7,8 @@ import socket
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.errors import HostMissing, SparkDrainError, WorkerLost
+from sparkdrain.errors import BadSetup, HostMissing, SparkDrainError, WorkerLost
+from sparkdrain.file_lock import LockKept
 from sparkdrain.hosts.birth import HostDaemon
 from sparkdrain.hosts.feed import CallFeed
 from sparkdrain.hosts.frames import ConnectionEnded, FrameKind, FrameReader, records_of
@@ -159,6 +160,9 @@ def _start(daemon: HostDaemon) -> Connection | None:
                     daemon.start(listener, scratch)
                 connection = home.connect()
             return connection
+    except LockKept as error:
+        message = f"The process for the state of slot {home.slot} cannot be started: {error}"
+        raise BadSetup(message) from error
     except BaseException:
         if scratch is not None:
             home.leave(scratch)

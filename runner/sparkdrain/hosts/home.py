@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain import file_lock
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 _LONGEST_ADDRESS: Final = 104
 # Where the kernel shows them as links; not on every system.
 _DESCRIPTORS: Final = "/proc/self/fd"
+_LOCK_SECONDS: Final = 150.0
+"""How long to wait for a task that starts the host; a start is given up after 60 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,12 @@ class Home:
     Attributes:
         job: the directory of the job; only this user may enter it.
         slot: the slot.
+        lock_seconds: how long ``locked`` waits.
     """
 
     job: Path
     slot: int
+    lock_seconds: float = _LOCK_SECONDS
 
     @staticmethod
     def of(host: HostId, directory: Path) -> Home:
@@ -58,6 +63,7 @@ class Home:
         The content of the lock file names the scratch directory of the host born last.
 
         Raises:
+            LockKept: another process does not come to an end with them; names it.
             FileNotFoundError: there is no lock, and it is not to be made.
         """
         descriptor = self._take_lock(make)
@@ -71,17 +77,11 @@ class Home:
             if make:
                 self.job.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                descriptor = os.open(self._lock, os.O_RDWR | (os.O_CREAT if make else 0), 0o600)
+                return file_lock.open_locked(self._lock, self.lock_seconds, make=make)
             except FileNotFoundError:
-                if make:  # ``leave`` has just removed the directory.
-                    continue
-                raise
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), self._lock.stat()):
-                    return descriptor
-            # It was removed by who held it.
-            os.close(descriptor)
+                if not make:
+                    raise
+                # ``leave`` has just removed the directory.
 
     def connect(self) -> socket.socket | None:
         """A connection to the host, which may be busy; nothing if there is no host."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain import access
+from sparkdrain import access, file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _FILES: Final = "files"
 _NOTES: Final = "notes"
 _LOCK: Final = "lock"
+_LOCK_SECONDS: Final = 30.0
+"""How long to wait for a process that removes files, which takes seconds at most."""
 
 
 class FolderRefused(Exception):
@@ -29,9 +31,11 @@ class StateFolder:
 
     Attributes:
         path: of the folder.
+        lock_seconds: how long ``shared`` waits.
     """
 
     path: Path
+    lock_seconds: float = _LOCK_SECONDS
 
     @staticmethod
     def at(text: str) -> StateFolder:
@@ -84,10 +88,14 @@ class StateFolder:
         """Nothing is removed while this lasts. Waits while files are being removed.
 
         Raises:
+            LockKept: the process that removes files does not come to an end; names it.
             OSError: the folder cannot be locked.
         """
-        with self._locked(fcntl.LOCK_SH):
+        descriptor = file_lock.open_locked(self.path / _LOCK, self.lock_seconds, shared=True)
+        try:
             yield
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -97,14 +105,9 @@ class StateFolder:
             BlockingIOError: another process does so now.
             OSError: the folder cannot be locked.
         """
-        with self._locked(fcntl.LOCK_EX | fcntl.LOCK_NB):
-            yield
-
-    @contextmanager
-    def _locked(self, how: int) -> Iterator[None]:
         descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(descriptor, how)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         finally:
             os.close(descriptor)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain import file_lock
 from sparkdrain.local_state.content import FileContent
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _NOTE: Final = ".json"
 _LOCK: Final = ".lock"
 _PART: Final = ".part"
+_LOCK_SECONDS: Final = 15.0
+"""How long a slot waits for its note, which other processes lock for milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +87,21 @@ class SlotNote:
 class HeldNote:
     """The note of a slot whose process lives, in a folder of notes.
 
+    Args:
+        folder: of notes.
+        name: of the note.
+        lock_seconds: how long to wait for a process that looks at the note, or removes it.
+
     Raises:
+        LockKept: that process has not let go of the note in time.
         OSError: the disk refuses.
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, lock_seconds: float = _LOCK_SECONDS) -> None:
         self._folder = folder
         self._name = name
-        self._lock = _held(folder / (name + _LOCK))
+        # Shared: a host that is about to end may have it, too.
+        self._lock = file_lock.open_locked(folder / (name + _LOCK), lock_seconds, shared=True)
 
     def write(self, note: SlotNote) -> None:
         """Replace the note in one step.
@@ -111,17 +121,6 @@ class HeldNote:
         with suppress(OSError):
             os.utime(self._folder / (self._name + _NOTE))
         os.close(self._lock)
-
-
-def _held(path: Path) -> int:
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        # Shared: a host that is about to end may have it, too.
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
-                return descriptor
-        os.close(descriptor)  # it was removed while we waited
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain.file_lock import LockKept
 from sparkdrain.local_state.files import LocalFiles
 from sparkdrain.local_state.folder import FolderRefused, StateFolder
 from sparkdrain.local_state.notes import HeldNote, SlotNote
@@ -152,6 +153,8 @@ class SlotFiles:
         return True
 
     def _fail(self, error: Exception) -> None:
+        if isinstance(error, LockKept):
+            self._folder = None  # each checkpoint would wait as long
         if not self._wrong:
             self._wrong = (
                 f"--state_dir={self._text} does not keep files of this job: {error}. The job goes "

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from sparkdrain import access
+from sparkdrain import access, file_lock
 from sparkdrain.coordination import backend, on_disk
 from sparkdrain.coordination.backends.record_file import (
     ENDING,
@@ -43,8 +41,6 @@ _LOCK: Final = "lock"
 _UNFINISHED: Final = ".unfinished"
 _LOCK_SECONDS: Final = 10.0
 """How long a writer waits for its turn; a turn takes milliseconds."""
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
-_LOCKS_OF_THIS_MACHINE: Final = Path("/proc/locks")
 
 
 class Backend(backend.Backend):
@@ -214,26 +210,8 @@ class FileStore(MetadataStore):
             if not self._root.is_dir():
                 access.prepare(self._root, group=_may_share(self._root))
             with open(self._root / _LOCK, "ab", opener=access.opener) as lock:
-                self._await_turn(lock.fileno())
+                file_lock.lock(lock.fileno(), self._root / _LOCK, self._lock_seconds)
                 yield
-
-    def _await_turn(self, lock: int) -> None:
-        end, pause = time.monotonic() + self._lock_seconds, _SHORTEST_PAUSE
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= end:
-                    message = (
-                        f"{self._root / _LOCK} has been locked for {self._lock_seconds:g} s by "
-                        f"{_holder(lock)}. Writers need it for milliseconds: that process is "
-                        "stopped, hangs, or is none of sparkdrain's. End it, or let it go on."
-                    )
-                    raise StoreDown(message) from None
-                time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-            else:
-                return
 
     @contextlib.contextmanager
     def _as_down(self) -> Iterator[None]:
@@ -251,27 +229,6 @@ class FileStore(MetadataStore):
 
 
 _REMEDY: Final = "Remove the file: what it held is lost, other records are not affected."
-
-
-def _holder(lock: int) -> str:
-    """Who has locked a file, as far as this machine knows."""
-    about = os.fstat(lock)
-    device = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
-    with contextlib.suppress(OSError):
-        for line in _LOCKS_OF_THIS_MACHINE.read_text(encoding="ascii").splitlines():
-            fields = line.split()
-            if len(fields) > 5 and fields[1] == "FLOCK" and fields[5] == device:
-                return f"process {fields[4]}{_command(fields[4])} of this machine"
-    return "a process of another machine or container"
-
-
-def _command(process: str) -> str:
-    try:
-        words = Path("/proc", process, "cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    # Not the arguments: they may hold secrets.
-    return f" ({words[0].decode(errors='replace')})"
 
 
 def _may_share(folder: Path) -> bool:

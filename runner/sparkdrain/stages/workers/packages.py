@@ -5,7 +5,6 @@ Imports neither Beam nor Spark: it runs before them, so that the job's versions 
 
 from __future__ import annotations
 
-import fcntl
 import importlib
 import os
 import shutil
@@ -13,11 +12,14 @@ import site
 import subprocess
 import sys
 import sysconfig
+import time
 import zipfile
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sparkdrain import file_lock
 from sparkdrain.errors import BadSetup
 
 if TYPE_CHECKING:
@@ -37,9 +39,21 @@ PIP_ROLE_PREFIX: Final = "pip-requirements-"
 _OFFLINE: Final = ("--no-index", "--no-build-isolation")
 _ONLINE: Final = ("--retries", "2", "--timeout", "20")
 _QUOTED_LINES: Final = 15
+_INSTALL_SECONDS: Final = 1800.0
+"""How long an installation may take."""
+_LONGER_SECONDS: Final = 30.0
+"""How much longer others wait for it, so that who installs is the first to fail."""
 
 
-def use_packages(archive: Path, home: Path, run: Run | None = None) -> None:
+_FAILED: Final = (
+    "The pipeline's packages (--requirements_file, --setup_file, --extra_package) could not be "
+    "installed on an executor"
+)
+
+
+def use_packages(
+    archive: Path, home: Path, run: Run | None = None, seconds: float = _INSTALL_SECONDS
+) -> None:
     """Make the packages in ``archive`` importable in this process, before all others.
 
     The first process that asks installs them below ``home``; the others wait for it. What the
@@ -50,15 +64,17 @@ def use_packages(archive: Path, home: Path, run: Run | None = None) -> None:
         archive: the staged files, as ``pack`` wrote them.
         home: a directory that lives as long as the executor.
         run: runs a command; answers its exit code and all that it printed.
+        seconds: how long an installation may take.
 
     Raises:
-        BadSetup: pip could not install them; with its last words.
+        BadSetup: pip could not install them; with its last words. Or another process does not come
+            to an end with it; names that process.
     """
     place = home / archive.stem
-    with _locked(place.with_suffix(".lock")):
+    with _alone(place.with_suffix(".lock"), seconds + _LONGER_SECONDS):
         if not (place / "complete").exists():
             shutil.rmtree(place, ignore_errors=True)
-            _install(archive, place, run or _run)
+            _install(archive, place, run or partial(_run, time.monotonic() + seconds))
             (place / "complete").touch()
     staged = str(place / "staged")
     for path in (_site_packages(place), staged):
@@ -119,34 +135,41 @@ def _see_installed(directory: Path) -> None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+def _alone(path: Path, seconds: float) -> Iterator[None]:
+    try:
+        descriptor = file_lock.open_locked(path, seconds)
+    except file_lock.LockKept as error:
+        message = f"{_FAILED}: another worker does not come to an end with it. {error}"
+        raise BadSetup(message) from error
+    try:
         yield
+    finally:
+        os.close(descriptor)
 
 
-def _run(command: Sequence[str]) -> tuple[int, str]:
+def _run(deadline: float, command: Sequence[str]) -> tuple[int, str]:
     environ = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(  # noqa: S603 - this Python and its pip
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env=environ,
-        check=False,
-    )
+    try:
+        done = subprocess.run(  # noqa: S603 - this Python and its pip
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=environ,
+            check=False,
+            timeout=max(0.0, deadline - time.monotonic()),
+        )
+    except subprocess.TimeoutExpired:
+        return 1, "nothing; it did not come to an end in time, and was killed."
     return done.returncode, done.stdout
 
 
 def _succeed(result: tuple[int, str], what: str) -> None:
     code, printed = result
     if code != 0:
-        message = (
-            "The pipeline's packages (--requirements_file, --setup_file, --extra_package) could "
-            f"not be installed on an executor; {what} said:\n{_last(printed)}"
-        )
+        message = f"{_FAILED}; {what} said:\n{_last(printed)}"
         raise BadSetup(message)
 
 
