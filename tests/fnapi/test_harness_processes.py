@@ -30,6 +30,7 @@ from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.fnapi.process import HarnessProcess
 from sparkdrain.fnapi.services import Admitted, SdkServices
 from sparkdrain.fnapi.worker import SdkWorker
+from sparkdrain.hosts.orphans import JOB_VARIABLE
 from tests.support.in_memory import run_in_memory
 from tests.support.waiting import wait_until
 
@@ -189,6 +190,16 @@ def test_java_says_what_went_wrong_and_not_where_line_by_line(tmp_path):
     assert "Error: bad" in words
     assert "Caused by: worse" in words
     assert words.count("\tat ") == 6
+
+
+def test_a_guard_is_no_daemon_of_user_code(tmp_path, monkeypatch):
+    """Such a daemon is killed when its job ends. A guard has to end its harness then."""
+    monkeypatch.setenv(JOB_VARIABLE, "a job")
+    tells = ["sh", "-c", f"echo ${JOB_VARIABLE}."]
+    life = HarnessProcess("tells", lambda _: (tells, {}), "", tmp_path)
+    life.start("worker")
+    wait_until(life.how_it_ended)
+    assert (tmp_path / "output").read_text() == ".\n"
 
 
 def test_a_guard_is_not_killed_before_its_last_command_has_run(tmp_path, monkeypatch):

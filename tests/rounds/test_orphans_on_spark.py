@@ -83,12 +83,21 @@ os._exit(0)
 """
 
 BATCH = """
-import subprocess, sys
+import os, pathlib, sys, time
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 def daemonize(folder):
-    subprocess.run(f"setsid sleep 600 & echo $! > {folder}/daemon", shell=True, check=True)
+    "Without exec: it has the environment that Spark's daemon was started with."
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    os.setsid()
+    if not os.fork():
+        pathlib.Path(folder, "daemon").write_text(str(os.getpid()))
+        time.sleep(600)
+    os._exit(0)
 
 flags = ["--runner=SparkDrainRunner", "--spark_master_url=local[2]", "--progress=off"]
 with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
@@ -157,7 +166,7 @@ def test_a_daemon_whose_warden_was_killed_ends_with_the_program(tmp_path):
     check_daemon(tmp_path)
 
 
-def test_a_daemon_that_a_batch_job_has_started_ends_with_the_program(tmp_path):
+def test_a_daemon_of_a_batch_job_that_was_only_forked_ends_with_the_program(tmp_path):
     done = run(tmp_path, BATCH)
     assert done.returncode == 0, done.stderr
     check_daemon(tmp_path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import apache_beam as beam
 import pytest
@@ -27,3 +29,16 @@ def test_one_worker_runs_all_levels_of_all_jobs_of_a_slot(tmp_path):
     workers = (tmp_path / "workers").read_text().split()
     assert len(workers) == 4
     assert len(set(workers)) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+def test_a_daemon_of_user_code_ends_with_its_job_while_the_worker_stays(pipeline, tmp_path):
+    def daemonize(file):
+        command = f"setsid sleep 600 >/dev/null 2>&1 & echo $! > {file}"
+        subprocess.run(command, shell=True, check=True)
+        return file
+
+    with pipeline() as p:
+        _ = p | beam.Create([str(tmp_path / "daemon")]) | beam.Map(daemonize)
+    daemon = int((tmp_path / "daemon").read_text())
+    assert not os.path.exists(f"/proc/{daemon}")

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from sparkdrain.fnapi import guard
 from sparkdrain.fnapi.errors import DISCONNECTED
+from sparkdrain.hosts.orphans import JOB_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,13 +99,15 @@ class HarnessProcess(Life):
         command, variables = self._command(worker_id)
         program = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
         guarded = [*program, json.dumps(self._at_the_end), *command]
+        # The guard ends by itself, and must be left to end the harness in order.
+        inherited = {name: each for name, each in os.environ.items() if name != JOB_VARIABLE}
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(  # noqa: S603 - the user's own command
                 guarded,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **variables},
+                env={**inherited, **variables},
                 start_new_session=True,
             )
 

@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 WARDEN: Final = "sparkdrain-ward"
 """What the system calls a warden; it takes 15 characters."""
 HOST: Final = "sparkdrain-host"
+JOB_VARIABLE: Final = "SPARKDRAIN_JOB"
+"""Names the batch job, in the environment of what its user code starts."""
 
 _SET_NAME: Final = 15
 _SET_CHILD_SUBREAPER: Final = 36
@@ -95,6 +97,44 @@ def end_orphans(spared: str = "", seconds: float = _END_SECONDS) -> None:
                 os.kill(child.pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child.pid, os.WNOHANG)
+        time.sleep(_PAUSE_SECONDS)
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of a process, adopted ones too; none where the system does not tell."""
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += map(int, file.read_text().split())
+    return found
+
+
+def is_of_job(pid: int, job: str) -> bool:
+    """Whether user code of a batch job has started a process; not if that has never called exec."""
+    with contextlib.suppress(OSError):
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+        return f"{JOB_VARIABLE}={job}".encode() in environ.split(b"\0")
+    return False
+
+
+def end_orphans_of_job(parent: int, job: str, seconds: float = _END_SECONDS) -> None:
+    """Kill the children of a process that are of a batch job, and their children, which it adopts.
+
+    Args:
+        parent: adopts orphans, and collects them.
+        job: its id.
+        seconds: how long this may take at most.
+    """
+    deadline = time.monotonic() + seconds
+    ending: set[int] = set()
+    while time.monotonic() < deadline:
+        found = {child for child in children_of(parent) if is_of_job(child, job)}
+        for child in found:
+            with contextlib.suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+        ending = {child for child in ending | found if os.path.exists(f"/proc/{child}")}
+        if not ending:
+            return
         time.sleep(_PAUSE_SECONDS)
 
 

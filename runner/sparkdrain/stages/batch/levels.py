@@ -86,11 +86,10 @@ class LevelRunner:
             async_steps=settings.async_steps,
         )
         self._first = first_failure(context, self._jobs.stop, local=is_local(context))
-        self._over: JobOver | None = None
+        self._over = JobOver(driver_address(context))
         self._logs: Server | None = None
         if _has_harnesses(plan):
             tell = invocation.observer.message
-            self._over = JobOver(driver_address(context))
             self._logs = log_server(
                 driver_address(context), lambda level, text: tell(importance_of(level), text)
             )
@@ -131,6 +130,7 @@ class LevelRunner:
             self._layout,
             self._options,
             self._preparation,
+            self._over.endpoint,
             {
                 side.edge: self._side_inputs[side.edge]
                 for stage in self._plan.levels[level]
@@ -139,7 +139,6 @@ class LevelRunner:
             },
             self._progress.endpoint,
             failures=None if self._first is None else self._first.server.endpoint,
-            over=None if self._over is None else self._over.endpoint,
             logs=None if self._logs is None else self._logs.endpoint,
         )
         if any(map(has_restrictions, self._plan.levels[level])):
@@ -231,9 +230,8 @@ class LevelRunner:
         agree(self._attempts)
 
     def close(self) -> None:
-        """End harnesses in other processes, and give shuffle files and broadcasts back."""
-        if self._over is not None:
-            self._over.tell()
+        """End what the job has started elsewhere, and give shuffle files and broadcasts back."""
+        self._over.tell()
         if self._logs is not None:
             self._logs.close()
         if self._first is not None:

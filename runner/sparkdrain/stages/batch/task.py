@@ -52,6 +52,8 @@ class LevelTask:
     layout: ShuffleLayout
     options: TaskOptions
     preparation: Preparation
+    over: Endpoint
+    """Who tells that the job is over."""
     side_inputs: dict[int, Broadcast[Any]] = field(default_factory=dict)
     progress: Endpoint | None = None
     """Whom to tell how far the task is, if anybody."""
@@ -59,10 +61,8 @@ class LevelTask:
     """Whom to offer restrictions, if the level has any."""
     failures: Endpoint | None = None
     """Whom to tell at once that user code has failed, if Spark would run the task again."""
-    over: Endpoint | None = None
-    """Who tells that the job is over, if it has harnesses in other processes."""
     logs: Endpoint | None = None
-    """Who takes log records of such harnesses."""
+    """Who takes log records of harnesses in other processes, if the job has any."""
     helper: Helper | None = None
     """Set for a task beside the level's slots, which processes what one of them gave away."""
 
@@ -100,10 +100,11 @@ class LevelTask:
                     )
                     self._run(run, slot, records)
 
-            yield from Pump[tuple[int, bytes]](work)
+            with worker().strays.of(self.job, self.over):
+                yield from Pump[tuple[int, bytes]](work)
 
     def _outside(self) -> Outside | None:
-        if self.over is None:
+        if self.logs is None:
             return None
         return Outside(job_of(self.job, self.preparation, self.over, self.logs), harnesses())
 

@@ -1,7 +1,8 @@
-"""How workers learn that a batch job is over, so that they end its SDK harnesses in order.
+"""How workers learn that a batch job is over: they end its SDK harnesses in order, and its daemons.
 
-Spark ends its Python workers without a word. A harness of the TypeScript SDK lives in the program
-that has submitted the job, and that program fails if its connection breaks.
+Spark keeps its Python workers for other jobs, or ends them, without a word. A harness of the
+TypeScript SDK lives in the program that has submitted the job, and that program fails if its
+connection breaks.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from sparkdrain.graph.plan import Plan
 from sparkdrain.side_inputs.file import SideFile
 from sparkdrain.stages.telling.warned import forget_warnings
 from sparkdrain.stages.workers.preparation import Preparation, go_to, prepare
+from sparkdrain.stages.workers.strays import Strays
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,9 +21,14 @@ _FILES_KEPT = 64
 
 
 class Worker:
-    """Plans and side input files that this process has opened."""
+    """Plans and side input files that this process has opened.
+
+    Attributes:
+        strays: see ``Strays``.
+    """
 
     def __init__(self) -> None:
+        self.strays = Strays()
         self._plans: dict[str, Plan] = {}
         self._files: dict[Path, SideFile] = {}
         self._prepared: Preparation | None = None
