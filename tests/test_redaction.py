@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
 import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
+from functools import partial
 
 import apache_beam as beam
 import pytest
+from apache_beam.internal import pickler
+from apache_beam.metrics import monitoring_infos
+from apache_beam.metrics.cells import BoundedTrieData
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.portability.api import beam_job_api_pb2 as api
-from fake_engine import FakeEngine
+from fake_engine import FakeEngine, until_drained
+from rich.console import Console
 
 from sparkdrain import redaction, submission
+from sparkdrain.cli import drain as drain_command
 from sparkdrain.cli import jobs as jobs_command
 from sparkdrain.cli.drain_by_service import connected
+from sparkdrain.drain.progress import Left, advanced, began
 from sparkdrain.errors import BadOption, SparkDrainError, UserCodeError
+from sparkdrain.graph.translate import translate
+from sparkdrain.hosts.identity import HostId, HostRecord
+from sparkdrain.hosts.sight import Seen, Sight
 from sparkdrain.invocation import Outcome
 from sparkdrain.io.kafka.settings import settings as kafka_settings
 from sparkdrain.jobs.messages import Messages
 from sparkdrain.options import JobSettings, SparkDrainOptions
 from sparkdrain.redaction import redact, redacted, remember
+from sparkdrain.rounds.driver.hang_watch import HangWatch
+from sparkdrain.rounds.messages import AtWork
 from sparkdrain.stages.cluster import context as cluster
-from sparkdrain.stages.workers.preparation import Preparation
+from sparkdrain.stages.telling.failure import failure_in, task_failure
+from sparkdrain.stages.telling.progress import steps_of
+from sparkdrain.stages.workers.preparation import Preparation, prepare
 from sparkdrain.submission import ServiceHandle
 
 PLANTED = "HUNTER2-planted"
@@ -253,6 +270,93 @@ def test_job_messages_failures_records_and_the_command_that_lists_them(
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert PLANTED.encode() not in path.read_bytes(), path
+
+
+def test_metrics_the_drain_command_hang_messages_and_the_terminal(in_process, capsys, caplog):
+    """A stream whose step and counter have the password in their names is asked, and drained."""
+    step, running = f"Log in with {PLANTED}", threading.Event()
+    tries = [BoundedTrieData(singleton=each) for each in ((f"{PLANTED}.", "x"), ("y", PLANTED))]
+    tried = tries[0].combine(tries[1])
+    metrics = [
+        monitoring_infos.int64_user_counter("mine", f"count of {PLANTED}", 7, ptransform=step),
+        monitoring_infos.user_set_string("mine", "set", {PLANTED, "me"}, ptransform=step),
+        monitoring_infos.user_bounded_trie("mine", "trie", tried, ptransform=step),
+    ]
+    stack = ((f"/{PLANTED}/code.py", 7, "process"),)
+    sight = Sight(1, 5.0, AtWork(step, "", stack).encode())
+    seen = Seen(HostRecord(HostId("job", 0), "box", 100, ("127.0.0.1", 1)), sight)
+
+    def behave(call):
+        call.observer.counted(Outcome(metrics, metrics))
+        tell = partial(call.observer.message, api.JobMessage.JOB_MESSAGE_WARNING)
+        watch = HangWatch(1, 0, lambda: [seen], tell, lambda: None, iter((0, 9, 9)).__next__)
+        watch.level(1)
+        watch.look()
+        progress = advanced(began("x", 0), 1, [Left(step, 1, 0, 5, 7)], [])
+        call.drain.inquiry.on_ask(
+            lambda: call.drain.inquiry.answer(call.drain.inquiry.wanted(), progress)
+        )
+        running.set()
+        until_drained(call)
+        call.observer.draining(progress)
+        return Outcome(metrics, metrics, drained=True)
+
+    _, result = submitted(in_process, behave, "--streaming", "--job_name=wc", "--progress=plain")
+    assert running.wait(30)
+    said = [main_drain("wc", "--dry-run"), main_drain("wc")]
+    assert "5 windows" in said[0]
+    assert "Log in with ***: 5 windows" in said[0]
+    assert "Log in with ***: 0 of 1 inputs drained" in said[1]
+    assert result.wait_until_finish() == "DRAINED"
+    found = result.metrics().query()
+    assert "count of ***" in str(found["counters"])
+    with connected(submission.local_server().endpoint) as service:
+        asked = api.GetJobMetricsRequest(job_id=result.job_id)
+        told = service.GetJobMetrics(asked).metrics.SerializeToString()
+    assert b"me" in told
+    assert PLANTED.encode() not in told
+    assert "runs step 'Log in with ***'" in caplog.text
+    printed = capsys.readouterr()
+    assert "Log in with ***" in printed.err
+    for text in (*said, str(found), caplog.text, printed.out, printed.err):
+        assert PLANTED not in text
+
+
+def main_drain(*arguments: str) -> str:
+    parser, written = argparse.ArgumentParser(), io.StringIO()
+    drain_command.add_arguments(parser)
+    endpoint = f"--job_endpoint={submission.local_server().endpoint}"
+    code = drain_command.drain(
+        parser.parse_args([*arguments, endpoint]), Console(file=written, width=1000)
+    )
+    assert code == 0, written.getvalue()
+    return written.getvalue()
+
+
+@pytest.mark.usefixtures("_prepared")
+def test_what_a_task_tells_of_its_failure_which_spark_writes_into_its_log():
+    """It is packed, so that its text survives the way through the JVM."""
+    prepare(Preparation.of({"spark_conf": [f"spark.my.password={PLANTED}"]}))
+    failure = failure_in(str(task_failure(ValueError(f"cannot log in with {PLANTED}"), 1, 2)))
+    assert failure.message == "ValueError: cannot log in with ***"
+    assert PLANTED not in failure.trace
+
+
+@pytest.fixture
+def _prepared():
+    root = logging.getLogger()
+    level, options = root.level, RuntimeValueProvider.runtime_options
+    yield
+    root.setLevel(level)
+    RuntimeValueProvider.runtime_options = options
+    pickler.set_library()
+
+
+def test_the_names_of_steps_in_progress_and_on_the_page_of_spark():
+    remember({"password": PLANTED})
+    pipeline = beam.Pipeline()
+    _ = pipeline | f"With {PLANTED}" >> beam.Create([1])
+    assert steps_of(translate(pipeline.to_runner_api())) == ["With ***"]
 
 
 def main_jobs(*arguments: str) -> int:

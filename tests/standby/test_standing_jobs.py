@@ -10,6 +10,7 @@ import pytest
 from apache_beam.portability.api import beam_job_api_pb2, beam_runner_api_pb2
 from fake_engine import FakeEngine
 
+from sparkdrain import redaction
 from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
@@ -222,6 +223,17 @@ def test_a_driver_that_waits_and_leaves_changes_nothing(start):
     assert state(leader) == "RUNNING"
     third, _ = start()
     waits(third)
+
+
+def test_what_a_leader_leaves_of_its_failure_has_no_secret(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(redaction._Known, "values", ("HUNTER2-planted",))
+    leader, engine = start()
+    leads(leader)
+    engine.end(RuntimeError("cannot log in with HUNTER2-planted"))
+    until(lambda: state(leader) == "FAILED")
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"cannot log in with ***" in kept
+    assert b"HUNTER2" not in kept
 
 
 def test_a_failure_goes_to_the_next_driver_and_at_last_fails_all(start):

@@ -10,6 +10,7 @@ from typing import Final
 from sparkdrain import errors
 from sparkdrain.errors import SparkDrainError
 from sparkdrain.notes import message_of, notes_of, trace_of
+from sparkdrain.redaction import redact
 
 # Where an exception ends in a longer text: after Beam's note on the step, else at an empty line.
 _ENDS: Final = (re.compile(r" \[while running '[^\n]*"), re.compile(r"\n\n"))
@@ -64,7 +65,7 @@ def describe(error: BaseException, job: str) -> JobFailure:
     what = _WHAT_HAPPENED.get(kind, _UNEXPECTED)
     head, trace = _head_and_trace(error)
     parts = [head, f"Job {job} failed: {what}.", trace]
-    return JobFailure(kind, "\n\n".join(part for part in parts if part))
+    return JobFailure(kind, redact("\n\n".join(part for part in parts if part)))
 
 
 def _head_and_trace(error: BaseException) -> tuple[str, str]:

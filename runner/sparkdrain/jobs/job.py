@@ -256,7 +256,8 @@ class Job(ServedJob, Observer, Drained):
         known = DrainPhase.READING if before is None else before.phase
         if progress.phase is not known:
             self._drain.tell_phase(progress.phase)
-        if (text := drain_progress.told(before, progress)) is not None:
+        if (told := drain_progress.told(before, progress)) is not None:
+            text = redact(told)
             self.story.messages.message(_M.JOB_MESSAGE_BASIC, text)
             if self.submission.settings.progress != "off":
                 # Beside the lines that tell of rounds.

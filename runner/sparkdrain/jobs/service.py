@@ -27,6 +27,8 @@ from sparkdrain.jobs.messages import readable, shortened
 from sparkdrain.jobs.registry import NoSuchJob
 from sparkdrain.jobs.served import Submission
 from sparkdrain.jobs.states import IllegalTransition
+from sparkdrain.metrics.shown import shown
+from sparkdrain.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -190,11 +192,16 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         with _telling(context):
             job = self._jobs.get(request.job_id)
         if dict(context.invocation_metadata()).get(DRY_RUN_KEY) is None:
-            return api.GetJobMetricsResponse(metrics=job.metrics())
+            found = job.metrics()
+            metrics = api.MetricResults(
+                attempted=shown(found.attempted), committed=shown(found.committed)
+            )
+            return api.GetJobMetricsResponse(metrics=metrics)
         answer = job.dry_run(_DRY_RUN_SECONDS)
-        context.set_trailing_metadata(((DRY_RUN_KEY, answer.text),))
+        context.set_trailing_metadata(((DRY_RUN_KEY, redact(answer.text)),))
+        infos = shown(answer.infos)
         return api.GetJobMetricsResponse(
-            metrics=api.MetricResults(attempted=answer.infos, committed=answer.infos)
+            metrics=api.MetricResults(attempted=infos, committed=infos)
         )
 
     def DescribePipelineOptions(  # noqa: N802

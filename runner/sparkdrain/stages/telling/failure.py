@@ -16,6 +16,7 @@ from sparkdrain import errors
 from sparkdrain.errors import DrainLimitExceeded, TooLarge, UnreadableState
 from sparkdrain.harness.step_name import step_of
 from sparkdrain.notes import message_of, trace_of
+from sparkdrain.redaction import redact
 from sparkdrain.step_notes import maker_of, reader_of
 
 if TYPE_CHECKING:
@@ -97,8 +98,9 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
         message += f" [while running '{step}']"
     return Failure(
         _kind_of(error),
-        _shortened(message),
-        _shortened(_trace(_cause(error))),
+        # Spark writes it into the executor's log.
+        _shortened(redact(message)),
+        _shortened(redact(_trace(_cause(error)))),
         by_user,
         level,
         slot,

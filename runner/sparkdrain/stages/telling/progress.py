@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from sparkdrain.redaction import redact
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -173,7 +175,7 @@ def _steps(stages: Iterable[Stage]) -> str:
     outermost = dict.fromkeys(
         name.partition("/")[0] for name in names if not name.startswith(_EDGE)
     )
-    return ", ".join(outermost)
+    return redact(", ".join(outermost))
 
 
 def count(number: float) -> str:

@@ -17,7 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 from apache_beam.options.value_provider import RuntimeValueProvider
 
-from sparkdrain import main_classes, row_types
+from sparkdrain import main_classes, redaction, row_types
 from sparkdrain.errors import BadSetup
 from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.spark_needs import alike
@@ -174,7 +174,9 @@ def prepare(preparation: Preparation) -> None:
     if preparation.packages:
         home = (local_directories() or [Path.cwd()])[0]
         use_packages(sent_file(preparation.packages), home)
-    _apply(json.loads(preparation.options), preparation.log_level)
+    options = json.loads(preparation.options)
+    redaction.remember(options)
+    _apply(options, preparation.log_level)
     if preparation.classes:
         main_classes.install(sent_file(preparation.classes))
     if preparation.rows:
