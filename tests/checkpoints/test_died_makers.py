@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -14,12 +13,9 @@ from sparkdrain import access
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.storage import read
 from sparkdrain.coordination.backends.file import FileStore
-from tests.support.lossy_disk import LossyDisk
+from tests.support.lossy_disk import NO_DISK, LossyDisk
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or os.geteuid() != 0 or not os.path.exists("/dev/fuse"),
-    reason="only root may mount a disk, by FUSE",
-)
+pytestmark = pytest.mark.skipif(bool(NO_DISK), reason=NO_DISK)
 CHANGES = 40
 
 

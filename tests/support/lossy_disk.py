@@ -13,13 +13,26 @@ import os
 import signal
 import stat
 import struct
+import sys
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from random import Random
+
+NO_DISK: Final = "; ".join(
+    reason
+    for reason, holds in {
+        "a disk by FUSE needs Linux": sys.platform == "linux",
+        "only root may mount a disk": os.geteuid() == 0,
+        "there is no /dev/fuse": os.path.exists("/dev/fuse"),
+    }.items()
+    if not holds
+)
+"""Why no such disk can be mounted here; empty if it can."""
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _DETACH = 2
@@ -33,10 +46,14 @@ _NO_REPLACE = 1
 
 @dataclass(eq=False)
 class Node:
-    """A file or folder: what it is now, what is on disk, and what may be."""
+    """A file or folder: what it is now, what is on disk, and what may be.
+
+    ``path`` is the first name that it got, or the last one by a link.
+    """
 
     ino: int
     mode: int
+    path: str = ""
     data: bytearray = field(default_factory=bytearray)
     on_disk: bytes = b""
     writes: list[tuple[int, bytes | None]] = field(default_factory=list)
@@ -84,14 +101,20 @@ class LossyDisk:
 
     ``lose_power_at`` says which change ends the process ``pid``; ``lose_power`` then mounts anew
     what is left. ``fill_at`` says from which change on there is no room.
+
+    ``kind_of`` says of the path of each change what it is part of, and ``died_at`` of which kind
+    the change was that has ended the process last.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind_of: Callable[[str], str] = lambda path: "") -> None:
         self.path = path
         self.changes = 0
         self.is_off = False
+        self.died_at = ""
+        self._kind_of = kind_of
         self._pid = 0
         self._last: int | None = None
+        self._kind: str | None = None
         self._room: int | None = None
         self._inos = _ROOT
         self._root = Node(_ROOT, stat.S_IFDIR | 0o700)
@@ -99,8 +122,23 @@ class LossyDisk:
         path.mkdir(exist_ok=True)
         self._mount()
 
-    def lose_power_at(self, pid: int, change: int | None) -> None:
-        self._pid, self._last, self.changes = pid, change, 0
+    def lose_power_at(self, pid: int, change: int | None, kind: str | None = None) -> None:
+        """Of the changes of a kind, or of all of them, which are counted anew; None: at none."""
+        self._pid, self._last, self._kind, self.changes = pid, change, kind, 0
+
+    def lay_down(self, folder: bytes, *files: bytes) -> None:
+        """Make empty files in a new folder, which are on disk from now on."""
+        place = self._new(stat.S_IFDIR | 0o700, f"/{os.fsdecode(folder)}")
+        for parent, name, node in [
+            (self._root, folder, place),
+            *(
+                (place, file, self._new(stat.S_IFREG | 0o600, f"{place.path}/{os.fsdecode(file)}"))
+                for file in files
+            ),
+        ]:
+            change = Change((parent, name, node))
+            change.see()
+            change.keep()
 
     @property
     def is_full(self) -> bool:
@@ -124,13 +162,15 @@ class LossyDisk:
         self._pending.clear()
         kept: dict[Node, Node] = {}
         self._inos = 0
-        self._root = self._left(self._root, kept, rng, likely)
+        self._root = self._left(self._root, "", kept, rng, likely)
         self.is_off = False
         self._mount()
 
-    def _left(self, node: Node, kept: dict[Node, Node], rng: Random, likely: float) -> Node:
+    def _left(
+        self, node: Node, path: str, kept: dict[Node, Node], rng: Random, likely: float
+    ) -> Node:
         if node not in kept:
-            left = kept[node] = self._new(node.mode)
+            left = kept[node] = self._new(node.mode, path)
             left.data = bytearray(node.on_disk)
             for at, new in node.writes:
                 if rng.random() < likely:
@@ -138,14 +178,15 @@ class LossyDisk:
                     node.write(left.data, at, new[: rng.randrange(len(new))] if torn else new)
             left.on_disk = bytes(left.data)
             for name, below in node.names_on_disk.items():
-                left.names[name] = self._left(below, kept, rng, likely)
+                to = f"{path}/{os.fsdecode(name)}"
+                left.names[name] = self._left(below, to, kept, rng, likely)
                 left.names[name].links += 1
             left.names_on_disk = dict(left.names)
         return kept[node]
 
-    def _new(self, mode: int) -> Node:
+    def _new(self, mode: int, path: str) -> Node:
         self._inos += 1
-        return Node(self._inos, mode)
+        return Node(self._inos, mode, path)
 
     # --- the kernel -----------------------------------------------------------------------------
 
@@ -192,10 +233,7 @@ class LossyDisk:
         if name is None:
             raise OSError(errno.ENOSYS, "unknown")
         if name in _CHANGES:
-            if self._last is not None and self.changes >= self._last and not self.is_off:
-                self.is_off = True
-                os.kill(self._pid, signal.SIGKILL)
-            self.changes += 1
+            self._count(_changed(name, self._nodes.get(ino, self._root), body))
         if self.is_off:
             raise OSError(errno.EIO, "no power")
         if name in _NEED_ROOM and self.is_full:
@@ -203,6 +241,16 @@ class LossyDisk:
         operation: Any = getattr(self, f"_do_{name}")
         answer: bytes = operation(self._nodes.get(ino, self._root), body)
         return answer
+
+    def _count(self, path: str) -> None:
+        """Count a change, which may be the one that ends the process."""
+        kind = self._kind_of(path)
+        if self._last is not None and self._kind in (None, kind) and not self.is_off:
+            self._last -= 1
+            if self._last < 0:
+                self.is_off, self.died_at = True, kind
+                os.kill(self._pid, signal.SIGKILL)
+        self.changes += 1
 
     def _entry(self, node: Node) -> bytes:
         self._nodes[node.ino] = node
@@ -258,7 +306,7 @@ class LossyDisk:
     def _make(self, folder: Node, name: bytes, mode: int) -> bytes:
         if name in folder.names:
             raise OSError(errno.EEXIST, "there")
-        node = self._new(mode)
+        node = self._new(mode, f"{folder.path}/{os.fsdecode(name)}")
         self._change((folder, name, node))
         return self._entry(node)
 
@@ -294,6 +342,7 @@ class LossyDisk:
         if name in node.names:
             raise OSError(errno.EEXIST, "there")
         self._change((node, name, source))
+        source.path = f"{node.path}/{os.fsdecode(name)}"
         return self._entry(source)
 
     def _do_open(self, node: Node, body: bytes) -> bytes:
@@ -342,6 +391,14 @@ class LossyDisk:
         return found
 
 
+def _changed(operation: str, node: Node, body: bytes) -> str:
+    """The path of what is changed: a name in a folder, or a file."""
+    start = _NAMES.get(operation)
+    if start is None:
+        return node.path
+    return f"{node.path}/{os.fsdecode(body[start:].split(bytes(1))[0])}"
+
+
 def _in(folder: Node, name: bytes) -> Node:
     if name not in folder.names:
         raise OSError(errno.ENOENT, "not there")
@@ -378,5 +435,16 @@ _OPERATIONS = {
 _CHANGES = {
     *("setattr", "mknod", "mkdir", "unlink", "rmdir", "rename", "rename2"),
     *("link", "write", "fsync", "fsyncdir", "create"),
+}
+# Where the name begins that a change makes or removes in a folder.
+_NAMES = {
+    "mknod": 16,
+    "mkdir": 8,
+    "unlink": 0,
+    "rmdir": 0,
+    "rename": 8,
+    "link": 8,
+    "create": 16,
+    "rename2": 16,
 }
 _NEED_ROOM = _CHANGES - {"setattr", "unlink", "rmdir", "fsync", "fsyncdir"}
