@@ -239,7 +239,7 @@ class DurableJob:
     def watch(self, outer: CancelToken) -> LeaseWatch:
         """Looks whether the job is still this driver's, as long as the context is open."""
         assert self._lease is not None, "take the job first"
-        return LeaseWatch(self._lease.check, outer)
+        return LeaseWatch(self._lease.check, outer, self.paths.folder)
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:
