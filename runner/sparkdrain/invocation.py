@@ -126,6 +126,8 @@ class Invocation:
         directory: the current directory of the process that runs the job, as it was when the
             pipeline was run; empty if that is gone.
         leadership: which of several drivers runs the job.
+        held: the highest epoch under which a run has held the checkpoints that the job goes on
+            from, as the metadata store knew before the start; 0 if it knew of none.
     """
 
     job_id: str
@@ -139,3 +141,4 @@ class Invocation:
     drain: DrainSignal
     directory: str = ""
     leadership: Leadership = field(default_factory=Alone)
+    held: int = 0

@@ -174,6 +174,17 @@ def test_who_goes_on_from_checkpoints_takes_up_the_newest_run_that_has_them(stor
     assert mine == durable("newer", 6, job_id="job of mine")
 
 
+def test_the_store_knows_the_highest_epoch_under_which_checkpoints_were_held(store):
+    mine = durable("mine", 9)
+    assert runs.held(store, mine) == 0
+    runs.begin(store, durable("old", 1, epoch=2))
+    runs.begin(store, durable("newer", 2, epoch=3, state="FAILED"))
+    runs.begin(store, durable("elsewhere", 3, epoch=8, checkpoints="/other"))
+    runs.begin(store, durable("another job", 4, epoch=8, job_name="other"))
+    assert runs.held(store, mine) == 3
+    assert runs.held(store, run("without", began=5)) == 0
+
+
 @pytest.mark.parametrize("state", ["DRAINED", "DONE"])
 def test_a_run_that_ended_well_is_not_taken_up(store, state):
     runs.begin(store, durable("old", 1))

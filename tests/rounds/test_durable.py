@@ -255,6 +255,17 @@ def test_an_empty_folder_is_refused_if_there_must_be_a_checkpoint(tmp_path):
         job(tmp_path).check(resume="required")
 
 
+@pytest.mark.parametrize("resume", [True, "required"])
+def test_an_empty_folder_is_refused_if_a_run_has_claimed_it_once(tmp_path, resume):
+    with pytest.raises(CheckpointRefused, match=r"has claimed it under epoch 1.*without --resume"):
+        job(tmp_path).check(resume=resume, held=1)
+    assert not list(tmp_path.iterdir())
+    job(tmp_path).check(resume=False, held=1)
+    # A job that died before its first checkpoint has left its claim.
+    job(tmp_path).take(resume=True)
+    assert job(tmp_path).check(resume=True, held=1) is False
+
+
 def test_a_run_that_has_published_does_not_begin_anew_by_itself(tmp_path):
     """Its folder was removed while it ran; options say what may be done at a start only."""
     mine = published(tmp_path)

@@ -140,6 +140,15 @@ def resumed(store: MetadataStore, run: Run) -> Run:
     return dataclasses.replace(run, run_id=last.run_id)
 
 
+def held(store: MetadataStore, run: Run) -> int:
+    """The highest epoch under which any run has held the checkpoints of ``run``; 0 if none has.
+
+    Raises:
+        StoreDown: the store cannot be used now.
+    """
+    return max((each.epoch for each in known(store) if _shares_checkpoints(each, run)), default=0)
+
+
 def check(store: MetadataStore, run: Run) -> Run | None:
     """Return if the run may begin under its id. Writes nothing.
 

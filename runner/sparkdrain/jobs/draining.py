@@ -67,6 +67,8 @@ class JobDrain:
 
     Attributes:
         signal: for the engine.
+        held: the highest epoch under which a run has held the checkpoints that the job goes on
+            from, as the store knew when the job was opened; 0 if none has, or if it begins anew.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class JobDrain:
             open_store: opens the store that the settings name; this process's own way if None.
         """
         self.signal = DrainSignal()
+        self.held = 0
         self._run = run
         self._settings = settings
         self._job = job
@@ -135,6 +138,8 @@ class JobDrain:
             if not self._settings.standby:  # else it ends as that run did, and needs no other id
                 runs.check(store, run)
             self._check_not_asked(store, run)
+            if self._settings.resume or self._settings.standby:
+                self.held = runs.held(store, self._run)
         except BaseException:
             store.close()
             raise

@@ -232,6 +232,7 @@ class Job(ServedJob, Observer, Drained):
                 drain=self._drain.signal,
                 directory=self._directory,
                 leadership=self._standby or Alone(),
+                held=self._drain.held,
             )
         )
 

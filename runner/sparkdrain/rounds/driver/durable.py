@@ -109,8 +109,12 @@ class DurableJob:
         """
         return newest_claim(self.storage, self.paths)
 
-    def check(self, *, resume: Resume) -> bool:
+    def check(self, *, resume: Resume, held: int = 0) -> bool:
         """Return if the job can begin, or go on if ``resume``; nothing is changed.
+
+        Args:
+            resume: whether the job goes on from a checkpoint.
+            held: the highest epoch of any claim that was there once; 0 if that is not known.
 
         Returns:
             Whether there is a checkpoint.
@@ -127,7 +131,7 @@ class DurableJob:
             message = f"{error}. {_UNREACHED}"
             raise CheckpointFailed(message) from error
         if found is None:
-            self._check_beginning(resume)
+            self._check_beginning(resume, held)
         if found is None or (is_over(found) and not resume):
             return found is not None
         if not resume:
@@ -140,18 +144,21 @@ class DurableJob:
         self._check_same(found)
         return True
 
-    def _check_beginning(self, resume: Resume) -> None:
+    def _check_beginning(self, resume: Resume, held: int = 0) -> None:
         """There is no checkpoint. A user who asked for one must not begin anew without knowing."""
         if not resume:
             return
         folder, shows = self.paths.folder, lost(self.storage, self.paths)
         if shows is not None:
+            shows = f"{shows} is there"
+        elif self.claimed() < held:
+            shows = f"the metadata store knows of a run that has claimed it under epoch {held}"
+        if shows is not None:
             message = (
                 f"{folder} has no checkpoint to resume from, but the job seems to have had one: "
-                f"{shows} is there. Its manifests were removed, or are not mounted: bring them "
-                "back. If what the job knew may be lost, begin anew without --resume, or with "
-                "another --job_name or --checkpoint_dir; then sources are read from where they "
-                "begin."
+                f"{shows}. Its manifests were removed, or are not mounted: bring them back. If "
+                "what the job knew may be lost, begin anew without --resume, or with another "
+                "--job_name or --checkpoint_dir; then sources are read from where they begin."
             )
             raise CheckpointRefused(message)
         if resume == "required":

@@ -162,7 +162,7 @@ def _execute_on(
     for hazard in [*hazards(context), *lost_paths(context, invocation.pipeline)]:
         warn(hazard)
     if durable is not None:
-        durable.check(resume=settings.resume or settings.standby)
+        durable.check(resume=settings.resume or settings.standby, held=invocation.held)
         for complaint in dict.fromkeys(
             durable.keep_to(group=settings.checkpoint_access == "group")
         ):
