@@ -41,6 +41,22 @@ SLOTS = 5
 LEASE = 6.0
 PATHS = Paths("bucket", "job")
 NO_STORAGE = "The storage does not answer"
+OF_DRIVERS = (
+    "a driver dies",
+    "a driver is paused",
+    "a driver is cut off from the store, or not any more",
+    "a driver is told to stop",
+    "some drivers are cut off from the store, others not any more",
+    "some drivers are cut off from all, others not any more",
+)
+ACCIDENTS = (
+    "a driver joins",
+    "the store is away",
+    "an executor joins",
+    "an executor joins",
+    "an executor leaves",
+    *OF_DRIVERS,
+)
 
 
 class Disk:
@@ -81,6 +97,9 @@ class Disk:
     def _ask(self, request):
         machine, world = self._machine, self._machine.world
         machine.give_way()
+        if machine.is_stranded:
+            machine.sleep(world.chance.uniform(0, 2))
+            raise CheckpointFailed(NO_STORAGE)
         accident = world.chance.random() < world.trouble
         if accident and world.chance.random() < 0.5:
             raise CheckpointFailed(NO_STORAGE)
@@ -212,6 +231,7 @@ class Simulation:
         self.newest_term = 0
         self.rounds: list[tuple[int, int]] = []
         self.moves = 0
+        self.befallen: Counter[str] = Counter()
         self.world.before_turn = self.mishap
 
     def add(self) -> None:
@@ -320,7 +340,7 @@ class Simulation:
         self.mishaps = self.world.trouble = 0.0
         self.world.down_until = 0.0
         for machine in self.world.machines:
-            machine.is_cut_off = False
+            machine.is_cut_off = machine.is_stranded = False
             machine.resumes = min(machine.resumes, self.world.now + 1)
 
     def check_that_it_goes_on(self) -> None:
@@ -356,33 +376,40 @@ def run(seed: int) -> Simulation:
 
 def befall(simulation: Simulation, chance: random.Random) -> None:
     world, alive = simulation.world, simulation.alive()
-    what = chance.randrange(10)
-    if what == 0 and len(alive) < 6:
+    what = chance.choice(ACCIDENTS)
+    if what == "a driver joins" and len(alive) < 6:
         simulation.add()
-    elif what == 1:
+    elif what == "the store is away":
         world.down_until = world.now + chance.uniform(0, 10)
-    elif what in (2, 3) and len(simulation.executors) < 5:
+    elif what == "an executor joins" and len(simulation.executors) < 5:
         simulation.add_executor()
-    elif what == 4 and simulation.executors:
+    elif what == "an executor leaves" and simulation.executors:
         simulation.executors.remove(chance.choice(simulation.executors))
-    elif alive and what > 4:
+    elif what in OF_DRIVERS and alive:
         befall_driver(simulation, simulation.victim(alive), what)
-
-
-def befall_driver(simulation: Simulation, one: Machine, what: int) -> None:
-    world, chance = simulation.world, simulation.chance
-    if what == 5:
-        one.dies = True
-        one.resumes = world.now
-    elif what == 6:
-        one.resumes = world.now + chance.uniform(0, 20)
-    elif what == 7:
-        one.is_cut_off = not one.is_cut_off
-    elif what == 8:
-        simulation.leaving.add(one)
     else:
-        for each in world.machines:
-            each.is_cut_off = chance.random() < 0.3
+        return
+    simulation.befallen[what] += 1
+
+
+def befall_driver(simulation: Simulation, one: Machine, what: str) -> None:
+    world, chance = simulation.world, simulation.chance
+    match what:
+        case "a driver dies":
+            one.dies = True
+            one.resumes = world.now
+        case "a driver is paused":
+            one.resumes = world.now + chance.uniform(0, 20)
+        case "a driver is cut off from the store, or not any more":
+            one.is_cut_off = not one.is_cut_off
+        case "a driver is told to stop":
+            simulation.leaving.add(one)
+        case "some drivers are cut off from the store, others not any more":
+            for each in world.machines:
+                each.is_cut_off = chance.random() < 0.3
+        case "some drivers are cut off from all, others not any more":
+            for each in world.machines:
+                each.is_cut_off = each.is_stranded = chance.random() < 0.3
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -401,30 +428,64 @@ def test_whatever_befalls_drivers_one_leads_and_each_round_counts_once(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 10_000, 500))
 def test_in_ten_thousand_schedules_one_leads_and_each_round_counts_once(first):
+    befallen: Counter[str] = Counter()
+    moves = leaders = 0
     for seed in range(first, first + 500):
-        run(seed)
+        simulation = run(seed)
+        befallen += simulation.befallen
+        moves += simulation.moves
+        leaders += len(simulation.tokens)
+    print(f"{leaders} leaders, slots moved {moves} times, {dict(befallen)}")
+    assert set(befallen) == set(ACCIDENTS)
+    assert min(befallen.values()) > 100
+    assert moves > 30
+    assert leaders > 1000
 
 
-@pytest.mark.parametrize("request_number", range(0, 25, 5))
-def test_a_leader_that_dies_at_any_request_is_followed_by_one_that_goes_on(request_number):
-    """From its first request on, which is before it leads."""
-    simulation = Simulation(random.Random(request_number), 0.0)
+def leader_dies(seed: int, step: int) -> bool:
+    """The first leader dies at a step, from its first one on, which is before it leads.
+
+    Each request to the store or to the storage has two steps, before it and after it. Executors
+    come and go, so slots move. Returns whether the leader has made so many steps.
+    """
+    simulation = Simulation(random.Random(seed), 0.0)
     world = simulation.world
     try:
         simulation.add()
         first = world.machines[0]
+        steps = 0
 
         def die(machine: Machine) -> None:
-            store = simulation.stores.get(first)
-            if machine is first and store is not None and store.requests >= request_number:
-                machine.dies = True
+            nonlocal steps
+            if machine is first:
+                first.dies = steps >= step
+                steps += 1
 
         world.before_turn = die
         world.run(0.1)
         simulation.add()
         simulation.add()
+        simulation.add_executor()
+        world.run(20)
+        simulation.executors.pop(0)
         world.run(40)
-        assert first.is_over
+        is_dead = first.is_over
+        world.before_turn = lambda machine: None
         simulation.check_that_it_goes_on()
+        return is_dead
     finally:
         world.close()
+
+
+@pytest.mark.parametrize("step", range(0, 50, 10))
+def test_a_leader_that_dies_at_any_step_is_followed_by_one_that_goes_on(step):
+    assert leader_dies(step, step)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_a_leader_that_dies_at_each_of_its_steps_is_followed_by_one_that_goes_on(seed):
+    step = 0
+    while leader_dies(seed, step):
+        step += 1
+    assert step > 100

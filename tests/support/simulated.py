@@ -40,7 +40,8 @@ class Machine:
         now: seconds of its own clock.
         rate: seconds of this clock in one second of the world.
         resumes: when it goes on, in seconds of the world.
-        is_cut_off: whether it reaches the store.
+        is_cut_off: whether it does not reach the store.
+        is_stranded: whether it does not reach anything else that all share.
     """
 
     def __init__(self, world: World, name: str, body: Callable[[Machine], None]) -> None:
@@ -50,6 +51,7 @@ class Machine:
         self.rate = world.chance.uniform(0.97, 1.03)
         self.resumes = world.now
         self.is_cut_off = False
+        self.is_stranded = False
         self.is_over = False
         self.dies = False
         self.error: BaseException | None = None
