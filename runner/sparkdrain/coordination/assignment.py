@@ -5,24 +5,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic
+
+from sparkdrain.coordination.exchange import Exchange
+from sparkdrain.coordination.slot_home import H
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-
-class SlotHome(Protocol):
-    """What can have slots, such as an executor. Homes are hashable and have an order."""
-
-    @property
-    def location(self) -> str:
-        """Where it is; homes of one location can use each other's files."""
-
-    def __lt__(self, other: Any, /) -> bool:
-        """The order in which homes are chosen that are equally good."""
-
-
-H = TypeVar("H", bound=SlotHome)
+    from sparkdrain.coordination.slot_home import SlotHome
 
 
 def assign(
@@ -34,25 +25,29 @@ def assign(
     """A home for each slot; none if there are no homes. The order of arguments says nothing.
 
     No home has more than one slot more than another. Within that, as many slots as possible stay
-    where they were last. Within that, as many of the others as possible go to a location that has
-    their files; which homes have one slot more is chosen for both.
+    where they were last. Within that, as many bytes of files as possible lie where their slots are.
+    Which slots stay, and which homes have one slot more, is chosen for both.
 
     Args:
         slots: their numbers.
         last: where each of them was last, if that is known. Its home may be gone.
         homes: those that are alive.
         held: for each slot, how many bytes of its files each location has. Without an entry, a
-            slot's files are where it was last. A slot with files in more than one location goes to
-            the one with the most bytes that has room.
+            slot's files are where it was last, and count less than any byte that is known of.
     """
     alive = sorted(set(homes))
     if not alive:
         return {}
-    filling = _Filling(sorted(set(slots)), last, alive, held or {})
+    numbers = sorted(set(slots))
+    byte = len(numbers) + 1
+    worth = {slot: _worth(last.get(slot), (held or {}).get(slot, {}), byte) for slot in numbers}
+    filling = _Filling(numbers, last, alive, worth)
     filling.stay()
     filling.have_one_more()
     filling.fill()
-    return dict(sorted(filling.placed.items()))
+    if not held:  # then no other spread is better
+        return dict(sorted(filling.placed.items()))
+    return Exchange(filling.placed, alive, last, worth).best()
 
 
 class _Filling(Generic[H]):
@@ -67,13 +62,13 @@ class _Filling(Generic[H]):
         slots: Sequence[int],
         last: Mapping[int, H],
         homes: Sequence[H],
-        held: Mapping[int, Mapping[str, int]],
+        worth: Mapping[int, Mapping[str, int]],
     ) -> None:
         each, self._more = divmod(len(slots), len(homes))
         self._room = dict.fromkeys(homes, each)
         self._last = {slot: last[slot] for slot in slots if slot in last}
         # Slots without a home, and where their files are, first where most are.
-        self._left = {slot: _locations(last.get(slot), held.get(slot, {})) for slot in slots}
+        self._left = {slot: list(worth[slot]) for slot in slots}
         self.placed: dict[int, H] = {}
 
     def stay(self) -> None:
@@ -164,10 +159,18 @@ class _Filling(Generic[H]):
         return chosen
 
 
-def _locations(last: SlotHome | None, held: Mapping[str, int]) -> list[str]:
-    """Where a slot's files are, and first where most are."""
+def _worth(last: SlotHome | None, held: Mapping[str, int], byte: int) -> dict[str, int]:
+    """What each location is worth to a slot, the best first.
+
+    Of locations with as many bytes, the one where the slot was last is better.
+
+    Args:
+        last: where the slot was.
+        held: bytes of its files, by location.
+        byte: what one is worth; more than all slots where they were last.
+    """
     before = None if last is None else last.location
-    found = {location: size for location, size in held.items() if size > 0}
+    found = {one: byte * size + (one == before) for one, size in held.items() if size > 0}
     if found:
-        return sorted(found, key=lambda one: (-found[one], one != before, one))
-    return [] if before is None else [before]
+        return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+    return {} if before is None else {before: 1}

@@ -21,7 +21,7 @@ _FUNCTION: Final = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 @dataclass(frozen=True, order=True, slots=True)
 class Located:
-    """An executor as a home of slots, see ``assignment.SlotHome``."""
+    """An executor as a home of slots, see ``SlotHome``."""
 
     executor: Executor
     location: str
