@@ -82,11 +82,12 @@ def test_a_report_waits_for_an_upload_that_the_job_waits_for_and_for_no_other(
         SimpleNamespace(overlay=overlay, level=0, slot=0, slots=1), uploads, None
     )
     slot = SimpleNamespace(shards=[], in_turn=list)
-    for number, awaited in ((1, True), (2, False)):
-        version.follow(Orders(checkpoint=number, awaited=awaited), slot)
+    ways = ({"awaited": True}, {}, {"awaited": True, "still": True})
+    for number, way in enumerate(ways, 1):
+        version.follow(Orders(checkpoint=number, **way), slot)
         assert version.ended()[0] == number
-    waited = uploader.waited
-    assert waited[0] > 0 == waited[1]
+    moment, nothing, while_all_stand_still = uploader.waited
+    assert while_all_stand_still > moment > nothing == 0
     overlay.close()
 
 

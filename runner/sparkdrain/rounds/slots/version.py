@@ -28,6 +28,8 @@ _SETTLE_SECONDS: Final = 10.0
 # How long a report waits for an upload that the job waits for. To hear of it in the next round
 # takes longer; seconds.
 _MOMENT: Final = 0.1
+# The same while all slots stand still: until the upload has ended, rounds bring nothing; seconds.
+_STILL: Final = 2.0
 
 
 class StateVersion:
@@ -123,7 +125,7 @@ class StateVersion:
         if self._takes_up:
             self._takes_up = False
             self.finalizers.restored(self._left_over(slot.shards))
-        self._patience = _MOMENT if orders.awaited else 0.0
+        self._patience = _STILL if orders.still else _MOMENT if orders.awaited else 0.0
         self.finalizers.published(orders.published)
         self.coverage.published(orders.published)
         if self._uploads is not None:
