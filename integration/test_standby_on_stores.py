@@ -192,7 +192,7 @@ def drivers(folder: Path, broker: KafkaBroker, copied: Copied, store: str) -> St
 def test_each_record_counts_once_whatever_befalls_the_leader(broker, store, tmp_path):
     """The job is drained at the end, while records still come."""
     seed = int(os.environ.get("STANDBY_SEED") or secrets.randbelow(10**6))
-    moments = int(os.environ.get("STANDBY_MOMENTS") or 6)
+    moments = int(os.environ.get("STANDBY_MOMENTS") or 20)
     print(f"\nSTANDBY_SEED={seed} STANDBY_MOMENTS={moments}, {store}", flush=True)
     chance = random.Random(seed)
     topics = Topics(broker.address)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from benchmarks.durability.arm import Segment
-from benchmarks.durability.cost import tell
+from benchmarks.durability.cost import options_of, tell, ways
 from benchmarks.durability.gated import counted
 from benchmarks.durability.recovery import KEYS, Told
 
@@ -55,6 +57,22 @@ def test_elements_are_those_of_all_processes(tmp_path):
     assert counted(tmp_path) == 42
 
 
+@pytest.mark.parametrize(
+    ("of", "differ"),
+    [
+        ("checkpoints", {"--checkpoint_dir", "--checkpoint_ms"}),
+        ("standby", {"--standby", "--metadata_store"}),
+    ],
+)
+def test_jobs_differ_in_what_is_measured_alone(tmp_path, of, differ):
+    without, with_ = (
+        {option.split("=")[0] for option in way}
+        for way in ways(options_of([f"--of={of}"]), tmp_path).values()
+    )
+    assert with_ - without == differ
+    assert without <= with_
+
+
 def test_turns_are_compared_with_their_neighbours(capsys):
     """A machine that slows down says nothing about checkpoints."""
     arms = [
@@ -64,5 +82,5 @@ def test_turns_are_compared_with_their_neighbours(capsys):
         )
         for name, rate, cpu in (("without", 1000, 20), ("with", 950, 21))
     ]
-    tell(arms)
+    tell(arms, 0.1)
     assert "cost: 5.0% of elements/s (below 10%: met), +5.0% of CPU time" in capsys.readouterr().out
