@@ -115,9 +115,11 @@ PROOFS: Final = (
         "own are exact, though a process and the driver are killed, when they were resumed and "
         "drained. Python programs "
         "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "
-        "Java reads Kafka by the server's own transform. Python and Java in containers of podman",
+        "Java reads Kafka by the server's own transform; another one merges windows of its own. "
+        "Python and Java in containers of podman",
         (
             "integration/test_java.py",
+            "integration/test_java_windows.py",
             "integration/test_newer_java.py",
             "integration/test_warm_java.py",
             "integration/test_java_transforms.py",

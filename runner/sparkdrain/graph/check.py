@@ -12,7 +12,7 @@ from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, expand_anyof_environments, proto_utils
 from sparkdrain.graph.environments import OUTSIDE, chosen, is_go
-from sparkdrain.graph.window_fns import SERIALIZED_JAVA, why_not_kept
+from sparkdrain.graph.window_fns import has_own_windows, merges, strategy_of
 from sparkdrain.io.stable import OVERRULED, SINK
 
 if TYPE_CHECKING:
@@ -160,17 +160,38 @@ def _check_transform(
 def _check_windows(
     transform: beam_runner_api_pb2.PTransform, components: beam_runner_api_pb2.Components
 ) -> None:
-    # What only passes windows on is not to blame.
-    inherited = any(why_not_kept(components, each) for each in transform.inputs.values())
-    whys = (why_not_kept(components, each) for each in transform.outputs.values())
-    why = "" if inherited else next(filter(None, whys), "")
-    if why:
-        msg = (
-            f"{transform.unique_name!r} has {why} ({SERIALIZED_JAVA}), which this version does not "
-            "have for other SDKs than Python. Use Beam's own window functions, or one whose "
-            "windows are IntervalWindows and do not merge"
-        )
-        raise Unsupported(msg)
+    """Windows that only Java knows are for GroupByKey and Combine."""
+    for pcollection in transform.outputs.values():
+        strategy = strategy_of(components, pcollection)
+        if merges(strategy) and not _is_outside(strategy.environment_id, components):
+            msg = (
+                f"{transform.unique_name!r} has windows that merge ({strategy.window_fn.urn}), and "
+                "no SDK harness that can merge them: the windowing strategy has no environment "
+                "that runs in a process of its own. Submit the pipeline with its own SDK"
+            )
+            raise Unsupported(msg)
+    if transform.spec.urn != urns.PAR_DO:
+        return
+    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    is_stateful = payload.state_specs or payload.timer_family_specs
+    for tag, pcollection in transform.inputs.items():
+        strategy = strategy_of(components, pcollection)
+        own, kept = has_own_windows(strategy, components), "state or timers" if is_stateful else ""
+        if tag in payload.side_inputs:
+            own, kept = own or merges(strategy), f"the side input {tag!r}"
+        if own and kept:
+            msg = (
+                f"{transform.unique_name!r} has {kept} in windows of the program's own "
+                f"({strategy.window_fn.urn}), which this version has for GroupByKey and Combine "
+                "alone. Use a window function whose windows are IntervalWindows and do not merge"
+            )
+            raise Unsupported(msg)
+
+
+def _is_outside(environment: str, components: beam_runner_api_pb2.Components) -> bool:
+    """Whether an environment is a process of its SDK."""
+    choice = chosen(components.environments[environment]) if environment else None
+    return choice is not None and choice.urn in OUTSIDE
 
 
 def _check_test_stream(name: str, *, streaming: bool) -> None:

@@ -1,4 +1,4 @@
-"""Window functions of other SDKs: windows are known by their coder, and nothing else of them is."""
+"""Window functions of other SDKs, which only their harness can call."""
 
 from __future__ import annotations
 
@@ -13,20 +13,35 @@ if TYPE_CHECKING:
 
 SERIALIZED_JAVA: Final = "beam:window_fn:serialized_java:v1"
 """A class of Java's SDK, or of the program, that no other SDK has."""
+FOREIGN = frozenset({SERIALIZED_JAVA})
+"""URNs of the window functions that a slot cannot call."""
 _KNOWN_WINDOWS: Final = frozenset(
     {common_urns.coders.GLOBAL_WINDOW.urn, common_urns.coders.INTERVAL_WINDOW.urn}
 )
 
 
-def why_not_kept(components: beam_runner_api_pb2.Components, pcollection: PCollectionId) -> str:
-    """Why the elements of a PCollection cannot be kept by window; empty if they can."""
-    strategy = components.windowing_strategies[
-        components.pcollections[pcollection].windowing_strategy_id
-    ]
-    if strategy.window_fn.urn != SERIALIZED_JAVA:
-        return ""
-    if strategy.merge_status == beam_runner_api_pb2.MergeStatus.NEEDS_MERGE:
-        return "a window function of its own whose windows merge"
-    if components.coders[strategy.window_coder_id].spec.urn not in _KNOWN_WINDOWS:
-        return "windows of a class of its own"
-    return ""
+def is_foreign(strategy: beam_runner_api_pb2.WindowingStrategy) -> bool:
+    """Whether only an SDK harness can call the window function."""
+    return strategy.window_fn.urn in FOREIGN
+
+
+def merges(strategy: beam_runner_api_pb2.WindowingStrategy) -> bool:
+    """Whether a GroupByKey merges windows that only an SDK harness can merge."""
+    needed = beam_runner_api_pb2.MergeStatus.NEEDS_MERGE
+    return is_foreign(strategy) and strategy.merge_status == needed
+
+
+def has_own_windows(
+    strategy: beam_runner_api_pb2.WindowingStrategy, components: beam_runner_api_pb2.Components
+) -> bool:
+    """Whether windows are of a class that a slot does not know: it has their end, and bytes."""
+    known = components.coders[strategy.window_coder_id].spec.urn in _KNOWN_WINDOWS
+    return is_foreign(strategy) and not known
+
+
+def strategy_of(
+    components: beam_runner_api_pb2.Components, pcollection: PCollectionId | str
+) -> beam_runner_api_pb2.WindowingStrategy:
+    """The windowing of a PCollection."""
+    id_ = components.pcollections[pcollection].windowing_strategy_id
+    return components.windowing_strategies[id_]

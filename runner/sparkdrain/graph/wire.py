@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.graph.plan import EdgeKind
+from sparkdrain.graph.window_fns import has_own_windows
 
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
@@ -23,6 +24,7 @@ _ITERABLE: Final[str] = common_urns.coders.ITERABLE.urn
 _PREFIX: Final[str] = common_urns.coders.LENGTH_PREFIX.urn
 _TIMER: Final[str] = common_urns.coders.TIMER.urn
 _WINDOWED: Final[str] = common_urns.coders.WINDOWED_VALUE.urn
+_CUSTOM_WINDOW: Final[str] = common_urns.coders.CUSTOM_WINDOW.urn
 
 
 def has_pairs(edge: Edge, components: beam_runner_api_pb2.Components) -> bool:
@@ -51,7 +53,14 @@ class WireCoders:
             self._components.pcollections,
         )
         strategy = strategies[pcollections[pcollection].windowing_strategy_id]
-        return self._made(_WINDOWED, coder, strategy.window_coder_id)
+        return self._made(_WINDOWED, coder, self.window(strategy))
+
+    def window(self, strategy: beam_runner_api_pb2.WindowingStrategy) -> str:
+        """Of windows. Of a class that a slot does not know, it reads the end."""
+        coder = strategy.window_coder_id
+        if not has_own_windows(strategy, self._components):
+            return coder
+        return self._made(_CUSTOM_WINDOW, self._made(_PREFIX, coder))
 
     def whole(self, coder: str) -> str:
         """Of elements that are bytes to a slot, with their length before them.
@@ -80,6 +89,17 @@ class WireCoders:
         """Of what a GroupByKey makes of elements that have this coder."""
         key, value = self._parts(coder)
         return self._made(_KV, self.whole(key), self._made(_ITERABLE, self.whole(value)))
+
+    def merging(self, strategy: beam_runner_api_pb2.WindowingStrategy) -> tuple[str, str]:
+        """Of what ``beam:transform:merge_windows:v1`` takes, and of what it gives.
+
+        A name with windows; it with those that stay, and new ones, each with what it replaces.
+        """
+        window = self.window(strategy)
+        name, several = self._made(common_urns.coders.BYTES.urn), self._made(_ITERABLE, window)
+        replaced = self._made(_ITERABLE, self._made(_KV, window, several))
+        merged = self._made(_KV, several, replaced)
+        return self._made(_KV, name, several), self._made(_KV, name, merged)
 
     def timer(self, coder: str) -> str:
         """Of timers, given their coder."""

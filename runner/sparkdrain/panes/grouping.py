@@ -34,6 +34,7 @@ class GroupingTerms:
         scratch: where the rest of it goes, and panes that are large; asked for when needed.
         closing: whether a window that expires without new elements has a last pane.
         on_time: whether a window that ends without new elements has an on-time pane.
+        merge: stands for the windowing's ``WindowFn.merge``; None if that can be called itself.
     """
 
     windowing: Any
@@ -45,6 +46,7 @@ class GroupingTerms:
     scratch: Callable[[], Path]
     closing: Closing = Closing.IF_NOT_EMPTY
     on_time: OnTime = OnTime.ALWAYS
+    merge: Callable[[Any], None] | None = None
 
 
 class Grouping(Protocol):

@@ -35,7 +35,7 @@ class Rules:
     sessions: bool
     """Whether windows are those of Beam's ``Sessions``."""
     merge: Callable[[Any], None]
-    """Beam's ``WindowFn.merge``."""
+    """Beam's ``WindowFn.merge``, or what stands for it."""
     trigger: Trigger
     numbers: int
     """How many the trigger has."""
@@ -48,8 +48,21 @@ class Rules:
     on_time: OnTime
 
     @staticmethod
-    def of(windowing: Any, window_coder: Any, closing: Closing, on_time: OnTime) -> Rules:
+    def of(
+        windowing: Any,
+        window_coder: Any,
+        closing: Closing,
+        on_time: OnTime,
+        merge: Callable[[Any], None] | None = None,
+    ) -> Rules:
         """The rules of a Beam windowing.
+
+        Args:
+            windowing: Beam's.
+            window_coder: of its windows.
+            closing: see ``GroupingTerms``, as all that follows.
+            on_time: likewise.
+            merge: likewise.
 
         Raises:
             Unsupported: the trigger is not known.
@@ -64,7 +77,7 @@ class Rules:
             lru_cache(_WINDOWS_REMEMBERED)(lambda encoded: WindowTimes(window(encoded), lateness)),
             windowing.windowfn.is_merging(),
             type(windowing.windowfn) is Sessions,
-            windowing.windowfn.merge,
+            merge or windowing.windowfn.merge,
             trigger,
             numbers,
             lateness,

@@ -29,6 +29,7 @@ from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInp
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from sparkdrain.fnapi.merging import WindowMergers
     from sparkdrain.graph.plan import Edge, Plan, PlayedSource, Stage
     from sparkdrain.rounds.context import Context
     from sparkdrain.rounds.sides.sides import Sides
@@ -92,12 +93,14 @@ class InputMaker:
         context: of the slot.
         sides: its side inputs.
         coverage: what checkpoints have of stable input.
+        mergers: merge windows of functions that only an SDK harness has.
         inputs: all inputs of the slot, once they are made.
     """
 
     context: Context
     sides: Sides
     coverage: Coverage
+    mergers: WindowMergers
     inputs: Callable[[], Iterable[Input]]
 
     def __call__(
@@ -179,6 +182,7 @@ class InputMaker:
                     context.options.memory_bytes,
                     lambda: context.directory,
                     closing=closing_of(codings.strategy(edge), codings.components),
+                    merge=self.mergers.of(codings.strategy(edge), codings.window_coder(edge)),
                 )
                 return GroupInput(grouping_for(terms), source, terms.state_id)
             case EdgeKind.KEYED:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.fnapi.harness import Wiring
 from sparkdrain.fnapi.make import harness_outside
+from sparkdrain.fnapi.merging import WindowMergers
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle
@@ -104,12 +105,13 @@ class RoundSlot:
             for edge in plan.edges_out_of(level)
         }
         self.sides = Sides(context, plan.edges_into(level))
+        self._mergers = WindowMergers(context.codings.components, self._outside, lambda _: True)
         self._slot = Slot(
             plan,
             level,
             writers,
             lambda stage: self._make_shard(writers, stage, next(by_stage)),
-            InputMaker(context, self.sides, self._version.coverage, self.inputs),
+            InputMaker(context, self.sides, self._version.coverage, self._mergers, self.inputs),
         )
         self._slot.inputs |= self.sides.streams
 
@@ -274,7 +276,7 @@ class RoundSlot:
             closing.callback(self._version.close)
 
     def _close_shards(self) -> None:
-        error = self._slot.close(self.sides.close)
+        error = self._slot.close(self.sides.close, self._mergers.close)
         if error is not None:
             raise error
 

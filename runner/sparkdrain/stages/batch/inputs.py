@@ -26,6 +26,7 @@ from sparkdrain.stages.shards.turn import Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
+    from sparkdrain.fnapi.merging import WindowMergers
     from sparkdrain.graph.plan import Stage
     from sparkdrain.stages.batch.state import SlotState
     from sparkdrain.stages.shards.codings import Codings
@@ -62,6 +63,7 @@ def input_for(
     codings: Codings,
     memory_bytes: int,
     state: SlotState,
+    mergers: WindowMergers,
 ) -> Input:
     """The input that ``edge`` is for ``stage``, through ``source``."""
     match edge.kind:
@@ -82,7 +84,16 @@ def input_for(
                 return MergedGroups(merger, groups, source)
             coding, overlay = codings.elements(edge, value), state.more("panes")
             id_, memory = edge_state_id(edge.id), memory_bytes // 3
-            terms = GroupingTerms(windowing, key, coding, overlay, id_, memory, state.scratch)
+            terms = GroupingTerms(
+                windowing,
+                key,
+                coding,
+                overlay,
+                id_,
+                memory,
+                state.scratch,
+                merge=mergers.of(codings.strategy(edge), codings.window_coder(edge)),
+            )
             return GroupInput(grouping_for(terms), source, id_)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.fnapi.harness import Wiring
 from sparkdrain.fnapi.make import harness_outside
+from sparkdrain.fnapi.merging import WindowMergers
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeId
 from sparkdrain.harness.bundle import StageBundle
@@ -69,6 +70,7 @@ class BatchSlot:
         self._handled = 0
         self._complete = Completeness(expected)
         self._codings = Codings.of(plan)
+        self._mergers = WindowMergers(self._codings.components, outside, self._is_needed_later)
         of_writers = self._codings.of_writers
         self._writers = {
             edge.id: writer_for(edge, of_writers, outbox, options.block_bytes, groups_by_window)
@@ -160,7 +162,13 @@ class BatchSlot:
             stages, slots = self._plan.levels[self._level], self._outbox.layout.slots
             return ImpulseInput(source, mine=begins_in(stages, stage, slots) == self._slot)
         return input_for(
-            edge, stage, source, self._codings, self._options.memory_bytes, self._state
+            edge,
+            stage,
+            source,
+            self._codings,
+            self._options.memory_bytes,
+            self._state,
+            self._mergers,
         )
 
     def _make_harness(self, stage: Stage) -> Harness:
@@ -229,7 +237,7 @@ class BatchSlot:
     def _close(self, *, failed: bool) -> None:
         """Tear all bundles down. An error from there counts unless there was one before."""
         self._handled = self.handled()  # while bundles are there to be asked
-        error = None if self._stages is None else self._stages.close()
+        error = None if self._stages is None else self._stages.close(self._mergers.close)
         self._state.close()
         if error is not None and not failed:
             raise error

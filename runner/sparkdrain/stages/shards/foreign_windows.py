@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from apache_beam.coders.coders import TimestampPrefixingOpaqueWindowCoder
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.transforms.window import NonMergingWindowFn, WindowFn
+from apache_beam.transforms.window import WindowFn
 from google.protobuf.message import Message
 from typing_extensions import override
 
-from sparkdrain.graph.window_fns import SERIALIZED_JAVA
+from sparkdrain.graph.window_fns import has_own_windows, is_foreign, merges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,15 +21,26 @@ if TYPE_CHECKING:
 _URN: Final = "sparkdrain:window_fn:foreign:v1"
 
 
-class ForeignWindows(NonMergingWindowFn):
-    """Windows that an SDK harness has assigned; nobody else can.
+class ForeignWindows(WindowFn):
+    """Windows that only an SDK harness can assign, and merge.
 
     Args:
         coder: of the windows.
+        merging: whether they merge.
     """
 
-    def __init__(self, coder: Coder) -> None:
+    def __init__(self, coder: Coder, *, merging: bool) -> None:
         self._coder = coder
+        self._merging = merging
+
+    @override
+    def is_merging(self) -> bool:
+        return self._merging
+
+    @override
+    def merge(self, merge_context: WindowFn.MergeContext) -> None:
+        """See ``fnapi.merging``, which stands in for this."""
+        raise NotImplementedError
 
     @override
     def assign(self, assign_context: WindowFn.AssignContext) -> Iterable[BoundedWindow]:
@@ -51,9 +63,10 @@ def with_foreign_windows(
     known.CopyFrom(components)
     for strategy in known.windowing_strategies.values():
         _add_delays(strategy.trigger)
-        if strategy.window_fn.urn == SERIALIZED_JAVA:
+        if is_foreign(strategy):
+            coder = "" if has_own_windows(strategy, known) else strategy.window_coder_id
+            strategy.window_fn.payload = f"{merges(strategy):d}{coder}".encode()
             strategy.window_fn.urn = _URN
-            strategy.window_fn.payload = strategy.window_coder_id.encode()
     return known
 
 
@@ -69,8 +82,10 @@ def _add_delays(message: Message) -> None:
                 _add_delays(part)
 
 
-def _foreign_windows(coder_id: bytes, context: Any) -> ForeignWindows:
-    return ForeignWindows(context.coders.get_by_id(coder_id.decode()))
+def _foreign_windows(payload: bytes, context: Any) -> ForeignWindows:
+    merging, coder = payload[:1] == b"1", payload[1:].decode()
+    own = TimestampPrefixingOpaqueWindowCoder()
+    return ForeignWindows(context.coders.get_by_id(coder) if coder else own, merging=merging)
 
 
 WindowFn.register_urn(_URN, bytes, _foreign_windows)
