@@ -91,16 +91,44 @@ class RecordMachine(RuleBasedStateMachine):
     def have_a_turn_while_others_need_room(self, key, made, expiry, need):
         self.turn(key, made, expiry, need)
 
-    def turn(self, key, made, expiry, need=lambda _: None):
+    @rule(two=st.permutations(KEYS), made=turns, others=turns, expiry=times, need=needs)
+    def have_turns_beside_each_other(self, two, made, others, expiry, need):
+        key, other, *_ = two
+        self.change_model_in_turn(other, others, expiry)
+
+        def meanwhile(overlay):
+            need(overlay)
+            self.turn_in(overlay, other, others, expiry, need)
+
+        self.turn(key, made, expiry, meanwhile, beside=True)
+
+    def turn(self, key, made, expiry, need=lambda _: None, *, beside=False):
+        self.change_model_in_turn(key, made, expiry)
+        for overlay in self.overlays:
+            self.turn_in(overlay, key, made, expiry, need, beside=beside)
+
+    def change_model_in_turn(self, key, made, expiry):
         for window, (what, number, change) in made:
             self.change_model(key, window, what, number, change, expiry)
-        for overlay in self.overlays:
-            records = overlay.records(STATE, LAYOUT)
-            head = records.begin(key)
-            if head is None and not records.takes(key):
-                self.change_scope(overlay.scope(STATE, key), key, {w for w, _ in made})
-            else:
-                self.change_records(records, key, made, expiry, lambda: need(overlay))  # noqa: B023 - now
+
+    def turn_in(self, overlay, key, made, expiry, need, *, beside=False):
+        records = overlay.records(STATE, LAYOUT)
+        head = records.begin(key)
+        if head is None and not records.takes(key):
+            if beside:
+                need(overlay)
+            self.change_scope(overlay.scope(STATE, key), key, {w for w, _ in made})
+            return
+        if not beside:
+            self.change_records(records, key, made, expiry, lambda: need(overlay))
+            return
+        # Another key has its turn after the first change, amid this one's.
+        records.beside.add(key)
+        needs_more = [need]
+        self.change_records(
+            records, key, made, expiry, lambda: needs_more and needs_more.pop()(overlay)
+        )
+        records.beside.discard(key)
 
     def change_model(self, key, window, what, number, change, expiry):
         content = self.model.setdefault((key, window), list(EMPTY))

@@ -213,7 +213,7 @@ class Overlay:
         round, and goes when there is no room. A key that the store has not got is not looked for
         again in this round. Keys with much in them, or that are in use, are left as they are.
 
-        Do not call this amid the turn of a key that has records.
+        Do not call this amid the turn of a key that has records, unless it is ``beside``.
 
         Args:
             state_id: of the keys.

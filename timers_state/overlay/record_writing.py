@@ -62,9 +62,10 @@ class RecordWriting:
         """
         store = self.running.store
         for records in self.residence.records.values():
-            in_use = None if records.state_id in erased_states else records.in_use
-            gone = [record for record in records.all() if record.key != in_use]
-            placed = records.rows.in_order([r for r in records.unwritten() if r.key != in_use])
+            is_erased = records.state_id in erased_states
+            in_use = set() if is_erased else {records.in_use, *records.beside}
+            gone = [record for record in records.all() if record.key not in in_use]
+            placed = records.rows.in_order([r for r in records.unwritten() if r.key not in in_use])
             self._are_stored(records, records.rows.add(placed, batch, store, committed=False))
             self.give_up(records, gone)
             records.drop_all(in_use)

@@ -148,8 +148,8 @@ class Residence(Memory):
         return [key for key in (*self.scopes, *self.resting, *self.taken) if key[0] == state_id]
 
     def has_records(self) -> bool:
-        """Whether there is a small key."""
-        return any(records.heads for records in self.records.values())
+        """Whether there is a small key that is not in use, and may have to go."""
+        return any(records.are_any_idle() for records in self.records.values())
 
     @override
     def unwritten_timers(self, state_id: int, key: bytes, domain: Domain) -> Timers | None:

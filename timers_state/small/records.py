@@ -23,7 +23,7 @@ from timers_state.small.rows import RecordRows
 from timers_state.small.times import RecordTimes, TimeLists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from timers_state.keys import TimerName
     from timers_state.small.record import Content, Copied, Layout
@@ -53,7 +53,8 @@ class Records:
 
     A key is here, or in a scope, or only in the store. The overlay takes a key away from here when
     the key's scope is asked for. Call ``begin`` with a key before you change its records. The
-    overlay does not take these records away before the next call of ``begin``.
+    overlay does not take these records away before the next call of ``begin``, and as long as the
+    key is in ``beside``.
 
     Attributes:
         heads: by key: its record, of any of its windows; always this dict.
@@ -61,6 +62,7 @@ class Records:
         rows: what the store has of records, or is to have.
         loading: makes records of what the store has.
         in_use: the key whose turn it is, or was last.
+        beside: keys whose turns go on while other keys begin theirs; always this set.
         room: bytes that records may take before there has to be more; ``borrow`` if it is negative.
     """
 
@@ -89,6 +91,7 @@ class Records:
         self._emptied: list[Record] = []
         self._aside = 0
         self.in_use = b""
+        self.beside: set[bytes] = set()
 
     # --- for callers that change records ------------------------------------------------------
 
@@ -336,7 +339,8 @@ class Records:
             self._emptied.append(record)
 
     def undo(self) -> None:
-        """The round never was."""
+        """The round never was, and no turn goes on."""
+        self.beside.clear()
         for record in self._changed:
             saved = record.saved
             if saved is None:  # it was taken away
@@ -356,6 +360,15 @@ class Records:
         """Records that may differ from the store; each one that does is among them."""
         return [record for record in self.all() if _may_differ(record)]
 
+    def is_in_use(self, key: bytes) -> bool:
+        """Whether the key's turn goes on, or was the last one."""
+        return key == self.in_use or key in self.beside
+
+    def are_any_idle(self) -> bool:
+        """Whether there is a key that is not in use."""
+        heads = self.heads
+        return len(heads) > sum(key in heads for key in {self.in_use, *self.beside})
+
     def of(self, key: bytes) -> list[Record]:
         """The records of a key."""
         return list(_chain(self.heads.get(key)))
@@ -370,7 +383,7 @@ class Records:
             else:
                 record.base = content
         if not self._changed:
-            self._drop_empty(self.in_use)
+            self._drop_empty(self.is_in_use)
 
     def evict(self, need: int) -> tuple[list[Record], list[Record]]:
         """Lets go of keys that the round has not changed, those not used lately first.
@@ -389,7 +402,7 @@ class Records:
                     head.recent = False
                     continue
                 chain = list(_chain(head))
-                if key == self.in_use or any(record.saved is not None for record in chain):
+                if self.is_in_use(key) or any(record.saved is not None for record in chain):
                     continue
                 freed += sum(map(self._cost_of, chain))
                 gone += chain
@@ -422,9 +435,10 @@ class Records:
         self.leased -= room
         return room
 
-    def drop_all(self, but: bytes | None = None) -> None:
-        """All content is elsewhere, except that of one key perhaps."""
-        kept = [] if but is None else list(_chain(self.heads.get(but)))
+    def drop_all(self, but: Iterable[bytes] = ()) -> None:
+        """All content is elsewhere, except that of some keys perhaps."""
+        heads = [head for key in but if (head := self.heads.get(key)) is not None]
+        kept = [record for head in heads for record in _chain(head)]
         self.heads.clear()
         self._times.clear()
         for lists in self._lists.values():
@@ -435,8 +449,8 @@ class Records:
         self.leased = 0
         self.room = -self.aside_bytes - sum(map(self._cost_of, kept))
         self.is_complete = False
-        for record in kept[:1]:
-            self.heads[record.key] = record
+        for head in heads:
+            self.heads[head.key] = head
         for record in kept:
             record.listed = None
             self._list(record)
@@ -490,11 +504,11 @@ class Records:
         self._emptied += _chain(self.heads.get(self.in_use))  # if the round broke off
         self._drop_empty()
 
-    def _drop_empty(self, but: bytes | None = None) -> None:
+    def _drop_empty(self, stays: Callable[[bytes], bool] = lambda key: False) -> None:
         """Lets go of records without content of which the store has nothing either."""
         kept = []
         for record in self._emptied:
-            if record.key == but:
+            if stays(record.key):
                 kept.append(record)
             elif record.base is None and record.content() == self.empty:
                 self._drop(record)
