@@ -10,7 +10,9 @@ from collections import Counter
 import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
+from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.portability.api import metrics_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
@@ -226,6 +228,30 @@ def test_dofns_that_wait_share_their_input_with_others(pipeline):
         return [*made, keyed | beam.Map(lambda element: ("plain", *element))] | beam.Flatten()
 
     gives(pipeline, build, on_fn_api_runner(lambda p: build(p, (Sums, Sums, Sums))))
+
+
+class Counts(SlowSums):
+    async def process(self, element, total=beam.DoFn.StateParam(Sums.SUM)):
+        await asyncio.sleep(0.002 if element[0] % 2 else 0)
+        Metrics.counter("mine", type(self).__name__).inc()
+
+
+class CountsToo(Counts):
+    pass
+
+
+def test_metrics_of_keys_in_flight_are_those_of_their_step():
+    """Two steps share the loop: each goes on while the other is waited for."""
+    with ENGINES["compiled"]() as p:
+        pairs = p | beam.Create([(k, 1) for k in range(30)])
+        _ = pairs | "one" >> beam.ParDo(Counts()), pairs | "two" >> beam.ParDo(CountsToo())
+    found = Counter()
+    for report in p.runner.reports:
+        for info in map(metrics_pb2.MonitoringInfo.FromString, report.metrics):
+            if info.labels.get("NAMESPACE") == "mine":
+                found[info.labels["NAME"], info.labels["PTRANSFORM"]] += info.payload[0]
+    assert sorted(found.values()) == [30, 30], found
+    assert len({step for _, step in found}) == 2
 
 
 def test_a_plain_process_may_have_timers_that_wait(pipeline):

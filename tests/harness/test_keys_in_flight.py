@@ -1,79 +1,200 @@
-"""Keys that have their turns side by side, without user code."""
+"""Keys that have their turns side by side, with the user code of tests and no state."""
 
 from __future__ import annotations
 
+import asyncio
 import random
+from types import SimpleNamespace
 
 import pytest
+from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkdrain.harness.keyed.keys_in_flight import KeysInFlight, KeyTurn
-
-
-class Operation:
-    """Completes what is in flight in any order, when it is waited for."""
-
-    turn = None
-
-    def __init__(self, most, seed):
-        self.max_in_flight = most
-        self.dice = random.Random(seed)
-        self.flying = []
-        self.complete = []
-        self.seen = 0
-
-    def hand_over(self):
-        self.turn.in_flight += 1
-        self.flying.append(self.turn)
-        self.seen = max(self.seen, len(self.flying))
-
-    def wait(self):
-        self.complete.append(self.flying.pop(self.dice.randrange(len(self.flying))))
-
-    def landed(self):
-        landed, self.complete = self.complete, []
-        return landed
+from sparkdrain.concurrency.settings import Concurrency
+from sparkdrain.harness.concurrent.slot_loop import SlotLoop
+from sparkdrain.harness.keyed.flight import KeysInFlight
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_key_begins_when_fewer_than_may_be_are_in_flight(seed):
-    operation = Operation(3, seed)
-    together, steps = KeysInFlight([operation]), []
+class Worker:
+    """Has a place that has no state, and knows which keys have their turns."""
 
-    def turn(key, count):
-        made = KeyTurn(b"%d" % key, key)
+    began, is_armed, is_overdue = 0.0, False, False
+    turn = task = made = None
 
-        def hand_over():
-            for number in range(count):
-                operation.hand_over()
-                steps.append((key, number))
-                yield
+    def __init__(self, user):
+        self.place = SimpleNamespace(is_outgrown=False, window=None)
+        self.calls = SimpleNamespace(start=user.start)
+        self.user = user
 
-        made.steps = hand_over()
-        return made
+    def begin(self, encoded):
+        assert encoded not in self.user.keys
+        self.user.keys.add(encoded)
+        return self.place
 
+    def end(self, encoded):
+        self.user.keys.discard(encoded)
+
+    def give_up(self):
+        self.user.given_up += 1
+
+
+class User:
+    """User code that waits so often, and notes down what begins and ends."""
+
+    def __init__(self, waits=lambda: 0):
+        self.waits = waits
+        self.keys, self.workers, self.given_up = set(), 0, 0
+        self.running = self.most = 0
+        self.began, self.ended = [], []
+
+    async def start(self, key, element):
+        self.began.append((key, element.value))
+        self.running += 1
+        self.most = max(self.most, self.running)
+        for _ in range(self.waits()):
+            await asyncio.sleep(0)
+        self.running -= 1
+        self.ended.append((key, element.value))
+        return [(key, element.value)]
+
+    def worker(self):
+        self.workers += 1
+        return Worker(self)
+
+
+@pytest.fixture
+def flight():
+    loops = []
+
+    def make(user, **chosen):
+        loops.append(SlotLoop())
+        metrics = SimpleNamespace()
+        return KeysInFlight("step", Concurrency(**chosen), loops[-1], metrics, user.worker)
+
+    yield make
+    for loop in loops:
+        loop.close()
+
+
+def add(flight, key, values):
+    elements = [WindowedValue(value, 0, (None,)) for value in values]
+    flight.add(b"%d" % key, int, (elements,))
+
+
+def landed(flight):
+    found = []
+    while flight.are_any:
+        found += [result for _, results in flight.run() for result in results]
+    return found
+
+
+@pytest.mark.parametrize("most", [1, 3, 50])
+@pytest.mark.parametrize("seed", range(4))
+def test_each_key_does_one_thing_after_the_other(flight, most, seed):
+    dice = random.Random(seed)
+    user = User(lambda: dice.choice((0, 0, 1, 3)))
+    one, left = flight(user, max_in_flight=most), []
+    given = [(key, number) for number in range(4) for key in range(60)]
+    for key, number in given:
+        while one.is_full:
+            left += [result for _, results in one.run() for result in results]
+        add(one, key, [number])
+    left += landed(one)
+    assert sorted(left) == sorted(user.ended) == sorted(given)
+    for key in range(60):
+        assert [n for k, n in user.began if k == key] == list(range(4))
+    assert user.most == most or (most == 50 and 3 < user.most < most)
+    assert not user.keys
+
+
+def test_keys_that_never_wait_share_a_worker(flight):
+    user = User()
+    one = flight(user)
+    for key in range(200):
+        add(one, key, [0, 1])
+    assert len(landed(one)) == 400
+    assert user.workers == 1
+
+
+def test_what_comes_for_a_key_amid_its_turn_is_part_of_it(flight):
+    gate = asyncio.Event()
+
+    class Waits(User):
+        async def start(self, key, element):
+            await gate.wait()
+            return await User.start(self, key, element)
+
+    user = Waits()
+    one = flight(user)
+    add(one, 7, [0])
+    assert one.run() == []  # it waits, and the caller may go on
+    add(one, 7, [1, 2])
+    assert len(one.turns) == 1
+    gate.set()
+    assert landed(one) == [(7, 0), (7, 1), (7, 2)]
+
+
+def test_turns_are_drawn_until_there_are_no_more(flight):
+    """As those of timers: one of a key that is in flight can be drawn when its turn is over."""
+    dice = random.Random(1)
+    user = User(lambda: dice.choice((0, 2)))
+    one, left = flight(user, max_in_flight=5), list(range(30)) * 2
+    drawn = []
+
+    class Turn:
+        def __init__(self, key):
+            self.encoded, self.key = b"%d" % key, key
+
+        def steps(self, worker):
+            worker.begin(self.encoded)
+            yield None, user.start(self.key, WindowedValue(0, 0, (None,)))
+            worker.end(self.encoded)
+
+    def more():
+        if not left or b"%d" % left[0] in one.turns:
+            return None
+        drawn.append(left[0])
+        return Turn(left.pop(0))
+
+    one.draw(more)
+    assert sorted(landed(one)) == sorted((key, 0) for key in drawn)
+    assert drawn == list(range(30)) * 2
+    assert user.most == 5
+
+
+def test_an_error_ends_the_flight_and_nothing_starts_after_it(flight):
+    class Fails(User):
+        async def start(self, key, element):
+            self.began.append((key, element.value))
+            await asyncio.sleep(0)
+            raise ConnectionError(key)
+
+    user = Fails()
+    one = flight(user, max_in_flight=1)
+    add(one, 3, [0, 1])
+    add(one, 4, [0])
+    with pytest.raises(ConnectionError, match="3") as raised:
+        landed(one)
+    assert "key 3" in raised.value.__notes__[0]
+    with pytest.raises(ConnectionError):
+        one.run()
+    one.abandon()
+    assert user.began == [(3, 0)]
+
+
+def test_what_is_given_up_cannot_use_state_and_is_cancelled(flight):
+    seen = []
+
+    class Hangs(User):
+        async def start(self, key, element):
+            try:
+                await asyncio.sleep(60)
+            finally:
+                seen.append(self.given_up)
+
+    user = Hangs()
+    one = flight(user)
     for key in range(10):
-        together.begin(turn(key, key % 4))
-    together.land()
-    assert not together.are_any
-    assert operation.seen == 3
-    assert sorted(steps) == [(key, number) for key in range(10) for number in range(key % 4)]
-    assert [step for step in steps if step[0] == 7] == [(7, 0), (7, 1), (7, 2)]
-
-
-def test_a_key_that_comes_again_waits_for_itself():
-    operation, steps = Operation(5, 0), []
-    together = KeysInFlight([operation])
-    for which in range(3):
-        turn = KeyTurn(b"key", "key")
-
-        def hand_over(which=which):
-            for number in range(2):
-                operation.hand_over()
-                steps.append((which, number))
-                yield
-
-        turn.steps = hand_over()
-        together.begin(turn)
-    together.land()
-    assert operation.seen == 1
-    assert steps == [(which, number) for which in range(3) for number in range(2)]
+        add(one, key, [0])
+    one.run()
+    one.abandon()
+    assert seen == [10] * 10

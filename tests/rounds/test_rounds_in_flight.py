@@ -6,9 +6,11 @@ import asyncio
 import itertools
 import random
 import threading
+from dataclasses import replace
 
 import apache_beam as beam
 import pytest
+from apache_beam.coders import VarIntCoder
 from apache_beam.testing import test_stream
 from apache_beam.transforms import userstate
 from apache_beam.transforms.trigger import AfterWatermark
@@ -17,6 +19,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 import sparkdrain
 from sparkdrain.side_inputs.windows import WindowedContent
 from tests.support.drained import emitted_when_drained
+from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.recorded import emitted_in_rounds
 from tests.support.scripts import Mark, pairs_in_rounds
 from tests.support.undoing import undoing
@@ -85,6 +88,35 @@ def test_rounds_that_are_undone_with_elements_in_flight_count_once(seed):
     )
     assert sorted(x for seen in rounds for x in seen) == list(range(200))
     assert len(FAILED) == 4
+
+
+class Adds(beam.DoFn):
+    """Reads, waits while other keys need room, and writes."""
+
+    SUM = userstate.ReadModifyWriteStateSpec("sum", VarIntCoder())
+
+    async def process(self, element, total=beam.DoFn.StateParam(SUM)):
+        key, value = element
+        before = total.read() or 0
+        await asyncio.sleep(0.001 if key % 7 == 3 else 0)
+        total.write(before + value)
+        yield key, before + value
+
+
+def test_state_of_keys_in_flight_stays_though_there_is_no_room():
+    made = test_stream.TestStream()
+    for value in range(1, 5):
+        pairs = [TimestampedValue((key, value), value) for key in range(120)]
+        made = made.add_elements(pairs).advance_watermark_to(value)
+    made = made.advance_watermark_to_infinity()
+    rounds = emitted_in_rounds(
+        lambda p: (
+            p | made | beam.Map(tuple).with_output_types(tuple[int, int]) | beam.ParDo(Adds())
+        ),
+        options=replace(DEFAULTS, state_bytes=20_000),
+    )
+    sums = (1, 3, 6, 10)
+    assert sorted(x for seen in rounds for x in seen) == [(k, s) for k in range(120) for s in sums]
 
 
 class Ticks(beam.DoFn):

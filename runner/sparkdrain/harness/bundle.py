@@ -29,6 +29,7 @@ from sparkdrain.harness.factory import StageFactory
 from sparkdrain.harness.harness import Harness
 from sparkdrain.harness.keyed.due import StatefulDoFn
 from sparkdrain.harness.keyed.inlet import CalledInlet
+from sparkdrain.harness.keyed.operation import KeyedOperation
 from sparkdrain.harness.operations import ProcessRestrictions, counted
 from sparkdrain.harness.restrictions import OperatedRestrictions, remainder
 from sparkdrain.harness.stateful import stateful_calls
@@ -166,7 +167,7 @@ class StageBundle(BundleProcessor, Harness):
         if inlet is None:
             source = self.inlet(edge.source)
             dofns = {id_: self._stateful_dofn(source, id_) for id_ in edge.stateful}
-            inlet = self._keyed[edge.source] = CalledInlet(edge, source.feed_windowed, dofns)
+            inlet = self._keyed[edge.source] = CalledInlet(edge, source, dofns)
         return inlet
 
     def _stateful_dofn(self, source: SourceOperation, transform: TransformId) -> StatefulDoFn:
@@ -175,7 +176,7 @@ class StageBundle(BundleProcessor, Harness):
         if self._compile and handle.concurrent is None:
             chain = chain_of_results(transform, self.factory)
             calls = stateful_calls(source, operation, handle, context, chain)
-        flight = operation if isinstance(operation, ConcurrentOperation) else None
+        flight = operation if isinstance(operation, KeyedOperation) else None
         return StatefulDoFn(context, calls, operation.process_timer, flight)
 
     @override
@@ -211,7 +212,7 @@ class StageBundle(BundleProcessor, Harness):
         if name is None:
             return "", None
         op = self.ops.get(name.transform_id)
-        if isinstance(op, ConcurrentOperation):
+        if isinstance(op, KeyedOperation):
             return name.step_name, op.flight.key_at_work()
         context = self._states.get(name.transform_id)
         return name.step_name, None if context is None else context.key_at_work()
@@ -237,7 +238,7 @@ class StageBundle(BundleProcessor, Harness):
     def stack(self) -> Sequence[Frame]:
         at_work = getattr(self.tracker.current_state(), "name_context", None)
         op = None if at_work is None else self.ops.get(at_work.transform_id)
-        return op.standing() if isinstance(op, ConcurrentOperation) else ()
+        return op.standing() if isinstance(op, (ConcurrentOperation, KeyedOperation)) else ()
 
     @override
     def land(self) -> None:

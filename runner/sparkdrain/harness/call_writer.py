@@ -6,6 +6,7 @@ change, so here it is said once, as source text.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from apache_beam import DoFn
 from apache_beam.transforms.window import WindowedValue
 
 from sparkdrain.harness.arguments import Given, Side
-from sparkdrain.harness.timers import ProcessingTimer, timer_of
+from sparkdrain.harness.timers import ProcessingTimer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,15 +45,28 @@ _TIMESTAMP = (
     "if element.timestamp_micros != micros:",
     "    micros, timestamp = element.timestamp_micros, element.timestamp",
 )
+_RETURN = ("    return results",)
+_HAND_ON = (
+    "    if results is not None:",
+    "        handle_results(WindowedValue(None, timestamp, (window,)), results)",
+)
 _NUMBERS = itertools.count()
 
 
 class CallWriter:
-    """Writes the function that calls one method."""
+    """Writes the function that calls one method.
 
-    def __init__(self, place: LargePlace | SmallPlace, handle_results: Callable[..., None]) -> None:
+    Args:
+        place: of the key that has its turn.
+        handle_results: takes what the method returns; None: the caller does.
+    """
+
+    def __init__(
+        self, place: LargePlace | SmallPlace, handle_results: Callable[..., None] | None = None
+    ) -> None:
         self._place = place
         self._names: dict[str, Any] = {
+            "place": place,
             "enter": place.enter,
             "micros": None,
             "timestamp": None,
@@ -88,6 +102,22 @@ class CallWriter:
             "        if results is not None:",
             "            handle_results(element, results)",
         ]
+        return self._made(lines, method.method_value)
+
+    def start(self, method: Callable[..., Any], passed: list[Argument]) -> Any:
+        """``start(key, element)``: what ``process`` returns for an element with one window."""
+        at = "timestamp", "element.pane_info"
+        arguments = ", ".join(each.written(self._passed(each.what, *at)) for each in passed)
+        lines = [
+            "def call(key, element):",
+            "    global micros, timestamp",
+            "    (window,) = element.windows",
+            "    if window is not place.window:",
+            "        enter(window, key)",
+            *(f"    {line}" for line in self._on_enter),
+            *([f"    {line}" for line in _TIMESTAMP] if "timestamp" in arguments else []),
+            f"    return method({arguments})",
+        ]
         return self._made(lines, method)
 
     def fire(self, method: Any) -> Any:
@@ -106,10 +136,9 @@ class CallWriter:
             "def call(key, window, timestamp, pane, tag):",
             *(["    enter(window, key)"] if enters else []),
             f"    results = method({', '.join(arguments)})",
-            "    if results is not None:",
-            "        handle_results(WindowedValue(None, timestamp, (window,)), results)",
+            *(_RETURN if self._names["handle_results"] is None else _HAND_ON),
         ]
-        return self._made(lines, method)
+        return self._made(lines, method.method_value)
 
     def _passed(self, what: Any, timestamp: str, pane: str) -> str:
         """What is passed to ``process``."""
@@ -131,14 +160,19 @@ class CallWriter:
             self._names[name] = self._place.cell(default.state_spec)
             return name
         if isinstance(default, DoFn.TimerParam):
-            timer = self._names[name] = timer_of(self._place, default.timer_spec)
+            timer = self._names[name] = self._place.timer(default.timer_spec)
             if isinstance(timer, ProcessingTimer):
                 return f"{name}.set_at({timestamp}, {pane})"
             return f"{name}.set_in({pane})"
         return known[default]
 
-    def _made(self, lines: list[str], method: Any) -> Any:
-        self._names["method"] = method.method_value
-        filename = f"<compiled calls of a stateful DoFn {next(_NUMBERS)}>"
-        exec(compile("\n".join(lines), filename, "exec"), self._names)  # noqa: S102 - our own
+    def _made(self, lines: list[str], method: Callable[..., Any]) -> Any:
+        self._names["method"] = method
+        exec(_compiled("\n".join(lines)), self._names)  # noqa: S102 - our own
         return self._names["call"]
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(source: str) -> Any:
+    """Code that does the same for each place: many keys in flight have one each."""
+    return compile(source, f"<compiled calls of a stateful DoFn {next(_NUMBERS)}>", "exec")

@@ -24,6 +24,7 @@ from sparkdrain.harness.compiled.steps import takes_element_only
 from sparkdrain.harness.concurrent.loop import event_loop
 from sparkdrain.harness.concurrent.operation import ConcurrentOperation
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
+from sparkdrain.harness.keyed.operation import KeyedOperation
 from sparkdrain.harness.keyed_state import KeyedState
 from sparkdrain.harness.operations import (
     CombinePhaseOperation,
@@ -141,8 +142,7 @@ def create_par_do(
         side_inputs=None,
         output_coders=[coders[tag] for tag in tags],
     )
-    kind = operations.DoOperation if handle.concurrent is None else ConcurrentOperation
-    operation = kind(
+    operation = _kind(handle, context)(
         factory.name(transform_id, proto),
         spec,
         factory.counter_factory,
@@ -151,17 +151,24 @@ def create_par_do(
         context,
     )
     if handle.concurrent is not None:
-        operation.prepare(
-            handle.concurrent,
-            handle,
-            lambda: chain_of_results(transform_id, factory),
-            event_loop() if context is None else factory.slot_loop(),
-            context,
-            factory.carriers.get(TransformId(transform_id)),
-            is_simple=takes_element_only(handle),
-            has_sides=bool(payload.side_inputs),
-        )
+        parts = handle.concurrent, handle, lambda: chain_of_results(transform_id, factory)
+        if context is not None:
+            operation.prepare(*parts, factory.slot_loop(), context)
+        else:
+            operation.prepare(
+                *parts,
+                event_loop(),
+                factory.carriers.get(TransformId(transform_id)),
+                is_simple=takes_element_only(handle),
+                has_sides=bool(payload.side_inputs),
+            )
     return factory.augment_oldstyle_op(operation, proto.unique_name, consumers, tags)
+
+
+def _kind(handle: DoFnHandle, context: KeyedState | None) -> Any:
+    if handle.concurrent is None:
+        return operations.DoOperation
+    return ConcurrentOperation if context is None else KeyedOperation
 
 
 @StageFactory.register_urn(urns.PROCESS_RESTRICTIONS, beam_runner_api_pb2.ParDoPayload)

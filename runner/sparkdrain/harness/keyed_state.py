@@ -14,7 +14,7 @@ from sparkdrain.harness.cells import ELSEWHERE, state_kind
 from sparkdrain.harness.drain_timers import TimerBound
 from sparkdrain.harness.large_place import LargePlace
 from sparkdrain.harness.small_place import SmallPlace
-from sparkdrain.harness.timers import ProcessingTimer, timer_of
+from sparkdrain.harness.timers import ProcessingTimer
 
 if TYPE_CHECKING:
     from sparkdrain.harness.cells import KeyPlace, SpecKind
@@ -33,6 +33,7 @@ class KeyedState(userstate.UserStateContext):
     Attributes:
         overlay, state_id, expiry_of: see ``StateTerms``.
         bound: limits the timers that callbacks set while the job is drained.
+        states, timers: what the DoFn has declared.
         small: where small keys have their turns.
         large: where large keys have their turns.
         place: one of them, which the present turn is in.
@@ -49,8 +50,10 @@ class KeyedState(userstate.UserStateContext):
         self._decoded: tuple[bytes, Any] = (b"\x00undecoded", None)
         states, timers = userstate.get_dofn_specs(dofn)
         by_name = {spec.name: spec for spec in states}
-        self.small = SmallPlace(self, [by_name[name] for name in sorted(by_name)], timers)
-        self.large = LargePlace(self, self.overlay)
+        self.states = [by_name[name] for name in sorted(by_name)]
+        self.timers = list(timers)
+        self._known: set[tuple[bytes, bytes]] = set()
+        self.small, self.large = self.beside(self.bound)
         self.place: SmallPlace | LargePlace = self.small
 
     # --- turns --------------------------------------------------------------------------------
@@ -61,20 +64,10 @@ class KeyedState(userstate.UserStateContext):
             self.large.begin(encoded)
         return self.place
 
-    def begin_beside(self, encoded: bytes) -> LargePlace:
-        """Gives a key its turn beside other keys; returns its own place, for this turn.
-
-        Make it the present ``place`` before user code is given cells and timers; it keeps them as
-        long as the turn lasts. A scope can be used while others are, unlike records.
-        """
-        place = LargePlace(self, self.overlay, self.large)
-        place.begin(encoded)
-        return place
-
-    def end_beside(self, place: LargePlace) -> None:
-        """Such a turn is over: user code that still uses a cell or timer of it gets an error."""
-        place.end()
-        place.rest(_NOBODYS)
+    def beside(self, bound: TimerBound) -> tuple[SmallPlace, LargePlace]:
+        """Further places, for a key that has its turn beside others."""
+        small = SmallPlace(self, self.states, self.timers, bound)
+        return small, LargePlace(self, self.overlay, bound, self._known)
 
     # --- what places ask ----------------------------------------------------------------------
 
@@ -111,7 +104,7 @@ class KeyedState(userstate.UserStateContext):
     def rest(self) -> None:
         """No key has its turn; user code that uses a cell or timer nevertheless gets an error."""
         for place in (self.small, self.large):
-            place.rest(_NOBODYS)
+            place.rest(NOBODYS)
 
     def check_turn_is_over(self) -> None:
         """Make sure that user code has not changed a cell while no key had its turn.
@@ -137,10 +130,7 @@ class KeyedState(userstate.UserStateContext):
 
     def get_timer(self, timer_spec: Any, key: Any, window: Any, timestamp: Any, pane: Any) -> Any:
         """What sets and clears timers of a family, for ``window``."""
-        place = self._entered(key, window)
-        timer = place.timers.get(timer_spec.name)
-        if timer is None:
-            timer = place.timers[timer_spec.name] = timer_of(place, timer_spec)
+        timer = self._entered(key, window).timer(timer_spec)
         if isinstance(timer, ProcessingTimer):
             return timer.set_at(timestamp, pane)
         return timer.set_in(pane)
@@ -167,4 +157,5 @@ class _Nobodys:
         raise RuntimeError(message)
 
 
-_NOBODYS: Final[Any] = _Nobodys()
+NOBODYS: Final[Any] = _Nobodys()
+"""What cells and timers get as their record when no key has its turn."""

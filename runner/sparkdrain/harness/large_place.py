@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import override
 
 from sparkdrain.harness.cells import KeyPlace, state_kind
-from sparkdrain.harness.timers import pane_of
+from sparkdrain.harness.timers import pane_of, timer_of
 from timers_state import Domain
 from timers_state.large.key import LargeKey
 
 if TYPE_CHECKING:
     from sparkdrain.harness.cells import DueTimer
+    from sparkdrain.harness.drain_timers import TimerBound
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.timers import EventTimer, ProcessingTimer
     from timers_state import KeyScope, Overlay
@@ -37,21 +38,26 @@ class LargePlace(KeyPlace):
     Args:
         context: of the DoFn.
         overlay: the slot's state.
-        beside: of the same DoFn, if there are several: each has its own key at a time.
+        bound: limits the timers that callbacks set while a job is drained.
+        known: which windows of keys expire, as far as places of this DoFn know; they share it.
     """
 
     is_large = True
     is_outgrown = False
 
     def __init__(
-        self, context: KeyedState, overlay: Overlay, beside: LargePlace | None = None
+        self,
+        context: KeyedState,
+        overlay: Overlay,
+        bound: TimerBound,
+        known: set[tuple[bytes, bytes]],
     ) -> None:
         self._context = context
         self._overlay = overlay
         self._state_id = context.state_id
         self._expiry_of = context.expiry_of
         self.expires = context.expiry_of is not None
-        self.bound = context.bound if beside is None else context.bound.another()
+        self.bound = bound
         self._turn = LargeKey(overlay, context.state_id)
         self.record: Any = self._turn
         self.records: Any = self._turn
@@ -60,7 +66,7 @@ class LargePlace(KeyPlace):
         self._last_window: Any = None
         self._last_section = b""
         self._is_kept = False
-        self.known: set[tuple[bytes, bytes]] = set() if beside is None else beside.known
+        self.known = known
         self._cells: dict[str, Any] = {}
         self.timers: dict[str, EventTimer | ProcessingTimer] = {}
 
@@ -126,6 +132,13 @@ class LargePlace(KeyPlace):
             number = self._turn.add_state(stored, str(spec.name).encode())
             cell = self._cells[spec.name] = self._context.make_cell(spec, self, number)
         return cell
+
+    def timer(self, spec: Any) -> EventTimer | ProcessingTimer:
+        """What sets timers of a family; always the same one."""
+        timer = self.timers.get(spec.name)
+        if timer is None:
+            timer = self.timers[spec.name] = timer_of(self, spec)
+        return timer
 
     # --- what cells and timers ask ------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from typing_extensions import override
 
 from sparkdrain.harness.cells import KeyPlace, state_kind
-from sparkdrain.harness.timers import pane_of
+from sparkdrain.harness.timers import pane_of, timer_of
 from timers_state import Domain, Layout
 from timers_state.small.kinds import SMALL_CELLS
 from timers_state.small.record import MOST_OTHER_TIMERS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from sparkdrain.harness.cells import DueTimer
+    from sparkdrain.harness.drain_timers import TimerBound
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.timers import EventTimer, ProcessingTimer
     from timers_state import KeyScope
@@ -50,11 +51,18 @@ class SmallPlace(KeyPlace):
         context: of the DoFn.
         states: what it keeps, sorted by name.
         timers: what it sets.
+        bound: limits the timers that callbacks set while a job is drained.
     """
 
     is_large = False
 
-    def __init__(self, context: KeyedState, states: Sequence[Any], timers: Collection[Any]) -> None:
+    def __init__(
+        self,
+        context: KeyedState,
+        states: Sequence[Any],
+        timers: Collection[Any],
+        bound: TimerBound,
+    ) -> None:
         self._context = context
         layout = _layout(context, states, timers)
         self.encode_window = context.encode_window
@@ -71,7 +79,7 @@ class SmallPlace(KeyPlace):
         self.window: Any = None
         self._expiry_of = context.expiry_of
         self.expires = context.expiry_of is not None
-        self.bound = context.bound
+        self.bound = bound
         self._cells = {
             spec.name: context.make_cell(spec, self, number) for number, spec in enumerate(states)
         }
@@ -82,6 +90,13 @@ class SmallPlace(KeyPlace):
     def cell(self, spec: Any) -> Any:
         """The cell of a state; always the same one."""
         return self._cells[spec.name]
+
+    def timer(self, spec: Any) -> EventTimer | ProcessingTimer:
+        """What sets timers of a family; always the same one."""
+        timer = self.timers.get(spec.name)
+        if timer is None:
+            timer = self.timers[spec.name] = timer_of(self, spec)
+        return timer
 
     # --- turns --------------------------------------------------------------------------------
 

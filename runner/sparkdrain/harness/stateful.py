@@ -28,6 +28,7 @@ from sparkdrain.harness.step_name import raise_named
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.harness.arguments import Argument
     from sparkdrain.harness.compiled.chain import LazyChain
     from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.keyed_state import KeyedState
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.operations import SourceOperation
     from sparkdrain.harness.small_place import SmallPlace
 
-Fire = dict[bytes, "Callable[[Any, Any, Any, Any, str], None]"]
+Fire = dict[bytes, "Callable[[Any, Any, Any, Any, str], Any]"]
 
 
 @dataclass(slots=True)
@@ -48,6 +49,19 @@ class PlaceCalls:
     """
 
     feed: Callable[[Any, list[Any]], None]
+    fire: Fire
+
+
+@dataclass(slots=True)
+class FlightCalls:
+    """The same, where the caller takes what the methods return.
+
+    Attributes:
+        start: ``start(key, element)``: for an element with one window.
+        fire: by family: ``fire(key, window, timestamp, pane, tag)``.
+    """
+
+    start: Callable[[Any, Any], Any]
     fire: Fire
 
 
@@ -107,13 +121,10 @@ def stateful_calls(
         context: its state.
         chain: takes its results; None: Beam does.
     """
-    if list(source.targets) != [operation] or not _is_plain(handle.dofn):
+    asked = _asked(handle) if list(source.targets) == [operation] else None
+    if asked is None:
         return None
-    signature = common.DoFnSignature(handle.dofn)
-    process, timers = signature.process_method, signature.timer_methods
-    passed = arguments_of(process, handle, ELEMENT)
-    if passed is None or not all(map(_is_known, timers.values())):
-        return None
+    process, passed, timers = asked
     if chain is None:
         checks = not inspect.isgeneratorfunction(process.method_value)
         handler = output_handler(operation, handle.windowing.windowfn, checks=checks)
@@ -147,6 +158,41 @@ def stateful_calls(
         source,
         size_sampler(source.receivers[0]),
     )
+
+
+def flight_calls(
+    handle: DoFnHandle, process: Callable[..., Any]
+) -> Callable[[SmallPlace | LargePlace], FlightCalls] | None:
+    """The calls of a DoFn of which many elements are in flight; None if Beam must make them.
+
+    Args:
+        handle: of the DoFn.
+        process: its own, which ``handle.dofn`` has not got anymore.
+    """
+    asked = _asked(handle)
+    if asked is None:
+        return None
+    _, passed, timers = asked
+
+    def calls_in(place: SmallPlace | LargePlace) -> FlightCalls:
+        return FlightCalls(
+            CallWriter(place).start(process, passed),
+            {spec.name.encode(): CallWriter(place).fire(each) for spec, each in timers.items()},
+        )
+
+    return calls_in
+
+
+def _asked(handle: DoFnHandle) -> tuple[Any, list[Argument], dict[Any, Any]] | None:
+    """``process``, what is passed to it, and what timers have; None if that is not all known."""
+    if not _is_plain(handle.dofn):
+        return None
+    signature = common.DoFnSignature(handle.dofn)
+    process, timers = signature.process_method, signature.timer_methods
+    passed = arguments_of(process, handle, ELEMENT)
+    if passed is None or not all(map(_is_known, timers.values())):
+        return None
+    return process, passed, timers
 
 
 def _no_results() -> None:

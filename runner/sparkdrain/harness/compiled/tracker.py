@@ -11,6 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.harness.compiled.frames import frame_of
+from sparkdrain.harness.concurrent.tracker import STEP
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -45,6 +46,9 @@ class StepTracker:
 
     def current_state(self) -> Any:
         """The state of the step that is at work."""
+        step = STEP.get(None)
+        if step is not None and step.sampler is self._sampler:  # a key in flight, in this thread
+            return step.current_state()
         thread = self._sampler.tracked_thread
         if thread is None or thread.ident == threading.get_ident():
             found = self._find(sys._getframe(1))  # noqa: SLF001

@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
-
-    from sparkdrain.harness.keyed.keys_in_flight import KeyTurn
 
 
 class ElementInFlight:
@@ -17,8 +14,6 @@ class ElementInFlight:
     Attributes:
         context: has the timestamp, windows and pane that its results get.
         args, kwargs: what ``process`` is called with.
-        call: the callback of a timer that fires; None: ``process``.
-        turn: of the key that it has state of, if any.
         key: elements of one key are processed one after the other; None: it has none.
         results: what was made of it, if it is complete.
         is_complete: whether it is.
@@ -32,8 +27,6 @@ class ElementInFlight:
         number: under which it is kept beyond its bundle; None: it is not.
     """
 
-    call: Callable[..., Any] | None = None
-    turn: KeyTurn | None = None
     results: Any = None
     is_complete = False
     began = 0.0

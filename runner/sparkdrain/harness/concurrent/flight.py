@@ -11,8 +11,8 @@ import asyncio
 import concurrent.futures
 import logging
 import math
+import threading
 from collections import deque
-from pathlib import Path
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,15 +21,16 @@ from sparkdrain.concurrency.concurrently import letter
 from sparkdrain.concurrency.results import collect
 from sparkdrain.harness.compiled.generate import refuse
 from sparkdrain.harness.concurrent.element import ElementInFlight
+from sparkdrain.harness.concurrent.ending import LAST_SECONDS, cancel_all
 from sparkdrain.harness.concurrent.limit import TimeLimit
-from sparkdrain.harness.concurrent.standing import of_thread, standing
+from sparkdrain.harness.concurrent.standing import line_of, of_thread, standing
 from sparkdrain.harness.concurrent.tracker import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sparkdrain.concurrency.settings import Concurrency
-    from sparkdrain.harness.concurrent.loop import StepLoop
+    from sparkdrain.harness.concurrent.loop import EventLoop
     from sparkdrain.harness.concurrent.tracker import StepMetrics
     from sparkdrain.harness.step_book import Frame
 
@@ -41,13 +42,24 @@ _WAITING: Final = 256
 _IN_A_ROW: Final = 64
 _LOOK_SECONDS: Final = 1.0
 _KEPT_SECONDS: Final = 2.0
-_LAST_SECONDS: Final = 2.0
-_LIBRARIES: Final = (
-    str(Path(asyncio.__file__).parent),
-    str(Path(concurrent.futures.__file__).parent),
-    str(Path(__file__).parents[2]),
-    "<",
-)
+
+
+async def collected(made: Any, refuse_twice: Callable[[BaseException], object]) -> Any:
+    """What user code has made of an element, if it is no list.
+
+    Args:
+        made: what it has returned.
+        refuse_twice: told if a ``Completion`` is completed twice.
+
+    Raises:
+        TypeError: these are no results.
+    """
+    if type(made) is Completion:
+        made.refused = refuse_twice
+    made = await collect(made)
+    if isinstance(made, (str, bytes, dict)):
+        refuse(made)
+    return made
 
 
 class _Worker:
@@ -86,7 +98,7 @@ class StepFlight:
         self,
         name: str,
         settings: Concurrency,
-        loop: StepLoop,
+        loop: EventLoop,
         metrics: StepMetrics,
         call: Callable[[ElementInFlight], Any],
         plain_call: Callable[[Any], Any] | None = None,
@@ -106,7 +118,7 @@ class StepFlight:
         # Of both: deques, flags and a bell.
         self._queue: deque[Any] = deque()
         self._complete: deque[Any] = deque()
-        self._bell = loop.bell()
+        self._bell = threading.Event()
         self._error: BaseException | None = None
         self._is_awake = False
         self._is_halted = False
@@ -198,7 +210,7 @@ class StepFlight:
                     "%r waits for the event loop, which code keeps: %s. Calls that block belong "
                     "into a thread: leave process a plain def, or use asyncio.to_thread",
                     self._name,
-                    _line(of_thread(self._loop.thread)),
+                    line_of(of_thread(self._loop.thread)),
                 )
 
     def abandon(self) -> None:
@@ -207,34 +219,26 @@ class StepFlight:
         self._queue.clear()
         if self._workers:
             try:
-                self._loop.wait(self._cancel(), _LAST_SECONDS + _LOOK_SECONDS)
+                cancelled = cancel_all(self._workers, self.described)
+                self._loop.wait(cancelled, LAST_SECONDS + _LOOK_SECONDS)
             except concurrent.futures.TimeoutError:
                 _LOGGER.warning(
                     "%r is given up while code keeps the event loop: %s",
                     self._name,
-                    _line(of_thread(self._loop.thread)),
+                    line_of(of_thread(self._loop.thread)),
                 )
 
     def standing(self) -> Sequence[Frame]:
         """Where the code stands that has been in flight longest; from any thread."""
         if self._loop.is_kept():
             return of_thread(self._loop.thread)
-        oldest = self._oldest()
+        oldest = next(iter(self._running.copy()), None)
         return () if oldest is None else standing(oldest.element, oldest.made)
-
-    def key_at_work(self) -> bytes | None:
-        """The encoded key of the element that has been in flight longest; from any thread."""
-        oldest = self._oldest()
-        turn = None if oldest is None else getattr(oldest.element, "turn", None)
-        return None if turn is None else turn.encoded
-
-    def _oldest(self) -> _Worker | None:
-        return next(iter(self._running.copy()), None)
 
     def described(self) -> str:
         """How many elements are in flight, and where the oldest stands."""
         count = len(self._running)
-        return f"{self._name!r}: {count} in flight, the oldest at {_line(self.standing())}"
+        return f"{self._name!r}: {count} in flight, the oldest at {line_of(self.standing())}"
 
     # --- the loop -----------------------------------------------------------------------------
 
@@ -310,7 +314,7 @@ class StepFlight:
                 if type(made) is CoroutineType:
                     made = await made
                 if type(made) is not list:
-                    made = await self._collected(made)
+                    made = await collected(made, self._stop)
                 if is_plain:
                     complete.append((element[0], made))
                     self._ring_soon()
@@ -340,22 +344,9 @@ class StepFlight:
             element.task = worker.task
             self._limit.arm(element)
 
-    async def _collected(self, made: Any) -> Any:
-        """What user code has made of an element, if it is no list.
-
-        Raises:
-            TypeError: these are no results.
-        """
-        if type(made) is Completion:
-            made.refused = self._stop
-        made = await collect(made)
-        if isinstance(made, (str, bytes, dict)):
-            refuse(made)
-        return made
-
     def _is_tried_again(self, element: ElementInFlight, error: BaseException) -> bool:
         """Whether another attempt at an element follows, after one that has failed."""
-        failure = self._failure(element, error)
+        failure = error if self._limit is None else self._limit.failure(element, error)
         if self._is_halted:
             return False
         if element.failed >= self._settings.retries or not isinstance(failure, Exception):
@@ -363,17 +354,6 @@ class StepFlight:
             return False
         element.failed += 1
         return True
-
-    def _failure(self, element: ElementInFlight, error: BaseException) -> BaseException:
-        element.is_armed = False
-        if not element.is_overdue:
-            return error
-        element.is_overdue = False
-        where = _line(_frames_of(error))
-        if hasattr(element.task, "uncancel"):
-            element.task.uncancel()  # type: ignore[union-attr]
-        msg = f"an element took longer than {self._settings.timeout} s (timeout); it was at {where}"
-        return TimeoutError(msg)
 
     def _completed(self, element: ElementInFlight, results: Any) -> None:
         """Note that an element is complete.
@@ -399,8 +379,6 @@ class StepFlight:
             del self._behind[key]
 
     def _failed(self, element: ElementInFlight, failure: BaseException) -> None:
-        if element.turn is not None:
-            element.turn.tell(failure, element.context.windows[0])
         if self._settings.dead_letter and isinstance(failure, Exception):
             dead = letter(self._settings.dead_letter, element.args[0], failure)
             self._completed(element, [dead])
@@ -415,12 +393,8 @@ class StepFlight:
 
     def _stuck(self, element: ElementInFlight) -> None:
         made = next((each.made for each in self._running if each.element is element), None)
-        msg = (
-            f"an element took longer than {self._settings.timeout} s (timeout), and its code goes "
-            f"on although it was cancelled: {_line(standing(element, made))}. Let CancelledError "
-            "pass"
-        )
-        self._stop(TimeoutError(msg))
+        assert self._limit is not None
+        self._stop(self._limit.stuck_error(element, made))
 
     def _ring_soon(self) -> None:
         if not self._is_ringing:
@@ -430,38 +404,3 @@ class StepFlight:
     def _ring(self) -> None:
         self._is_ringing = False
         self._bell.set()
-
-    async def _cancel(self) -> None:
-        workers = set(self._workers)
-        for worker in workers:
-            worker.cancel()
-        if workers:
-            _, left = await asyncio.wait(workers, timeout=_LAST_SECONDS)
-            if left:
-                _LOGGER.warning(
-                    "%s does not end although it was cancelled (%d in all)",
-                    self.described(),
-                    len(left),
-                )
-
-
-def _frames_of(error: BaseException) -> list[Frame]:
-    frames: list[Frame] = []
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        frames.insert(0, (code.co_filename, trace.tb_lineno, code.co_name))
-        trace = trace.tb_next
-    return frames
-
-
-def _line(frames: Sequence[Frame]) -> str:
-    """The innermost line that is neither Python's, nor ours."""
-    for name, line, function in frames:
-        if not _is_library(name):
-            return f"{name}:{line} in {function}"
-    return f"{frames[0][0]}:{frames[0][1]} in {frames[0][2]}" if frames else "an unknown line"
-
-
-def _is_library(name: str) -> bool:
-    return name.startswith(_LIBRARIES)

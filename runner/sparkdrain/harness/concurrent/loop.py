@@ -18,48 +18,21 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS: Final = 1.0
 
 
-class Bell(Protocol):
-    """What the slot's thread waits for, as a ``threading.Event``."""
-
-    def set(self) -> None:
-        """End the wait; from any thread."""
-
-    def clear(self) -> None:
-        """The next wait is for another ``set``."""
-
-    def wait(self, timeout: float) -> bool:
-        """Whether it was set within so many seconds."""
-
-
 class StepLoop(Protocol):
-    """What a step with elements in flight needs of the loop that they run in."""
+    """Where the methods of an asynchronous DoFn run.
+
+    Attributes:
+        loop: the event loop.
+    """
 
     loop: asyncio.AbstractEventLoop
 
-    @property
-    def thread(self) -> int | None:
-        """The identifier of the loop's thread, if it has one of its own."""
-
-    def soon(self, call: Callable[..., object], *args: object) -> None:
-        """Have the loop call ``call``; from any thread that may hand work to it."""
-
-    def wait(self, coroutine: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
+    def wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a coroutine in the loop, and wait for it; from the slot's thread.
 
         Raises:
             Exception: what the coroutine raises.
-            TimeoutError: the loop has not come to its end within ``timeout`` seconds, since code
-                keeps it. The coroutine is cancelled.
         """
-
-    def bell(self) -> Bell:
-        """What is rung in the loop."""
-
-    def kept_for(self) -> float:
-        """For how many seconds the loop has not answered; from one thread, now and then."""
-
-    def is_kept(self) -> bool:
-        """Whether code keeps the loop, as far as ``kept_for`` has found out; from any thread."""
 
 
 class EventLoop(StepLoop):
@@ -77,28 +50,30 @@ class EventLoop(StepLoop):
         self.loop.run_forever()
 
     @property
-    @override
     def thread(self) -> int | None:
+        """The identifier of the loop's thread."""
         return self._thread.ident
 
-    @override
     def soon(self, call: Callable[..., object], *args: object) -> None:
+        """Have the loop call ``call``; from any thread."""
         self.loop.call_soon_threadsafe(call, *args)
 
     @override
     def wait(self, coroutine: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
+        """The same.
+
+        Raises:
+            TimeoutError: the loop has not come to its end within ``timeout`` seconds, since code
+                keeps it. The coroutine is cancelled.
+        """
         future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
             return future.result(timeout)
         finally:
             future.cancel()
 
-    @override
-    def bell(self) -> Bell:
-        return threading.Event()
-
-    @override
     def kept_for(self) -> float:
+        """For how many seconds the loop has not answered; from one thread, now and then."""
         now = time.monotonic()
         if self._answered >= self._asked:
             self._asked = now
@@ -108,8 +83,8 @@ class EventLoop(StepLoop):
     def _answer(self) -> None:
         self._answered = time.monotonic()
 
-    @override
     def is_kept(self) -> bool:
+        """Whether code keeps the loop, as far as ``kept_for`` has found out; from any thread."""
         asked = self._asked
         return self._answered < asked and time.monotonic() - asked > _PATIENCE_SECONDS
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkdrain.harness.beam import common, operations
+from sparkdrain.harness.beam import operations
 from sparkdrain.harness.claims import sees_windows
 from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.concurrent.element import ElementInFlight
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
     from sparkdrain.harness.compiled.chain import LazyChain
     from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
-    from sparkdrain.harness.concurrent.loop import StepLoop
+    from sparkdrain.harness.concurrent.loop import EventLoop
     from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.harness import Carrier
-    from sparkdrain.harness.keyed.keys_in_flight import KeyTurn
-    from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.step_book import Frame
 
 
@@ -46,16 +44,13 @@ class ConcurrentOperation(operations.DoOperation):
     concurrent: ConcurrentDoFn
     handle: DoFnHandle
     chain: Callable[[], LazyChain | None]
-    turn: KeyTurn | None
-    """Of the key whose element, or timer, comes next."""
 
     def prepare(
         self,
         concurrent: ConcurrentDoFn,
         handle: DoFnHandle,
         chain: Callable[[], LazyChain | None],
-        loop: StepLoop,
-        state: KeyedState | None,
+        loop: EventLoop,
         carrier: Carrier | None,
         *,
         is_simple: bool,
@@ -68,7 +63,6 @@ class ConcurrentOperation(operations.DoOperation):
             handle: of the DoFn.
             chain: what takes its results, or None if Beam does.
             loop: where user code runs.
-            state: of the DoFn, if it has any.
             carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.
             is_simple: ``process`` takes nothing but an element.
             has_sides: it takes side inputs.
@@ -77,16 +71,12 @@ class ConcurrentOperation(operations.DoOperation):
         self._handle = handle
         self._chain = chain
         self._is_simple = is_simple
-        self._state = state
         self._by_window = has_sides or sees_windows(handle.dofn)
         self._by_key = concurrent.settings.order == "by_key"
         self._context: Any = None
         self._results: Any = None
         self._flush: Callable[[], None] = _nothing
         self._threads: Threads | None = None
-        self._timers = {} if state is None else _timers_of(handle.dofn)
-        self.turn: KeyTurn | None = None
-        self._landed: list[KeyTurn] = []
         self._carrier = carrier if concurrent.settings.carry_over else None
         # Elements that came in this bundle and have not left; if they can be carried over.
         self._new: dict[ElementInFlight, None] = {}
@@ -138,24 +128,10 @@ class ConcurrentOperation(operations.DoOperation):
             self._make_room()
 
     def _hand_over(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        key = _key(self._context.value) if self._by_key and self.turn is None else None
+        key = _key(self._context.value) if self._by_key else None
         self._push(ElementInFlight(self._context, args, kwargs, key))
 
-    def process_timer(self, tag: str, timer_data: Any) -> None:
-        """Hand a timer over that fires."""
-        arguments, callback = self._timers[tag]
-        (window,) = timer_data.windows
-        time = timer_data.fire_timestamp
-        asked = self._state, timer_data.user_key, window, time, timer_data.paneinfo
-        kwargs = arguments.invoke_timer_callback(*asked, timer_data.dynamic_timer_tag)
-        element = ElementInFlight(WindowedValue(None, time, (window,)), (), kwargs)
-        element.call = callback
-        self._push(element)
-
     def _push(self, element: ElementInFlight) -> bool:
-        if self.turn is not None:
-            element.turn = self.turn
-            self.turn.in_flight += 1
         if self._carrier is not None:
             element.failed = self._failed_before
             element.updates = []
@@ -175,10 +151,9 @@ class ConcurrentOperation(operations.DoOperation):
     def _call(self, element: ElementInFlight) -> Any:
         if element.updates is not None:
             ELEMENT.set(element)
-        call = element.call or self._concurrent.process
         if element.kwargs:
-            return call(*element.args, **element.kwargs)
-        return call(*element.args)
+            return self._concurrent.process(*element.args, **element.kwargs)
+        return self._concurrent.process(*element.args)
 
     def _call_in_thread(self, element: ElementInFlight) -> Any:
         if self._threads is None:
@@ -231,8 +206,6 @@ class ConcurrentOperation(operations.DoOperation):
                 continue
             if element.results:
                 handle_results(element.context, element.results)
-            if element.turn is not None:
-                self._landed.append(element.turn)
             if self._carrier is not None:
                 self._leaves(element, self._carrier)
         self._flush()
@@ -245,31 +218,8 @@ class ConcurrentOperation(operations.DoOperation):
         if element.number is not None:
             carrier.drop(element.number)
 
-    @property
-    def max_in_flight(self) -> int:
-        """Elements in flight in the slot."""
-        return self._concurrent.settings.max_in_flight
-
-    def wait(self) -> None:
-        """Wait until an element is complete, of this step or of another one in its loop."""
-        with self.scoped_process_state:
-            self._wait()
-
-    def landed(self) -> list[KeyTurn]:
-        """Turns of elements that are complete; their results have left since the last call."""
-        with self.scoped_process_state:
-            self._hand_on()
-        landed, self._landed = self._landed, []
-        return landed
-
     def _begin_results(self) -> Any:
-        chain = self._chain()
-        if chain is None:
-            handler = output_handler(self, self._handle.windowing.windowfn, checks=False)
-            self._results = handler.handle_process_outputs
-        else:
-            gathering = Gathering(chain)
-            self._results, self._flush = gathering.handle_results, gathering.flush
+        self._results, self._flush = way_out(self, self._handle, self._chain())
         return self._results
 
     # --- the life of a bundle -----------------------------------------------------------------
@@ -332,13 +282,13 @@ def _key(value: Any) -> Any:
     return key if isinstance(key, Hashable) else pickle.dumps(key)
 
 
-def _timers_of(dofn: Any) -> dict[str, tuple[Any, Callable[..., Any]]]:
-    """By name of a timer: what finds out the arguments of its callback, and the callback."""
-    found = {}
-    for spec, method in common.DoFnSignature(dofn).timer_methods.items():
-        callback, method.method_value = method.method_value, dict
-        found[spec.name] = method, callback
-    return found
+def way_out(operation: Any, handle: DoFnHandle, chain: LazyChain | None) -> tuple[Any, Any]:
+    """What takes the results of an operation, and what sees to it that all have left."""
+    if chain is None:
+        handler = output_handler(operation, handle.windowing.windowfn, checks=False)
+        return handler.handle_process_outputs, _nothing
+    gathering = Gathering(chain)
+    return gathering.handle_results, gathering.flush
 
 
 def _nothing() -> None:

@@ -1,4 +1,4 @@
-"""An event loop that runs in the slot's thread, whenever that thread waits for an element."""
+"""An event loop that runs in the slot's thread, whenever that thread lets it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from sparkdrain.harness.concurrent.loop import Bell, StepLoop, new_loop
+from sparkdrain.harness.concurrent.loop import StepLoop, new_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
 
 class SlotLoop(StepLoop):
@@ -20,31 +20,33 @@ class SlotLoop(StepLoop):
     have been fed. All steps of a stage share one loop.
     """
 
-    thread = None
-
     def __init__(self) -> None:
         self.loop = new_loop()
-        self._bell = _SlotBell(self.loop)
+        self._stops = False
 
     @override
-    def soon(self, call: Callable[..., object], *args: object) -> None:
-        self.loop.call_soon(call, *args)
+    def wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        task = self.loop.create_task(coroutine)
+        task.add_done_callback(lambda _: self.stop())
+        while not task.done():
+            self.run(None)
+        return task.result()
 
-    @override
-    def wait(self, coroutine: Coroutine[Any, Any, Any], timeout: float | None = None) -> Any:
-        return self.loop.run_until_complete(coroutine)
+    def run(self, seconds: float | None) -> None:
+        """Run until ``stop`` is called, or so many seconds have passed."""
+        self._stops = False
+        end = None if seconds is None else self.loop.call_later(seconds, self.stop)
+        try:
+            self.loop.run_forever()
+        finally:
+            if end is not None:
+                end.cancel()
 
-    @override
-    def bell(self) -> Bell:
-        return self._bell
-
-    @override
-    def kept_for(self) -> float:
-        return 0.0
-
-    @override
-    def is_kept(self) -> bool:
-        return False
+    def stop(self) -> None:
+        """Have ``run`` come back soon; from code that runs in the loop."""
+        if not self._stops:  # else the next run would end at once
+            self._stops = True
+            self.loop.stop()
 
     def close(self) -> None:
         """End what user code has started there and left behind."""
@@ -52,30 +54,3 @@ class SlotLoop(StepLoop):
             task.cancel()
         self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         self.loop.close()
-
-
-class _SlotBell(Bell):
-    """One for all steps of the loop. The thread that waits for it runs the loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._is_set = False
-
-    @override
-    def set(self) -> None:
-        self._is_set = True
-        loop = self._loop
-        loop.call_soon_threadsafe(loop.stop)
-
-    @override
-    def clear(self) -> None:
-        self._is_set = False
-
-    @override
-    def wait(self, timeout: float) -> bool:
-        if not self._is_set:
-            loop = self._loop
-            end = loop.call_later(timeout, loop.stop)
-            loop.run_forever()
-            end.cancel()
-        return self._is_set

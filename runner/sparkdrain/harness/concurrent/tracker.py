@@ -24,6 +24,7 @@ class StepMetrics:
 
     def __init__(self, operation: Any) -> None:
         self._operation = operation
+        self.sampler = operation.state_sampler
 
     def current_state(self) -> Any:
         """The state of the step."""

@@ -12,7 +12,7 @@ from timers_state import Domain
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sparkdrain.harness.concurrent.operation import ConcurrentOperation
+    from sparkdrain.harness.keyed.operation import KeyedOperation
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.limits import UpTo
     from sparkdrain.harness.stateful import StatefulCalls
@@ -36,7 +36,7 @@ class StatefulDoFn:
     context: KeyedState
     calls: StatefulCalls | None
     process_timer: Callable[[str, Any], None]
-    flight: ConcurrentOperation | None
+    flight: KeyedOperation | None
 
 
 class Due:

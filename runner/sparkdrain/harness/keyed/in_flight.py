@@ -1,39 +1,159 @@
-"""Feeds keys to DoFns of which many elements are in flight, and fires their timers.
+"""Feeds keys to DoFns of which many keys are in flight, and fires their timers.
 
 A key does one thing after the other: an element, or a timer, is complete before the next one
-starts. Other keys go on beside it. Each key in flight has a place of its own for its state.
+starts. Other keys go on beside it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from typing_extensions import override
 
 from sparkdrain.harness.keyed.due import Due
-from sparkdrain.harness.keyed.firing import BeamTimers
-from sparkdrain.harness.keyed.keys_in_flight import KeysInFlight, KeyTurn
+from sparkdrain.harness.keyed.errors import tell_key
+from sparkdrain.harness.keyed.flight import KeyTurn
+from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from sparkdrain.harness.concurrent.operation import ConcurrentOperation
     from sparkdrain.harness.harness import Elements
     from sparkdrain.harness.keyed.due import StatefulDoFn
+    from sparkdrain.harness.keyed.operation import KeyedOperation
+    from sparkdrain.harness.keyed.worker import KeyWorker
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.limits import UpTo
+    from sparkdrain.harness.operations import SourceOperation
+
+
+class TimersTurn(KeyTurn):
+    """The timers of a key that are due.
+
+    Args:
+        encoded, key: the key.
+        context: the state of the DoFn.
+        up_to: what is due.
+        of_clock: the same in processing time; None: only timers of event time fire.
+    """
+
+    __slots__ = ("_context", "_key", "_of_clock", "_timer", "_up_to", "encoded")
+
+    def __init__(
+        self, encoded: bytes, key: Any, context: KeyedState, up_to: UpTo, of_clock: int | None
+    ) -> None:
+        self.encoded = encoded
+        self._key = key
+        self._context = context
+        self._up_to = up_to
+        self._of_clock = of_clock
+        self._timer: tuple[bytes, bytes] | tuple[()] = ()
+
+    @override
+    def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
+        key, encoded, up_to = self._key, self.encoded, self._up_to
+        place = worker.begin(encoded)
+        place.bound.repeats = up_to.repeats
+        place.key = key
+        # At the end of time all windows of large keys go at once.
+        goes_at_once = place.is_large and up_to.event == END
+        expiry_of = None if goes_at_once else self._context.expiry_of
+        over = []
+        while (due := place.pop_due(up_to.event, self._of_clock)) is not None:
+            which, time, window, family, tag, pane = due
+            self._timer = family, tag
+            timestamp = Timestamp(micros=time)
+            made = worker.calls.fire[family](key, window, timestamp, pane, tag.decode())
+            up_to.budget.spend(1)
+            yield WindowedValue(None, timestamp, (window,)), made
+            if expiry_of is not None and expiry_of(window) <= up_to.event:
+                over.append(which)
+            if up_to.budget.is_spent() or place.is_outgrown:
+                break
+        worker.end(encoded)
+        for which in dict.fromkeys(over):
+            place.expire_window(which)
+
+    @override
+    def tell(self, error: BaseException, window: Any) -> None:
+        tell_key(error, self._key, window, *self._timer)
 
 
 class FlightFeeder:
-    """Feeds a source behind which there are such DoFns, and perhaps others.
+    """Feeds the only DoFn behind a source.
+
+    Args:
+        source: its elements are counted.
+        operation: of the DoFn.
+        context: its state.
+        decode_key: of the input.
+    """
+
+    def __init__(
+        self,
+        source: SourceOperation,
+        operation: KeyedOperation,
+        context: KeyedState,
+        decode_key: Callable[[bytes], Any],
+    ) -> None:
+        self._source = source
+        self._sample = size_sampler(source.receivers[0])
+        self._operation = operation
+        self._context = context
+        self._decode_key = decode_key
+        self._count = 0
+        self._last: tuple[bytes, Any] = b"", None
+
+    @property
+    def takes_pieces(self) -> bool:
+        """Whether all keys are records in memory, or new."""
+        return self._context.small.records.is_complete
+
+    def feed(
+        self,
+        keys: Iterable[tuple[bytes, Any]],
+        elements: Elements,
+        is_late: Callable[[Any], bool],
+    ) -> None:
+        """Feed what encoded keys have; what is late was dropped when it was decoded."""
+        operation, decode_key, counted = self._operation, self._decode_key, self._counted
+        flight = operation.flight
+        self._count = 0
+        for encoded, chunks in keys:
+            if isinstance(chunks, (bytes, list)):
+                flight.add(encoded, decode_key, counted(encoded, elements(chunks)))
+                if flight.is_full:
+                    operation.make_room()
+                continue
+            # They are read from somewhere, where the next key is read then.
+            for some in counted(encoded, elements(chunks)):
+                turn = flight.add(encoded, decode_key, (some,))
+                operation.make_room(turn)
+        operation.land_turns()
+        if self._count:
+            self._source.receivers[0].opcounter.element_counter.update(self._count)
+            if self._sample is not None:
+                encoded, element = self._last
+                self._sample((decode_key(encoded), element.value), element)
+
+    def _counted(self, encoded: bytes, lists: Iterable[list[Any]]) -> Iterator[list[Any]]:
+        for elements in lists:
+            if elements:
+                self._count += len(elements)
+                self._last = encoded, elements[-1]
+            yield elements
+
+
+class SharedFeeder:
+    """Feeds a source behind which there are such DoFns, and other transforms.
 
     Args:
         feed: takes windowed values for all consumers of the source.
-        operations: of the DoFns with elements in flight.
-        contexts: their state.
+        operations: of the DoFns with keys in flight.
         others: the state of other DoFns behind the source.
         decode_key: of the input.
     """
@@ -43,14 +163,12 @@ class FlightFeeder:
     def __init__(
         self,
         feed: Callable[[list[Any]], None],
-        operations: Sequence[ConcurrentOperation],
-        contexts: Sequence[KeyedState],
+        operations: Sequence[KeyedOperation],
         others: Sequence[KeyedState],
         decode_key: Callable[[bytes], Any],
     ) -> None:
         self._feed = feed
         self._operations = operations
-        self._contexts = contexts
         self._others = others
         self._decode_key = decode_key
 
@@ -61,40 +179,27 @@ class FlightFeeder:
         is_late: Callable[[Any], bool],
     ) -> None:
         """Feed what encoded keys have; what is late was dropped when it was decoded."""
-        together = KeysInFlight(self._operations)
         for encoded, chunks in keys:
-            turn = KeyTurn(encoded, self._decode_key(encoded))
-            turn.steps = self._steps(turn, elements(chunks))
-            together.begin(turn)
-            if not isinstance(chunks, (bytes, list)):
-                together.land()  # they are read from somewhere, where the next key is read then
-        together.land()
+            key = self._decode_key(encoded)
+            for some in elements(chunks):
+                self._feed_some(key, encoded, some)
+                for operation in self._operations:
+                    operation.make_room(operation.take_arrived(encoded, key))
+        for operation in self._operations:
+            operation.land_turns()
 
-    def _steps(self, turn: KeyTurn, lists: Iterable[list[Any]]) -> Iterator[None]:
-        encoded = turn.encoded
-        places = [(context, context.begin_beside(encoded)) for context in self._contexts]
-        for elements in lists:
+    def _feed_some(self, key: Any, encoded: bytes, elements: list[Any]) -> None:
+        for context in self._others:
+            context.begin(encoded)
+        try:
             for element in elements:
-                for alone in _by_window(turn.key, element):
-                    for context, place in places:
-                        context.place = place
-                    for context in self._others:
-                        context.begin(encoded)
-                    self._feed([alone])
-                    for context in self._others:
-                        context.place.end()
-                    yield
-        for context, place in places:
-            context.end_beside(place)
-
-
-def _by_window(key: Any, element: Any) -> Iterator[Any]:
-    element.value = value = (key, element.value)
-    if len(element.windows) == 1:
-        yield element
-        return
-    for window in element.windows:
-        yield WindowedValue(value, element.timestamp, (window,), element.pane_info)
+                element.value = (key, element.value)
+            self._feed(elements)
+            for context in self._others:
+                context.place.end()
+        except BaseException as error:
+            tell_key(error, key, None)
+            raise
 
 
 class DueInFlight(Due):
@@ -103,9 +208,8 @@ class DueInFlight(Due):
     def __init__(self, dofn: StatefulDoFn, up_to: UpTo, decode_key: Callable[[bytes], Any]) -> None:
         super().__init__(dofn, up_to, decode_key)
         assert dofn.flight is not None
+        self._operation = dofn.flight
         self._context = dofn.context
-        self._call = BeamTimers(dofn.process_timer)
-        self._keys = KeysInFlight([dofn.flight])
         self._decode_key = decode_key
 
     @override
@@ -120,40 +224,19 @@ class DueInFlight(Due):
     def _fire_keys(self, domain: Domain, up_to: int) -> bool:
         """Keys come in the order of their first timers."""
         of_clock = self._up_to.processing if domain is Domain.PROCESSING else None
-        together = self._keys
-        while True:
-            encoded = self._overlay.next_due(self._state_id, domain, up_to)
-            if encoded is None:
-                if not together.are_any:
-                    return True
-                together.land_some()  # callbacks may set what is due
-            elif self._is_over():
-                together.land()
-                return False
-            else:
-                turn = KeyTurn(encoded, self._decode_key(encoded))
-                turn.steps = self._steps(turn, of_clock)
-                together.begin(turn)
-                self._began = True
+        turns, is_left = self._operation.flight.turns, False
 
-    def _steps(self, turn: KeyTurn, of_clock: int | None) -> Iterator[None]:
-        context, up_to = self._context, self._up_to
-        place = context.begin_beside(turn.encoded)
-        place.key = turn.key
-        # At the end of time all windows go at once.
-        expiry_of = None if up_to.event == END else context.expiry_of
-        over = []
-        while (due := place.pop_due(up_to.event, of_clock)) is not None:
-            _, time, window, family, tag, pane = due
-            turn.timer = family, tag
-            context.place = place
-            self._call(turn.key, window, time, family, tag, pane)
-            up_to.budget.spend(1)
-            yield
-            if expiry_of is not None and expiry_of(window) <= up_to.event:
-                over.append(window)
-            if up_to.budget.is_spent():
-                break
-        context.end_beside(place)
-        for window in dict.fromkeys(over):
-            place.expire_window(window)
+        def more() -> TimersTurn | None:
+            nonlocal is_left
+            encoded = self._overlay.next_due(self._state_id, domain, up_to)
+            if encoded is None or encoded in turns:  # callbacks may set what is due
+                return None
+            if self._is_over():
+                is_left = True
+                return None
+            self._began = True
+            key = self._decode_key(encoded)
+            return TimersTurn(encoded, key, self._context, self._up_to, of_clock)
+
+        self._operation.land_turns(more)
+        return not is_left

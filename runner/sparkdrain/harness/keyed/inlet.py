@@ -9,7 +9,7 @@ from typing_extensions import override
 from sparkdrain.harness.harness import KeyedInlet
 from sparkdrain.harness.keyed.due import Due
 from sparkdrain.harness.keyed.feeding import BeamFeeder, CallingFeeder
-from sparkdrain.harness.keyed.in_flight import DueInFlight, FlightFeeder
+from sparkdrain.harness.keyed.in_flight import DueInFlight, FlightFeeder, SharedFeeder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.harness import Elements, KeyedEdge
     from sparkdrain.harness.keyed.due import StatefulDoFn
     from sparkdrain.harness.limits import UpTo
+    from sparkdrain.harness.operations import SourceOperation
 
 
 class CalledInlet(KeyedInlet):
@@ -25,19 +26,19 @@ class CalledInlet(KeyedInlet):
 
     Args:
         edge: the edge.
-        feed: takes windowed values for all consumers of the edge.
+        source: takes windowed values for all consumers of the edge.
         dofns: those with state or timers, by transform.
     """
 
     def __init__(
         self,
         edge: KeyedEdge,
-        feed: Callable[[list[Any]], None],
+        source: SourceOperation,
         dofns: Mapping[TransformId, StatefulDoFn],
     ) -> None:
         self._decode_key = edge.decode_key
         self._dofns = dofns
-        self._feeder = _feeder(edge, feed, list(dofns.values()))
+        self._feeder = _feeder(edge, source, list(dofns.values()))
 
     @property
     @override
@@ -61,14 +62,15 @@ class CalledInlet(KeyedInlet):
 
 
 def _feeder(
-    edge: KeyedEdge, feed: Callable[[list[Any]], None], dofns: Sequence[StatefulDoFn]
-) -> BeamFeeder | CallingFeeder | FlightFeeder:
+    edge: KeyedEdge, source: SourceOperation, dofns: Sequence[StatefulDoFn]
+) -> BeamFeeder | CallingFeeder | FlightFeeder | SharedFeeder:
     for dofn in dofns:
         if dofn.calls is not None:  # then the edge feeds no other transform
             return CallingFeeder(dofn.calls, dofn.context, edge.decode_key, edge.coding)
     flights = [dofn.flight for dofn in dofns if dofn.flight is not None]
     others = [dofn.context for dofn in dofns if dofn.flight is None]
     if not flights:
-        return BeamFeeder(feed, others, edge.decode_key)
-    contexts = [dofn.context for dofn in dofns if dofn.flight is not None]
-    return FlightFeeder(feed, flights, contexts, others, edge.decode_key)
+        return BeamFeeder(source.feed_windowed, others, edge.decode_key)
+    if list(source.targets) == flights[:1]:
+        return FlightFeeder(source, flights[0], dofns[0].context, edge.decode_key)
+    return SharedFeeder(source.feed_windowed, flights, others, edge.decode_key)

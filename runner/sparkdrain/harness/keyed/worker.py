@@ -1,0 +1,127 @@
+"""What takes the turns of keys, one after the other: a task of the loop, and places of its own."""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any, Final
+
+from sparkdrain.harness.keyed_state import NOBODYS
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from sparkdrain.harness.keyed.flight import KeyTurn
+    from sparkdrain.harness.keyed_state import KeyedState
+    from sparkdrain.harness.large_place import LargePlace
+    from sparkdrain.harness.small_place import SmallPlace
+    from sparkdrain.harness.stateful import FlightCalls
+
+# Records of keys in flight are not written out when there is no more room. Other keys are large.
+_MOST_RECORDS: Final = 1024
+
+
+class _Own:
+    """A place, and the calls that have its cells and timers.
+
+    Cells and timers go from key to key with their place. That is safe as long as no code holds one
+    beyond the turn of its key; whether some does is seen by their counts of references.
+    """
+
+    def __init__(
+        self,
+        place: SmallPlace | LargePlace,
+        context: KeyedState,
+        calls_in: Callable[[SmallPlace | LargePlace], FlightCalls],
+    ) -> None:
+        self.place = place
+        self._handles = (*map(place.cell, context.states), *map(place.timer, context.timers))
+        self.calls = calls_in(place)
+        self._at_rest = tuple(map(getrefcount, self._handles))
+
+    def is_held(self) -> bool:
+        """Whether code holds a cell or a timer."""
+        return tuple(map(getrefcount, self._handles)) != self._at_rest
+
+    def kill(self) -> None:
+        """Code that uses a cell or a timer gets an error from now on."""
+        self.place.rest(NOBODYS)
+
+
+class KeyWorker:
+    """Takes the turns of keys.
+
+    Args:
+        context: the state of the DoFn.
+        calls_in: makes the calls of the DoFn for a place.
+
+    Attributes:
+        task: what runs it.
+        turn: the present one.
+        made: the coroutine, or the like, that user code has made for the present element.
+        place: of the present turn.
+        calls: for this place.
+        began, is_armed, is_overdue: see ``Limited``.
+    """
+
+    began = 0.0
+    is_armed = False
+    is_overdue = False
+
+    def __init__(
+        self,
+        context: KeyedState,
+        calls_in: Callable[[SmallPlace | LargePlace], FlightCalls],
+    ) -> None:
+        self._context = context
+        self._calls_in = calls_in
+        self._records = context.small.records
+        self._small: _Own | None = None
+        self._large: _Own | None = None
+        self._own: _Own | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.turn: KeyTurn | None = None
+        self.made: Any = None
+        self.place: Any = None
+        self.calls: Any = None
+
+    def begin(self, encoded: bytes) -> Any:
+        """Give a key its turn, as a small key if it can be one; returns its place.
+
+        The key's records stay until ``end``, whatever is written out in the meantime.
+        """
+        own = self._small or self._renew()
+        beside = self._records.beside
+        if len(beside) < _MOST_RECORDS and own.place.begin(encoded):
+            beside.add(encoded)
+        else:
+            assert self._large is not None
+            own = self._large
+            own.place.begin(encoded)
+        self._own = own
+        self.calls = own.calls
+        self.place = place = own.place
+        return place
+
+    def end(self, encoded: bytes) -> None:
+        """The turn of a key is over. Code that still holds a cell or timer gets an error."""
+        own = self._own
+        assert own is not None
+        own.place.end()
+        self._records.beside.discard(encoded)
+        if own.is_held():
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Code that uses a cell or timer of this worker gets an error from now on."""
+        for own in (self._small, self._large):
+            if own is not None:
+                own.kill()
+        self._small = self._large = None
+
+    def _renew(self) -> _Own:
+        context, calls_in = self._context, self._calls_in
+        small, large = context.beside(context.bound.another())
+        self._small = _Own(small, context, calls_in)
+        self._large = _Own(large, context, calls_in)
+        return self._small
