@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparkdrain
+from sparkdrain.concurrency.settings import AsyncStep
 from sparkdrain.coordination.address import StoreAddress
 from sparkdrain.errors import BadOption
 from sparkdrain.jobs.engine import SparkEngine
@@ -72,7 +73,7 @@ def test_flags_arrive_in_the_settings():
         "--block_kb=256",
         "--compiled_stages=off",
         "--async_steps=Look up=7",
-        "--async_steps=a=b/Call=100",
+        "--async_steps=a=b/Call=100,carry_over",
         "--job_attempts=1",
         "--streaming",
         "--round_ms=500",
@@ -106,7 +107,10 @@ def test_flags_arrive_in_the_settings():
         shuffle_memory_mb=64,
         block_kb=256,
         compiled_stages=False,
-        async_steps=(("Look up", 7), ("a=b/Call", 100)),
+        async_steps=(
+            ("Look up", AsyncStep(7)),
+            ("a=b/Call", AsyncStep(100, carry_over=True)),
+        ),
         job_attempts=1,
         streaming=True,
         round_ms=500,
@@ -202,6 +206,7 @@ def test_numbers_may_come_as_text_or_as_doubles_as_the_job_api_sends_them(number
         ("--progress=bar", r"--progress cannot be 'bar': it takes auto, live, plain or off"),
         ("--async_steps=Call", r"--async_steps cannot be 'Call'.*step=number"),
         ("--async_steps=Call=0", r"--async_steps cannot be 'Call=0'.*1 or more"),
+        ("--async_steps=Call=1,carry", r"cannot be 'Call=1,carry'.*Only ,carry_over follows"),
         ("--spark_conf=executor.memory", r"--spark_conf cannot be 'executor.memory'.*key=value"),
         ("--spark_conf=memory=1g", r"--spark_conf cannot be 'memory=1g'.*start with 'spark\.'"),
         ("--spark_conf=spark.master=yarn", r"--spark_conf .*--spark_master_url"),

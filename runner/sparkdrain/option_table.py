@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-OptionKind = Literal["int", "str", "flag", "pairs", "counts"]
+OptionKind = Literal["int", "str", "flag", "pairs", "steps"]
 Jobs = Literal["all", "batch", "streaming"]
 
 
@@ -160,12 +160,13 @@ OPTIONS: tuple[Option, ...] = (
             "Turn it off to find out whether a surprising result comes from there.",
         ),
         _other(
-            "counts",
+            "steps",
             "async_steps",
             "",
-            "step=number, repeatable",
+            "step=number or step=number,carry_over, repeatable",
             "Steps that wait, by their full names, and how many elements of each may be in flight "
-            "in a slot; a plain DoFn runs in so many threads",
+            "in a slot; a plain DoFn runs in so many threads; with carry_over, a round of a "
+            "stream does not wait for them",
             "For DoFns that are not your own, and to change what sparkdrain.Concurrently says.",
         ),
         _number(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from sparkdrain import redaction
+from sparkdrain.concurrency.settings import AsyncStep
 from sparkdrain.coordination.address import AUTO, StoreAddress, beside, checkpoint_root, parse
 from sparkdrain.errors import BadOption
 from sparkdrain.option_table import OPTIONS, Option
@@ -68,7 +69,7 @@ class JobSettings:
         shuffle_memory_mb: MiB per slot for grouping before it spills.
         block_kb: KiB at which a shuffle block is sent.
         compiled_stages: whether chains of simple transforms run as generated code.
-        async_steps: names of steps, and how many elements of each may be in flight in a slot.
+        async_steps: names of steps, and how many elements of each may be in flight.
         job_attempts: how often a batch job is run, counting the first time.
         streaming: whether the job is to run in rounds even if all of its input is bounded.
         round_ms: milliseconds that a round of a streaming job should take.
@@ -112,7 +113,7 @@ class JobSettings:
     shuffle_memory_mb: int = 512
     block_kb: int = 1024
     compiled_stages: bool = True
-    async_steps: tuple[tuple[str, int], ...] = ()
+    async_steps: tuple[tuple[str, AsyncStep], ...] = ()
     job_attempts: int = 3
     streaming: bool = False
     round_ms: int = 200
@@ -249,7 +250,7 @@ _FLAG: dict[str, Any] = {"action": "store_true"}
 def _add_flag(parser: ArgumentParser, option: Option) -> None:
     text = option.help.replace("%", "%%")
     match option.kind:
-        case "pairs" | "counts":
+        case "pairs" | "steps":
             parser.add_argument(option.flag, action="append", default=[], help=text)
         case "int":
             default = int(option.default)
@@ -275,11 +276,11 @@ def _checked(option: Option, value: Any) -> Any:
             return _checked_number(option, value)
         case "pairs":
             return tuple(_checked_pair(option, entry) for entry in _as_list(option, value))
-        case "counts":
-            counts = [_checked_count(option, entry) for entry in _as_list(option, value)]
-            if len(dict(counts)) < len(counts):
+        case "steps":
+            steps = [_checked_step(option, entry) for entry in _as_list(option, value)]
+            if len(dict(steps)) < len(steps):
                 raise BadOption(_wrong(option, value, "It names a step twice."))
-            return tuple(counts)
+            return tuple(steps)
         case "flag":
             if not isinstance(value, bool) and value not in option.words:
                 raise BadOption(_wrong(option, value, "From code, give True or False."))
@@ -320,11 +321,14 @@ def _checked_pair(option: Option, entry: Any) -> tuple[str, str]:
     return key, value
 
 
-def _checked_count(option: Option, entry: Any) -> tuple[str, int]:
-    name, equals, number = entry.rpartition("=") if isinstance(entry, str) else ("", "", "")
+def _checked_step(option: Option, entry: Any) -> tuple[str, AsyncStep]:
+    name, equals, said = entry.rpartition("=") if isinstance(entry, str) else ("", "", "")
+    number, comma, word = said.partition(",")
     if not name or not equals or not number.isdecimal() or int(number) < 1:
         raise BadOption(_wrong(option, entry, "The number is 1 or more."))
-    return name, int(number)
+    if comma and word != "carry_over":
+        raise BadOption(_wrong(option, entry, "Only ,carry_over follows the number."))
+    return name, AsyncStep(int(number), carry_over=bool(comma))
 
 
 def _wrong(option: Option, value: Any, hint: str = "") -> str:

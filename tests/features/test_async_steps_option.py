@@ -17,6 +17,7 @@ from apache_beam.transforms import userstate
 from engines import gives
 
 import sparkdrain
+from sparkdrain.concurrency.settings import AsyncStep
 from sparkdrain.concurrency.submitted import refuse_impossible
 from sparkdrain.errors import BadOption, Unsupported
 from sparkdrain.options import SparkDrainOptions
@@ -159,13 +160,24 @@ class Waits(beam.DoFn):
         yield element
 
 
+class Ends(Asks):
+    def finish_bundle(self):
+        """Would come before elements are complete."""
+
+
+ASK = {"Ask": AsyncStep(2)}
+CARRIES = {"Ask": AsyncStep(2, carry_over=True)}
+
+
 @pytest.mark.parametrize(
     ("dofn", "steps", "kind", "error"),
     [
-        (Sums(), ["Ask"], BadOption, "--async_steps cannot name 'Ask': .* threads cannot share"),
-        (Reads(), ["Ask"], Unsupported, "'Ask' is splittable, .* ParDo behind it"),
-        (ReadsAndWaits(), [], Unsupported, "'Ask' is splittable"),
-        (sparkdrain.Concurrently(Reads()), [], Unsupported, "'Ask' is splittable"),
+        (Sums(), ASK, BadOption, "cannot name 'Ask' so: .* threads cannot share"),
+        (Sums(), CARRIES, BadOption, "cannot name 'Ask' so: Sums uses state or timers, .* leave"),
+        (Ends(), CARRIES, BadOption, "cannot name 'Ask' so: Ends has finish_bundle, .* leave"),
+        (Reads(), ASK, Unsupported, "'Ask' is splittable, .* ParDo behind it"),
+        (ReadsAndWaits(), {}, Unsupported, "'Ask' is splittable"),
+        (sparkdrain.Concurrently(Reads()), {}, Unsupported, "'Ask' is splittable"),
     ],
 )
 def test_a_dofn_that_cannot_wait_is_refused_before_it_is_submitted(dofn, steps, kind, error):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from dataclasses import replace
 
 import apache_beam as beam
 import pytest
@@ -17,12 +18,14 @@ from apache_beam.transforms.trigger import AfterWatermark
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 
 import sparkdrain
+from sparkdrain.concurrency.settings import AsyncStep
 from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import CheckpointRefused, DrainLimitExceeded
 from sparkdrain.notes import notes_of
 from sparkdrain.rounds import carried
 from sparkdrain.rounds.sources.residuals import Residual, ResidualStore
 from tests.support.drained import emitted_when_drained
+from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.random_pipelines import results
 from tests.support.recorded import emitted_in_batch, emitted_in_rounds
 from tests.support.undoing import undoing
@@ -106,6 +109,13 @@ def test_a_round_does_not_wait_for_an_element_in_flight():
     assert sorted(x for seen in rounds for x in seen) == list(range(40))
     assert set(STARTED.values()) == {1}
     of = rounds_of(rounds)
+    assert of[3] > of[4]
+
+
+def test_an_option_has_a_step_carry_over():
+    options = replace(DEFAULTS, async_steps=(("Ask", AsyncStep(100, carry_over=True)),))
+    build = lambda p: p | stream(10) | "Ask" >> beam.ParDo(Slow())
+    of = rounds_of(emitted_in_rounds(build, options=options))
     assert of[3] > of[4]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 ResultOrder = Literal["none", "by_key", "input"]
@@ -50,6 +50,24 @@ class Concurrency:
     def pause(self, attempt: int) -> float:
         """Seconds to wait after a failed attempt; the first one has the number 0."""
         return min(self.backoff * 2.0 ** min(attempt, 32), _LONGEST_BACKOFF)
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncStep:
+    """What an option says of one step; it stands above what code says.
+
+    Attributes:
+        max_in_flight: see ``Concurrency``.
+        carry_over: the same; False: as code says.
+    """
+
+    max_in_flight: int
+    carry_over: bool = False
+
+    def over(self, settings: Concurrency) -> Concurrency:
+        """The settings of the step, which has these by its code."""
+        carry_over = settings.carry_over or self.carry_over
+        return replace(settings, max_in_flight=self.max_in_flight, carry_over=carry_over)
 
 
 def _check(is_right: bool, name: str, value: object, takes: str) -> None:

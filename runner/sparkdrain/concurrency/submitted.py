@@ -9,22 +9,24 @@ from apache_beam.pipeline import Pipeline, PipelineVisitor
 from apache_beam.transforms.userstate import is_stateful_dofn
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
-from sparkdrain.concurrency.concurrently import check_stateful, given
+from sparkdrain.concurrency.concurrently import check_carried, check_stateful, given
 from sparkdrain.concurrency.results import waits_anywhere
 from sparkdrain.concurrency.settings import Concurrency
 from sparkdrain.concurrency.wrapped import of_wrapper
 from sparkdrain.errors import BadOption, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
+
+    from sparkdrain.concurrency.settings import AsyncStep
 
 
-def refuse_impossible(pipeline: Pipeline, async_steps: Collection[str]) -> None:
+def refuse_impossible(pipeline: Pipeline, async_steps: Mapping[str, AsyncStep]) -> None:
     """Look at all DoFns of a pipeline.
 
     Args:
         pipeline: as it was built.
-        async_steps: names of steps that an option makes asynchronous.
+        async_steps: what an option says of steps, by their names.
 
     Raises:
         BadOption: the option names a DoFn that can have one element in flight only.
@@ -34,25 +36,25 @@ def refuse_impossible(pipeline: Pipeline, async_steps: Collection[str]) -> None:
 
 
 class _Look(PipelineVisitor):
-    def __init__(self, async_steps: Collection[str]) -> None:
+    def __init__(self, async_steps: Mapping[str, AsyncStep]) -> None:
         self._async_steps = async_steps
 
     def visit_transform(self, transform_node: Any) -> None:
         transform = transform_node.transform
         if isinstance(transform, ParDo):
             name = transform_node.full_label
-            _check(name, transform, is_chosen=name in self._async_steps)
+            _check(name, transform, self._async_steps.get(name))
 
 
-def _check(name: str, transform: ParDo, *, is_chosen: bool) -> None:
+def _check(name: str, transform: ParDo, chosen: AsyncStep | None) -> None:
     dofn = transform.fn
     is_looked_at = isinstance(dofn, AbstractDoFnWrapper)
     while isinstance(dofn, AbstractDoFnWrapper):
         dofn = dofn.dofn
     made = given(dofn) or of_wrapper(dofn)
-    if not (is_chosen or made or waits_anywhere(dofn)):
+    if not (chosen or made or waits_anywhere(dofn)):
         return
-    if is_looked_at and (is_chosen or made is None):
+    if is_looked_at and (chosen or made is None):
         msg = (
             f"{name!r} has many elements in flight, which --runtime_type_check cannot look at: "
             "leave that option out"
@@ -65,9 +67,13 @@ def _check(name: str, transform: ParDo, *, is_chosen: bool) -> None:
             "does not have together: put the call that waits into a ParDo behind it"
         )
         raise Unsupported(msg)
-    if is_chosen and is_stateful_dofn(own):
-        try:
+    if chosen is None:
+        return
+    try:
+        if chosen.carry_over:
+            check_carried(own)
+        if is_stateful_dofn(own):
             check_stateful(own, settings)
-        except TypeError as error:
-            msg = f"--async_steps cannot name {name!r}: {error}"
-            raise BadOption(msg) from None
+    except (TypeError, ValueError) as error:
+        msg = f"--async_steps cannot name {name!r} so: {error}"
+        raise BadOption(msg) from None

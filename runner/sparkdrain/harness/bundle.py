@@ -38,6 +38,7 @@ from sparkdrain.harness.step_name import raise_named
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from sparkdrain.concurrency.settings import AsyncStep
     from sparkdrain.graph.plan import EdgeId, Stage, TransformId
     from sparkdrain.harness.dofn import DoFnHandle
     from sparkdrain.harness.harness import Carrier, KeyedEdge, Remainder, StateTerms, Writer
@@ -61,7 +62,7 @@ class StageBundle(BundleProcessor, Harness):
         compiled: whether to generate code.
         changing_side_inputs: whether a side input may change after it was ready.
         book: where lines of code are noted with their steps.
-        async_steps: by name of a step, how many of its elements may be in flight by an option.
+        async_steps: by name of a step, what an option says of how it waits.
         carriers: by transform, what keeps elements that are in flight beyond a bundle.
     """
 
@@ -76,7 +77,7 @@ class StageBundle(BundleProcessor, Harness):
         compiled: bool,
         changing_side_inputs: bool = False,
         book: StepBook | None = None,
-        async_steps: Mapping[str, int] | None = None,
+        async_steps: Mapping[str, AsyncStep] | None = None,
         carriers: Mapping[TransformId, Carrier] | None = None,
     ) -> None:
         self._book = book

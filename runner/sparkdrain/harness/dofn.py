@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
+    from sparkdrain.concurrency.settings import AsyncStep
     from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
 
 # Beam's operations take a DoFn as bytes and load it three times. The bytes we give them name an
@@ -83,7 +84,7 @@ def load_dofn(
     transform_id: str,
     proto: beam_runner_api_pb2.PTransform,
     payload: beam_runner_api_pb2.ParDoPayload,
-    chosen: int | None = None,
+    chosen: AsyncStep | None = None,
 ) -> DoFnHandle:
     """Load the DoFn of a ParDo (``beam:transform:pardo:v1``).
 
@@ -92,7 +93,7 @@ def load_dofn(
         transform_id: of the ParDo.
         proto: the ParDo.
         payload: its payload.
-        chosen: how many elements may be in flight by an option.
+        chosen: what an option says of how it waits.
     """
     data = DoFnInfo.from_runner_api(payload.do_fn, factory.context).serialized_dofn_data()
     dofn, args, kwargs, tags, windowing = pickler.loads(data)

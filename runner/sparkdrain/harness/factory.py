@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from apache_beam.coders import WindowedValueCoder
 
+    from sparkdrain.concurrency.settings import AsyncStep
     from sparkdrain.harness.compiled.tracker import StepTracker
     from sparkdrain.harness.concurrent.slot_loop import SlotLoop
     from sparkdrain.harness.harness import Carrier, StateTerms, Writer
@@ -64,8 +65,8 @@ class StageFactory(BeamTransformFactory):
     """What the producers of a transform see of it."""
     tracker: StepTracker
     steps: Any = None
-    async_steps: Mapping[str, int]
-    """By name of a step, how many of its elements may be in flight by an option."""
+    async_steps: Mapping[str, AsyncStep]
+    """By name of a step, what an option says of how it waits."""
 
     def name(self, transform_id: str, proto: beam_runner_api_pb2.PTransform) -> Any:
         """How metrics and errors refer to a transform."""

@@ -24,7 +24,7 @@ _TYPES: Final = {
     "str": _TYPE.STRING,
     "flag": _TYPE.BOOLEAN,
     "pairs": _TYPE.ARRAY,
-    "counts": _TYPE.ARRAY,
+    "steps": _TYPE.ARRAY,
 }
 _URN: Final = re.compile(r"beam:option:(.+):v1")
 _MASTER: Final = "spark_master_url"
@@ -75,7 +75,7 @@ def _of_go(flags: Mapping[str, str]) -> dict[str, Any]:
         match _KINDS[name]:
             case "flag":
                 found[name] = {"true": True, "false": False}.get(text, text)
-            case "pairs" | "counts":
+            case "pairs" | "steps":
                 found[name] = [text]
             case _:
                 found[name] = text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import types
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.core import CallableWrapperDoFn
@@ -24,6 +23,7 @@ from sparkdrain.errors import Unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sparkdrain.concurrency.settings import AsyncStep
     from sparkdrain.harness.concurrent.loop import StepLoop
 
 
@@ -108,12 +108,12 @@ def _replace(dofn: Any, name: str, call: Callable[..., Any]) -> None:
         setattr(dofn, name, function)
 
 
-def concurrent_dofn(dofn: Any, chosen: int | None) -> ConcurrentDoFn | None:
+def concurrent_dofn(dofn: Any, chosen: AsyncStep | None) -> ConcurrentDoFn | None:
     """How a DoFn is called if many elements of it may be in flight; None: one after the other.
 
     Args:
         dofn: as it was submitted.
-        chosen: ``max_in_flight`` by an option; it counts more than what code says.
+        chosen: what an option says of the step.
     """
     made = given(dofn) or of_wrapper(dofn)
     if made is None:
@@ -123,7 +123,7 @@ def concurrent_dofn(dofn: Any, chosen: int | None) -> ConcurrentDoFn | None:
         made = dofn, Concurrency()
     dofn, settings = made
     if chosen is not None:
-        settings = replace(settings, max_in_flight=chosen)
+        settings = chosen.over(settings)
     if is_stateful_dofn(dofn):
         check_stateful(dofn, settings)
     return ConcurrentDoFn(dofn, settings)

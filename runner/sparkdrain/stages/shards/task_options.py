@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparkdrain.concurrency.settings import AsyncStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +17,7 @@ class TaskOptions:
         block_bytes: at which a block is sent.
         memory_bytes: for grouping, before it spills.
         compiled: whether chains of simple transforms run as generated code.
-        async_steps: names of steps, and how many elements of each may be in flight in a slot.
+        async_steps: names of steps, and how many elements of each may be in flight.
         state_bytes: for state in streaming, of all levels of a slot; 0: a part of the above.
     """
 
@@ -21,4 +25,4 @@ class TaskOptions:
     memory_bytes: int
     compiled: bool
     state_bytes: int = 0
-    async_steps: tuple[tuple[str, int], ...] = ()
+    async_steps: tuple[tuple[str, AsyncStep], ...] = ()
