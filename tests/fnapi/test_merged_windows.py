@@ -12,6 +12,8 @@ from apache_beam.transforms import trigger, window
 
 from sparkdrain.errors import TruncatedInput
 from sparkdrain.fnapi import merging
+from sparkdrain.fnapi.aside import StageAside
+from sparkdrain.fnapi.errors import lost
 from sparkdrain.graph import window_fns
 from tests.support.in_memory import run_in_memory
 from tests.support.seen import SEEN, see
@@ -155,6 +157,25 @@ def test_a_round_that_is_undone_merges_again(stream, windows):
     SEEN.clear()
     stream(lambda pipeline: _grouped(_stream(pipeline), windows) | beam.Map(see), fail=fail)
     assert undone
+    assert sorted(SEEN) == GROUPS
+
+
+def test_a_harness_that_is_lost_while_it_merges_undoes_the_round(stream, windows, monkeypatch):
+    lent, run_stage = [], StageAside.run
+
+    def run(self, several):
+        if self._worker not in lent:
+            lent.append(self._worker)
+            if len(lent) == 1:
+                self._worker.is_lost = True
+                why = "the test wants it"
+                raise lost(why)
+        return run_stage(self, several)
+
+    monkeypatch.setattr(StageAside, "run", run)
+    SEEN.clear()
+    stream(lambda pipeline: _grouped(_stream(pipeline), windows) | beam.Map(see))
+    assert len(lent) == 2
     assert sorted(SEEN) == GROUPS
 
 
