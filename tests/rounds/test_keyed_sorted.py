@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from dataclasses import replace
 
@@ -53,6 +54,19 @@ class InOrder(beam.DoFn):
         yield key, last.read(), -1, 20.0
 
 
+class InOrderSlowly(InOrder):
+    async def process(
+        self,
+        element,
+        at=beam.DoFn.TimestampParam,
+        last=beam.DoFn.StateParam(InOrder.LAST),
+        timer=beam.DoFn.TimerParam(InOrder.TIMER),
+    ):
+        await asyncio.sleep(0.001 if element[0] == "a" else 0)
+        for made in super().process(element, at, last, timer):
+            yield made
+
+
 class Alone(beam.DoFn):
     """Neither state nor timers."""
 
@@ -82,8 +96,9 @@ STEPS = [
 ]
 
 
-def test_elements_come_in_time_order_when_nothing_earlier_can_come() -> None:
-    found = sorted_in_rounds(*STEPS, slots=1)
+@pytest.mark.parametrize("dofn", [InOrder, InOrderSlowly])
+def test_elements_come_in_time_order_when_nothing_earlier_can_come(dofn) -> None:
+    found = sorted_in_rounds(*STEPS, dofn=dofn, slots=1)
     # Keys have no order among each other.
     assert [sorted(kept, key=lambda element: element[0]) for kept in found if kept] == [
         [("a", None, 3, 3.0)],
