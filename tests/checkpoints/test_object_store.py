@@ -8,9 +8,10 @@ before its last manifest is there.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from random import Random
 
 import boto3
@@ -24,6 +25,7 @@ from sparkdrain.checkpoints.beam_storage import storage_at
 from sparkdrain.checkpoints.manifest import decode
 from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing, read
 from sparkdrain.checkpoints.timed_storage import TimedStorage
+from sparkdrain.checkpoints.upload import Uploader
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.signal import DrainSignal
@@ -181,6 +183,7 @@ class Job:
         self.plan = exact_plan(EVENTS)
         self.effects: Counter = Counter()
         self.ends: Counter = Counter()
+        self.said = ""
         TELL[:] = [lambda element: self.effects.update([json.dumps(element)])]
 
     def live(self, steps=None):
@@ -232,6 +235,7 @@ class Job:
 
     def _ended(self, error) -> None:
         self.ends[type(error).__name__] += 1
+        self.said = str(error)
 
 
 def moody(rng, often):
@@ -258,3 +262,28 @@ def test_a_job_on_a_moody_store_makes_everything_once(store, monkeypatch):
     print(dict(ends), store.proxy.heard)
     assert ends["CheckpointFailed"] > 0
     assert all(store.proxy.heard[mood] for mood in CAUSES)
+
+
+@pytest.mark.slow
+def test_a_job_whose_uploads_hang_ends_at_the_limit_and_goes_on_exactly(store, monkeypatch):
+    monkeypatch.setattr(open_slot, "Uploader", partial(Uploader, stall_seconds=6.0))
+    job = Job(store, 0)
+    job.drain_after = None
+
+    def hang(what) -> Mood:
+        is_upload = "/files/" in what and what.startswith(("POST", "PUT"))
+        return Mood.HANGS if is_upload and store.manifests() else Mood.WELL
+
+    store.ask = hang
+    assert job.live() is None
+    assert store.proxy.heard[Mood.HANGS]
+    assert store.manifests()
+    assert "(3rd failure in a row" in job.said
+    assert re.search(rf"the storage {job.root} has not moved for \d+ s", job.said)
+    assert "--resume" in job.said
+
+    store.ask = lambda what: Mood.WELL
+    store.proxy.release()
+    made = job.live()
+    assert made is not None, job.said
+    check_exact(made, job.effects, whole=True, events=EVENTS)
