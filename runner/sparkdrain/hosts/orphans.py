@@ -132,8 +132,9 @@ def end_orphans_of_job(parent: int, job: str, seconds: float = _END_SECONDS) -> 
         for child in found:
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
+        # When one of them is gone, its own children have been adopted.
         ending = {child for child in ending | found if os.path.exists(f"/proc/{child}")}
-        if not ending:
+        if not found and not ending:
             return
         time.sleep(_PAUSE_SECONDS)
 
