@@ -6,13 +6,16 @@ encrypts its files.
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import stat
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyspark
 import pytest
 
 import sparkdrain
@@ -97,7 +100,10 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory) -> Ran:
-    home = tmp_path_factory.mktemp("private")
+    return run_program(tmp_path_factory.mktemp("private"), ENVIRONMENT)
+
+
+def run_program(home: Path, environment: dict[str, str], *flags: str) -> Ran:
     program = home / "program.py"
     program.write_text(PROGRAM)
     folder = home / "rash"
@@ -112,8 +118,9 @@ def ran(tmp_path_factory) -> Ran:
         [
             *(sys.executable, str(program), str(folder), f"--client_secret={PLANTED}"),
             *(f"--spark_conf={each}" for each in conf),
+            *flags,
         ],
-        env=ENVIRONMENT,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=400,
@@ -142,6 +149,26 @@ def test_a_password_is_not_in_what_is_printed_nor_in_what_is_kept(ran):
     )
     assert "failing" in listed.stdout
     assert PLANTED not in listed.stdout + listed.stderr
+
+
+@pytest.mark.slow
+def test_a_password_is_not_in_the_logs_of_executors(tmp_path):
+    """Spark writes into them why a task has failed; the text of it is packed."""
+    home = tmp_path / "spark"
+    home.mkdir()
+    for part in Path(pyspark.__file__).parent.iterdir():
+        (home / part.name).symlink_to(part)
+    environment = {**ENVIRONMENT, "SPARK_HOME": str(home)}
+    master = "--spark_master_url=local-cluster[1,1,1024]"
+    ran = run_program(tmp_path, environment, master)
+    assert "ValueError: cannot log in with ***" in ran.done.stderr
+    logs = {path: path.read_text() for path in home.glob("work/*/*/std*")}
+    assert {path.name for path in logs} == {"stdout", "stderr"}
+    packed = re.findall("sparkdrain-failure:([A-Za-z0-9+/=]+)", "".join(logs.values()))
+    told = [base64.b64decode(each).decode() for each in packed]
+    assert any("cannot log in with ***" in each for each in told)
+    printed = [*told, *logs.values(), ran.done.stdout, ran.done.stderr]
+    assert [line for text in printed for line in text.splitlines() if PLANTED in line] == []
 
 
 def test_checkpoints_and_records_are_for_this_user_under_a_rash_umask(ran):

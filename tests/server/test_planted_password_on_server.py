@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,15 @@ import grpc
 import psutil
 import pytest
 from apache_beam.coders import VarIntCoder
+from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2 as api
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 from sparkdrain.io.kafka import ReadFromKafka
 from tests.support.job_client import JobClient
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +68,32 @@ def refused(pipeline):
     files = {"ssl.ca.location": "/none", "ssl.certificate.location": "/none"}
     read = ReadFromKafka("127.0.0.1:1", "t", consumer_config={**settings, **files}, client=CLIENT)
     pipeline | read
+
+
+class Hangs(beam.DoFn):
+    """Counts under a name that has the password, until it is to hang."""
+
+    COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
+
+    def __init__(self, password: str, file: str) -> None:
+        self._password, self._file = password, file
+
+    def process(self, element, count=beam.DoFn.StateParam(COUNT)):
+        count.write((count.read() or 0) + 1)
+        Metrics.counter("mine", f"logins with {self._password}").inc()
+        Metrics.string_set("mine", "passwords").add(self._password)
+        while os.path.exists(self._file):
+            time.sleep(0.1)
+
+
+def hanging(file: Path):
+    """A stream that is to hang as long as there is such a file."""
+
+    def build(pipeline):
+        ticks = pipeline | PeriodicImpulse(fire_interval=0.1) | beam.WithKeys("k")
+        _ = ticks | "Count" >> beam.ParDo(Hangs(PLANTED, str(file)))
+
+    return build
 
 
 CLIENT = "kafka-python"
@@ -131,16 +161,19 @@ def test_not_in_what_a_server_says_nor_in_what_its_jobs_keep(tmp_path):
         server.process.wait()
     told["standard output"] = "".join(server.said)
     told["standard error"] = (tmp_path / "printed").read_text()
-    listed = [*COMMAND, "jobs", f"--checkpoint_dir={kept}"]
-    done = subprocess.run(
-        listed, env=ENVIRON, capture_output=True, text=True, timeout=SECONDS, check=True
-    )
-    told["sparkdrain jobs"] = done.stdout + done.stderr
+    told["sparkdrain jobs"] = _printed("jobs", f"--checkpoint_dir={kept}")
     assert "in-workers" in told["sparkdrain jobs"]
     assert "java" in told["command lines of in-workers"]
     for name, (_, _, expected) in JOBS.items():
         assert expected in told[name]
     assert "with ***" in told["in-processes"], "what its harness logs is among the job's messages"
+    _check(told, kept)
+    # It has what a job needs to be started again, for its user alone.
+    assert (tmp_path / "server").stat().st_mode & 0o077 == 0
+
+
+def _check(told: dict[str, str], kept: Path) -> None:
+    """The password is in no text, and in no file that jobs keep."""
     found = [
         f"{where}: {line}"
         for where, text in told.items()
@@ -151,8 +184,71 @@ def test_not_in_what_a_server_says_nor_in_what_its_jobs_keep(tmp_path):
     files = [path for path in kept.rglob("*") if path.is_file()]
     assert any(path.suffix == ".record" for path in files)
     assert [path for path in files if PLANTED.encode() in path.read_bytes()] == []
-    # It has what a job needs to be started again, for its user alone.
-    assert (tmp_path / "server").stat().st_mode & 0o077 == 0
+
+
+def test_not_in_metrics_nor_in_what_is_told_of_a_stream_that_hangs_and_is_drained(tmp_path):
+    kept = tmp_path / "kept"
+    server = Server(tmp_path)
+    try:
+        with grpc.insecure_channel(server.endpoint) as channel:
+            told = _of_a_stream_that_hangs(
+                server.endpoint, JobClient(channel), kept, tmp_path / "hang"
+            )
+        server.end()
+    finally:
+        server.process.kill()
+        server.process.wait()
+    told["standard output"] = "".join(server.said)
+    told["standard error"] = (tmp_path / "printed").read_text()
+    for question in ("list", "inspect", "verify"):
+        told[f"sparkdrain checkpoints {question}"] = _printed("checkpoints", question, str(kept))
+    assert "hangs" in told["sparkdrain checkpoints list"]
+    assert "Count" in told["sparkdrain checkpoints inspect"]
+    assert list(kept.glob("*/manifests/**/*.manifest"))
+    _check(told, kept)
+
+
+def _of_a_stream_that_hangs(
+    endpoint: str, client: JobClient, kept: Path, file: Path
+) -> dict[str, str]:
+    """Metrics, a dry run, what is told of code that hangs, and a drain."""
+    told = {}
+    flags = ("--streaming", "--hang_warning_ms=2000", "--checkpoint_ms=500")
+    job_id = _submitted(endpoint, hanging(file), "hangs", kept, *flags)
+    asked = api.GetJobMetricsRequest(job_id=job_id)
+
+    def metrics() -> str:
+        return client.stub.GetJobMetrics(asked).metrics.SerializeToString().decode(errors="replace")
+
+    wait_until(lambda: "logins with ***" in metrics(), SECONDS, 0.5)
+    told["metrics"] = metrics()
+    place = f"--job_endpoint={endpoint}"
+    told["a dry run"] = _printed("drain", "hangs", place, "--dry-run")
+    assert "A drain would find" in told["a dry run"]
+    file.touch()
+    stream = client.stub.GetMessageStream(api.JobMessagesRequest(job_id=job_id), timeout=SECONDS)
+    texts = (each.message_response.message_text for each in stream)
+    told["a hang"] = next(text for text in texts if "runs step 'Count'" in text)
+    stream.cancel()
+    assert "in process" in told["a hang"], "the stack"
+    file.unlink()
+    told["a drain"] = _printed("drain", "hangs", place)
+    assert "stages are drained" in told["a drain"]
+    told["a stream"] = "\n".join([*client.messages(job_id), *client.path(job_id)])
+    assert told["a stream"].endswith("DRAINED")
+    return told
+
+
+def _printed(*arguments: str) -> str:
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    return done.stdout + done.stderr
 
 
 def _submitted(endpoint: str, build, name: str, kept: Path, *flags: str) -> str:
