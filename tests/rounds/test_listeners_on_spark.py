@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import ssl
@@ -18,6 +17,7 @@ import pyspark
 import pytest
 
 import sparkdrain
+from tests.support.listening import own_ports, processes_of
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
@@ -47,6 +47,11 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from tests.support.restrictions import UpTo
 
+PROCESS = '{"command": "%s -m sparkdrain.cli.main worker"}' % sys.executable
+in_harness = "--in-harness" in flags
+if in_harness:
+    flags.remove("--in-harness")
+
 def mark(name):
     open(os.path.join(folder, name), "w").close()
 
@@ -57,6 +62,11 @@ class Slow(beam.DoFn):
             while not os.path.exists(os.path.join(folder, "over")):
                 time.sleep(0.1)
             return
+
+def wait(folder):
+    open(os.path.join(folder, "harness"), "w").close()
+    while not os.path.exists(os.path.join(folder, "over")):
+        time.sleep(0.1)
 
 class Count(beam.DoFn):
     COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
@@ -69,12 +79,20 @@ def options(*more):
     return PipelineOptions(["--runner=SparkDrainRunner", *flags, *more])
 
 stream = beam.Pipeline(options=options("--streaming", "--checkpoint_ms=500",
-                                       "--checkpoint_dir=" + os.path.join(folder, "checkpoints")))
+                                       "--checkpoint_dir=" + os.path.join(folder, "checkpoints"),
+                                       "--state_dir=" + os.path.join(folder, "state")))
 stream | PeriodicImpulse(fire_interval=0.1) | beam.WithKeys(1) | beam.ParDo(Count())
 running = stream.run()
+if in_harness:
+    process = beam.Pipeline(options=options("--environment_type=PROCESS",
+                                            "--environment_config=" + PROCESS))
+    process | beam.Create([folder]) | beam.Map(wait)
+    in_process = process.run()
 batch = beam.Pipeline(options=options("--progress=plain"))
 batch | beam.Create([1]) | beam.ParDo(Slow())
 batch.run().wait_until_finish()
+if in_harness:
+    in_process.wait_until_finish()
 running.cancel()
 """
 
@@ -95,7 +113,10 @@ def job(temporary):
     mark = uuid.uuid4().hex
     started = []
 
-    def start(umask: str, master: str, *more: str) -> list[psutil.Process]:
+    def start(
+        umask: str, master: str, *more: str, in_harness: bool = False
+    ) -> list[psutil.Process]:
+        harnesses = ["harness"] if in_harness else []
         program = temporary / "program.py"
         program.write_text(PROGRAM)
         marks = temporary / "marks"
@@ -103,6 +124,7 @@ def job(temporary):
         conf = ("spark.driver.host", "spark.driver.bindAddress")
         flags = [
             f"--spark_master_url={master}",
+            *(("--in-harness",) if in_harness else ()),
             *(f"--spark_conf={name}={DRIVER}" for name in conf),
         ]
         process = subprocess.Popen(
@@ -120,12 +142,14 @@ def job(temporary):
 
         def at_work() -> bool:
             assert process.poll() is None, "the program has ended"
-            made = [marks / "batch", marks / "stream"]
-            kept = (marks / "checkpoints").glob("*/manifests/*")
-            return all(path.exists() for path in made) and any(kept)
+            made = [marks / name for name in ("batch", "stream", *harnesses)]
+            kept = [marks.glob("checkpoints/*/manifests/*")]
+            if master.startswith("local["):
+                kept.append(marks.glob("state/files/*"))
+            return all(path.exists() for path in made) and all(map(any, kept))
 
         wait_until(at_work, 300, 0.1)
-        return [each for each in psutil.process_iter() if is_of(each, mark)]
+        return processes_of(MARK, mark)
 
     yield start
     for process in started:
@@ -135,13 +159,6 @@ def job(temporary):
         finally:
             process.kill()
             process.wait()
-
-
-def is_of(process: psutil.Process, mark: str) -> bool:
-    try:
-        return process.environ().get(MARK) == mark
-    except psutil.Error:
-        return False
 
 
 def listeners(processes: list[psutil.Process]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
@@ -180,7 +197,7 @@ def open_to_others(folder: Path) -> list[str]:
 def ours(found: list[str], temporary: Path) -> list[str]:
     """Without what Spark, Java and the test have made."""
     made = {"program.py", "marks"}
-    marks = {"batch", "stream", "over"}
+    marks = {"batch", "stream", "harness", "over"}
     kept = []
     for entry in found:
         first, *rest = Path(entry.split(" ", 1)[1]).relative_to(temporary).parts
@@ -195,19 +212,35 @@ def check_files(temporary: Path, sockets: dict[str, set[str]]) -> None:
     paths = {Path(path) for found in sockets.values() for path in found}
     assert len(paths) > 5, "of Spark's Python code, of the Job service, of the driver, of hosts"
     for path in paths:
-        if not path.parent.exists():
-            # Its own name is too long for a socket's address, so it was bound by a short name,
-            # which is gone. It is among the files.
-            continue
-        closed = [each for each in path.parents if not each.stat().st_mode & OTHERS]
-        assert closed, f"other users reach {path}"
+        for where in places_of(path, temporary):
+            closed = [each for each in where.parents if not each.stat().st_mode & OTHERS]
+            assert closed, f"other users reach {where}"
 
 
-def check_local(job, temporary: Path, umask: str) -> None:
-    tcp, unix = listeners(job(umask, "local[4,2]"))
+def places_of(socket: Path, temporary: Path) -> list[Path]:
+    """Where a socket lies; every place where it may, if it was bound by another name.
+
+    That of a host is bound by way of a descriptor, if its own name is too long for an address.
+    """
+    if socket.parent.exists():
+        return [socket]
+    assert socket.is_relative_to("/proc/self/fd"), f"nobody knows where {socket} is"
+    found = [each for each in temporary.rglob(socket.name) if each.is_socket()]
+    assert found, f"nobody knows where {socket} is"
+    return found
+
+
+def serves_harness(sockets: dict[str, set[str]]) -> bool:
+    """Whether a slot listens for an SDK harness in a folder of its own."""
+    return any("sparkdrain-own-" in path and path.endswith("/fnapi") for path in sockets["others"])
+
+
+def check_local(job, temporary: Path, umask: str, *, in_harness: bool = False) -> None:
+    tcp, unix = listeners(job(umask, "local[4,2]", in_harness=in_harness))
     assert tcp["driver"] == tcp["others"] == set(), "the project opens no port"
     assert tcp["java"] == {f"::ffff:{DRIVER}", "::ffff:127.0.0.1"}, "Spark's RPC, and Py4J"
     assert len([path for path in unix["driver"] if "sparkdrain-own-" in path]) >= 5
+    assert serves_harness(unix) == in_harness
     check_files(temporary, unix)
 
 
@@ -218,22 +251,8 @@ def check_cluster(job, temporary: Path, umask: str, *encryption: str) -> None:
     assert tcp["others"] == {TOWARDS_DRIVER}, "hosts"
     check_files(temporary, unix)
     spoken = [speaks_tls(address) for address in own_ports(processes)]
-    assert len(spoken) >= 5, "leash, balancer, failures, progress, a host"
+    assert len(spoken) >= 6, "leash, balancer, failures, progress, ends of batch jobs, a host"
     assert set(spoken) == {bool(encryption)}
-
-
-def own_ports(processes: list[psutil.Process]) -> list[tuple[str, int]]:
-    """The TCP listeners of all processes that are not Java's."""
-    found = []
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            if "java" not in process.name():
-                found += [
-                    (one.laddr.ip, one.laddr.port)
-                    for one in process.net_connections("inet")
-                    if one.status == psutil.CONN_LISTEN
-                ]
-    return found
 
 
 def speaks_tls(address: tuple[str, int]) -> bool:
@@ -250,7 +269,7 @@ def test_a_local_job_opens_no_port_and_no_file_to_others(job, temporary):
 @pytest.mark.slow
 @pytest.mark.parametrize("umask", ["002", "022"])
 def test_a_local_job_opens_no_port_and_no_file_under_every_umask(job, temporary, umask):
-    check_local(job, temporary, umask)
+    check_local(job, temporary, umask, in_harness=True)
 
 
 @pytest.mark.slow
