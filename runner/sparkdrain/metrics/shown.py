@@ -9,12 +9,12 @@ from apache_beam import coders
 from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import metrics_pb2
 
+from sparkdrain.metrics.merge import Info
 from sparkdrain.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-Info: TypeAlias = metrics_pb2.MonitoringInfo
 _Hide: TypeAlias = "Callable[[str], str]"
 _TEXTS = coders.IterableCoder(coders.StrUtf8Coder())
 
