@@ -1,7 +1,7 @@
 """A Spark standalone cluster on this machine, from the PySpark that is installed.
 
 Its workers have loopback addresses of their own (127.0.0.2, 127.0.0.3, ...), which Spark takes
-for different hosts::
+for different hosts, or network namespaces (``network_hosts``)::
 
     with SparkCluster() as cluster:
         ... f"--spark_master_url={cluster.url}" ...
@@ -12,6 +12,7 @@ or, until Ctrl-C, ``python integration/spark_cluster.py --workers 2 --cores 2``.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -23,15 +24,16 @@ import time
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyspark
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 HOME = Path(pyspark.__file__).parent
-START_SECONDS = 90.0
+START_SECONDS = 180.0
 STATE = "SPARK_CLUSTER_STATE"
 """Names, in the environment of each host, a folder that its executors do not remove."""
 # For a JVM that lives for a test: to compile its code well takes longer than the test does.
@@ -73,15 +75,62 @@ class Service:
         self._guard.communicate()
 
 
+class ClusterHosts(Protocol):
+    """Where the processes of a cluster run.
+
+    Attributes:
+        driver: address of the host that has the driver and the master.
+        flags: what a driver must be told to be reached from all hosts.
+    """
+
+    driver: str
+    flags: tuple[str, ...]
+
+    def address(self, number: int) -> str:
+        """Of a host, by its number from 0 on."""
+
+    def on(self, number: int, command: Sequence[str]) -> list[str]:
+        """What runs a command on a host."""
+
+    def close(self) -> None:
+        """All processes have ended."""
+
+
+class Addresses(ClusterHosts):
+    """Loopback addresses, which Spark takes for different hosts."""
+
+    driver = "127.0.0.1"
+    flags: tuple[str, ...] = ()
+
+    @override
+    def address(self, number: int) -> str:
+        return f"127.0.0.{number + 2}"
+
+    @override
+    def on(self, number: int, command: Sequence[str]) -> list[str]:
+        return list(command)
+
+    @override
+    def close(self) -> None:
+        pass
+
+
 class SparkCluster:
-    """A master on 127.0.0.1 and workers with ``cores`` each; use it as a context manager.
+    """A master and workers with ``cores`` each; use it as a context manager.
 
     Executors run the ``python`` given, else the one that runs this.
     """
 
-    def __init__(self, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
-        self.hosts = [f"127.0.0.{number + 2}" for number in range(workers)]
-        self.url = f"spark://127.0.0.1:{free_port()}"
+    def __init__(
+        self,
+        workers: int = 2,
+        cores: int = 1,
+        memory: str = "1g",
+        where: ClusterHosts | None = None,
+    ) -> None:
+        self._where = where or Addresses()
+        self._numbers = {self._where.address(number): number for number in range(workers)}
+        self.url = f"spark://{self._where.driver}:{free_port()}"
         self._page = free_port()
         self._cores = cores
         self._memory = memory
@@ -104,15 +153,22 @@ class SparkCluster:
 
     def _start(self) -> None:
         port = self.url.rpartition(":")[2]
-        self._run("master", "127.0.0.1", "--port", port, "--webui-port", str(self._page))
+        master = ["--port", port, "--webui-port", str(self._page)]
+        self._run("master", self._where.driver, *master)
         for host in self.hosts:
             self._run_worker(host)
         self._await_workers()
 
+    @property
+    def hosts(self) -> list[str]:
+        """Those that have a worker, or are about to."""
+        return list(self._numbers)
+
     def join(self) -> str:
-        """One worker more; its host."""
-        host = f"127.0.0.{len(self.hosts) + 2}"
-        self.hosts.append(host)
+        """One worker more, on a host that has none; the host."""
+        number = next(n for n in itertools.count() if n not in self._numbers.values())
+        host = self._where.address(number)
+        self._numbers[host] = number
         self._run_worker(host)
         self._await_workers()
         return host
@@ -120,11 +176,11 @@ class SparkCluster:
     def lose(self, host: str) -> None:
         """A host is gone, with its worker, its executors and what they have started."""
         self._services.remove(service := self._workers.pop(host))
-        self.hosts.remove(host)
+        del self._numbers[host]
         service.stop()
 
     def _run_worker(self, host: str) -> None:
-        directory = self._directory / f"work{self.hosts.index(host)}"
+        directory = self._directory / f"work{self._numbers[host]}"
         size = ["--cores", str(self._cores), "--memory", self._memory]
         places = ["--work-dir", str(directory), "--webui-port", "0"]
         self._workers[host] = self._run("worker", host, *size, *places, self.url)
@@ -152,6 +208,8 @@ class SparkCluster:
         }
         main = f"org.apache.spark.deploy.{kind}.{kind.capitalize()}"
         command = [str(HOME / "bin" / "spark-class"), main, "--host", host, *arguments]
+        if host in self._numbers:
+            command = self._where.on(self._numbers[host], command)
         log = self._directory / f"{kind}-{host}.log"
         service = Service(command, environ, log)
         self._services.append(service)
@@ -160,7 +218,7 @@ class SparkCluster:
     def state(self) -> dict[str, Any]:
         """What the master says of itself; nothing while it is starting."""
         try:
-            page = f"http://127.0.0.1:{self._page}/json/"
+            page = f"http://{self._where.driver}:{self._page}/json/"
             with urllib.request.urlopen(page, timeout=5) as answer:
                 state: dict[str, Any] = json.load(answer)
                 return state
@@ -186,7 +244,7 @@ class SparkCluster:
 
     def work_folders(self) -> list[Path]:
         """Where executors run, by host."""
-        return [self._directory / f"work{number}" for number in range(len(self.hosts))]
+        return [self._directory / f"work{number}" for number in self._numbers.values()]
 
     def logs(self) -> str:
         """The end of the log of every service and executor."""

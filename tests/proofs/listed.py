@@ -88,13 +88,15 @@ PROOFS: Final = (
         "slots move to a worker that joins; after a restart of all, slots go to the hosts that "
         "have their state, and download none; "
         "Nexmark in both modes; nothing is left after a kill of anything. The two hosts are two "
-        "addresses of one machine",
+        "addresses of one machine. No state is downloaded either if the hosts are "
+        "network namespaces and were restarted, too",
         (
             "integration/test_cluster.py",
             "integration/test_spark_cluster.py",
             "integration/test_killed_executor.py",
             "integration/test_homes.py",
             "integration/test_local_state_on_cluster.py",
+            "integration/test_network_hosts.py",
             "integration/test_leftovers_on_cluster.py",
             "integration/test_nexmark_on_cluster.py",
             "tests/hosts",
