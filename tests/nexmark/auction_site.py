@@ -8,17 +8,22 @@ from apache_beam.testing.benchmarks.nexmark.models.nexmark_model import Auction,
 from apache_beam.utils.timestamp import Timestamp
 
 START = 1_700_000_000
+AT_ONCE = 10
+EVERY = 0.5
 STATES = ("OR", "ID", "CA", "WA", "AZ")
 Event = Person | Auction | Bid
 
 
-def events(count: int, seed: int = 1) -> list[tuple[Event, float]]:
-    """Events with their times in seconds, in time order: of 50, one person, 3 auctions, 46 bids."""
+def events(count: int, seed: int = 1, start: int = START) -> list[tuple[Event, float]]:
+    """Events with their times in seconds, in time order: of 50, one person, 3 auctions, 46 bids.
+
+    ``AT_ONCE`` have the same time, and the next ones a time that is ``EVERY`` seconds later.
+    """
     chance = random.Random(seed)
     made: list[tuple[Event, float]] = []
     people, auctions = 0, 0
     for number in range(count):
-        time = START + number // 10 / 2
+        time = start + number // AT_ONCE * EVERY
         stamp = Timestamp(time)
         kind = number % 50
         event: Event

@@ -88,8 +88,8 @@ PROOFS: Final = (
         "slots move to a worker that joins; after a restart of all, slots go to the hosts that "
         "have their state, and download none; "
         "Nexmark in both modes; nothing is left after a kill of anything. The two hosts are two "
-        "addresses of one machine. No state is downloaded either if the hosts are "
-        "network namespaces and were restarted, too",
+        "addresses of one machine. On network namespaces: Nexmark while a third host joins and "
+        "leaves, a rolling restart of all hosts, and a restart of everything",
         (
             "integration/test_cluster.py",
             "integration/test_spark_cluster.py",
