@@ -7,7 +7,7 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Generic
 
-from sparkdrain.coordination.exchange import Exchange
+from sparkdrain.coordination.home_swap import HomeSwap
 from sparkdrain.coordination.slot_home import H
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def assign(
     filling.fill()
     if not held:  # then no other spread is better
         return dict(sorted(filling.placed.items()))
-    return Exchange(filling.placed, alive, last, worth).best()
+    return HomeSwap(filling.placed, alive, last, worth).best()
 
 
 class _Filling(Generic[H]):

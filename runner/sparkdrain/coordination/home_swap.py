@@ -27,7 +27,7 @@ class _Edge(NamedTuple):
 _FREE: Final = _Edge(0, _NOBODY)
 
 
-class Exchange(Generic[H]):
+class HomeSwap(Generic[H]):
     """An even spread on its way to the best one.
 
     The nodes of a graph are homes, locations, a node for anywhere, and a node for the right to one
