@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import apache_beam as beam
 import pytest
@@ -22,6 +24,8 @@ from engines import ENGINES, gives, on_fn_api_runner
 
 import sparkdrain
 from sparkdrain.harness.bundle import StageBundle
+from sparkdrain.harness.compiled.tracker import StepTracker
+from sparkdrain.harness.concurrent.tracker import STEP
 from sparkdrain.map_state import MapStateSpec
 
 BUSY: Counter[object] = Counter()
@@ -252,6 +256,20 @@ def test_metrics_of_keys_in_flight_are_those_of_their_step():
                 found[info.labels["NAME"], info.labels["PTRANSFORM"]] += info.payload[0]
     assert sorted(found.values()) == [30, 30], found
     assert len({step for _, step in found}) == 2
+
+
+def test_a_task_has_the_state_of_its_step_and_other_code_that_of_the_stage():
+    sampler = SimpleNamespace(tracked_thread=None, current_state=lambda: "of the stage")
+    tracker = StepTracker(sampler)
+
+    def in_task_of(stage: object) -> str:
+        step = SimpleNamespace(sampler=stage, current_state=lambda: "of the step")
+        context = contextvars.copy_context()
+        context.run(STEP.set, step)
+        return context.run(tracker.current_state)
+
+    assert in_task_of(sampler) == "of the step"
+    assert in_task_of(object()) == tracker.current_state() == "of the stage"
 
 
 def test_a_plain_process_may_have_timers_that_wait(pipeline):
