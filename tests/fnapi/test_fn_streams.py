@@ -138,6 +138,20 @@ def test_side_inputs_of_a_window_hold_its_elements_back(run):
     assert run(build) == [(("x", 2), 1, [("a", 1)]), (("y", 7), 6, [("a", 6)])]
 
 
+def test_side_inputs_of_a_window_hold_its_groups_back(run):
+    def build(pipeline):
+        names = _stream(pipeline, _at("a", 1), 5, _at("a", 6), 10) | "Names" >> _windows()
+        main = pipeline | Stamped([("x", 2), ("x", 3), ("y", 7)]) | "Main" >> _windows()
+        sized = main | beam.GroupByKey() | beam.Map(_with_all, beam.pvalue.AsIter(names))
+        return sized | beam.Map(_see)
+
+    assert run(build) == [("x", [2, 3], [("a", 1)]), ("y", [7], [("a", 6)])]
+
+
+def _with_all(group, all_):
+    return group[0], sorted(group[1]), list(all_)
+
+
 class Stamped(beam.PTransform):
     """A bounded input with times."""
 

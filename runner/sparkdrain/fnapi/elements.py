@@ -98,11 +98,12 @@ def encode_values(metadata: bytes, values: Iterable[bytes]) -> bytes:
 
 def encode_groups(metadata: bytes, groups: Iterable[tuple[bytes, Any]]) -> bytes:
     """Keys with their values, which share their metadata."""
-    return b"".join([metadata + encode_group(key, values) for key, values in groups])
+    return b"".join([metadata + encode_group(group) for group in groups])
 
 
-def encode_group(key: bytes, values: Any) -> bytes:
+def encode_group(group: tuple[bytes, Any]) -> bytes:
     """A key with its values: bytes that are encoded as an iterable already, or an iterable."""
+    key, values = group
     return prefixed(key) + (values if type(values) is bytes else _VALUES.encode(list(values)))
 
 

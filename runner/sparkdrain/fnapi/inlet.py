@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from sparkdrain.fnapi.elements import encode_groups, encode_pair, encode_values, prefixed
+from sparkdrain.fnapi.elements import (
+    encode_group,
+    encode_groups,
+    encode_pair,
+    encode_values,
+    prefixed,
+)
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.harness.harness import Inlet
 
@@ -16,6 +22,10 @@ if TYPE_CHECKING:
     from sparkdrain.fnapi.elements import Metadata
 
 _FEW_BYTES: Final = 256 << 10
+_ENCODERS: Final[dict[EdgeKind | None, Callable[[Any], bytes]]] = {
+    EdgeKind.KEYED: encode_pair,
+    EdgeKind.GROUP: encode_group,  # groups that have waited for a side input
+}
 
 
 class FnInlet(Inlet):
@@ -67,7 +77,7 @@ class FnInlet(Inlet):
     @override
     def feed_windowed(self, elements: list[Any]) -> None:
         self.handled += len(elements)
-        encode = encode_pair if self._kind is EdgeKind.KEYED else prefixed
+        encode = _ENCODERS.get(self._kind, prefixed)
         self.add(
             b"".join([self._metadata_of(element) + encode(element.value) for element in elements])
         )
