@@ -106,6 +106,16 @@ class Residence(Memory):
 
     def where(self, state_id: int, key: bytes) -> Where:
         """Where a key is."""
+        here = self._in_memory(state_id, key)
+        if here is not None:
+            return here
+        if self._absent and key in self._absent.get(state_id, ()):
+            return ABSENT
+        stored = self.stored
+        return STORED if stored is None or (state_id, key) in stored else ABSENT
+
+    def _in_memory(self, state_id: int, key: bytes) -> Where | None:
+        """What memory has of a key; None if it has nothing, so that the store may be asked."""
         records = self.records.get(state_id)
         if records is not None and key in records.heads:
             return SMALL
@@ -116,10 +126,7 @@ class Residence(Memory):
             return ERASED
         if self.taken and ident in self.taken:
             return TAKEN
-        if self._absent and key in self._absent.get(state_id, ()):
-            return ABSENT
-        stored = self.stored
-        return STORED if stored is None or ident in stored else ABSENT
+        return None
 
     def scope_of(self, state_id: int, key: bytes) -> KeyScope | None:
         """The scope of a large key; None if the key is elsewhere."""
@@ -183,10 +190,10 @@ class Residence(Memory):
 
     @override
     def taken_of(self, state_id: int, key: bytes) -> Taken | None:
-        where = self.where(state_id, key)
+        where = self._in_memory(state_id, key)
         if where is TAKEN:
             return self.taken[state_id, key]
-        return _NOTHING_TAKEN if where in (STORED, ABSENT) else None
+        return _NOTHING_TAKEN if where is None else None
 
     # --- what changes it ----------------------------------------------------------------------
 
