@@ -158,12 +158,17 @@ def test_the_caller_hears_of_elements_that_are_complete():
     async def call(value):
         return [value]
 
-    one = flight(call)
+    one, kept = flight(call), threading.Event()
+    event_loop().soon(kept.wait)  # else an element may be complete at once
     assert not push(one, 1)
+    kept.set()
     one.wait()
     assert push(one, 2)
     assert sorted(landed(one)) == [[1], [2]]
+    kept.clear()
+    event_loop().soon(kept.wait)
     assert not push(one, 3)
+    kept.set()
     one.abandon()
 
 
