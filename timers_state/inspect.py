@@ -28,10 +28,6 @@ class Entry:
     """One row of state.
 
     Attributes:
-        state_id: whose state it is.
-        key_group: the key group of the key.
-        key: the user key.
-        window: the window.
         tag: the cell's tag, or the timer's family.
         kind: the kind of cell in lower case, or the domain of a timer, as "event timer".
         part: which part of the cell the row is (key of a map, number of a segment, ...), or the

@@ -31,7 +31,6 @@ class InTime:
 
     Args:
         seconds: how long a call may take.
-        name: of the threads.
     """
 
     def __init__(self, seconds: float, name: str) -> None:

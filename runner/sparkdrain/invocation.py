@@ -120,7 +120,6 @@ class Invocation:
         settings: our own options, checked.
         pipeline_options: all options, by plain name, for user code.
         artifacts: the files that the client staged.
-        observer: hears how the job goes.
         cancel: tells that the job is cancelled.
         drain: tells that the job is to end with nothing left inside; it may do so before the start.
         directory: the current directory of the process that runs the job, as it was when the

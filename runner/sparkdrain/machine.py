@@ -29,7 +29,6 @@ class Walk(Generic[S, E]):
         subject: whose state it is; errors begin with it.
         steps: the next state, by state and event. ``follow`` asks for the events of a state in
             the order of the table.
-        start: the first state.
     """
 
     def __init__(self, subject: str, steps: Mapping[tuple[S, E], S], start: S) -> None:

@@ -24,8 +24,6 @@ class Mount:
 
     Attributes:
         point: the folder at which it is mounted.
-        kind: of file system.
-        source: what is mounted.
         options: how, those of the mount and of the file system.
     """
 

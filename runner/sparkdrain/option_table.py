@@ -23,7 +23,6 @@ class Option:
             ``flag`` has no value, or one of ``words``.
         default: as the user would write it; ``""`` means nothing.
         unit: what a number counts, or the allowed words.
-        summary: what it does.
         why: when somebody would change it.
         group: heading under which it is listed.
         minimum: lowest legal number.

@@ -29,7 +29,6 @@ class DueKey(NamedTuple):
     """A key whose timers are due.
 
     Attributes:
-        key: the key.
         timers: the first that the store has, in time order; None if something of the key may be in
             memory: then its scope is to be asked.
         horizon: microseconds. ``timers`` has all timers of the key in the store up to this time.
@@ -45,7 +44,6 @@ class Ahead:
     """Keys in the order of their first timers in the store.
 
     Attributes:
-        keys: those found.
         next_row: at or above all rows that were read and belong to these keys.
     """
 

@@ -24,7 +24,6 @@ class Image(NamedTuple):
         erased: windows whose rows in the store are to go first.
         values: those that differ from the store's.
         timers: windows in which some differ.
-        size: what it costs in memory.
     """
 
     stored: bool

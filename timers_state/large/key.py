@@ -27,7 +27,6 @@ class LargeKey:
     record that they are given is this object.
 
     Args:
-        overlay: has the scope.
         state_id: of the state, unique in the store.
 
     Attributes:

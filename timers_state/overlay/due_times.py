@@ -15,13 +15,7 @@ if TYPE_CHECKING:
 
 
 class DueTimes:
-    """An index of times for each state and domain; records have theirs beside it.
-
-    Args:
-        residence: what is in memory.
-        running: has the store.
-        groups: the number of key groups.
-    """
+    """An index of times for each state and domain; records have theirs beside it."""
 
     __slots__ = ("_groups", "_indexes", "_residence", "_round")
 

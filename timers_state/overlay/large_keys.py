@@ -25,12 +25,6 @@ class LargeKeys:
     """Opens scopes, and ends the lives of keys.
 
     Args:
-        owner: of the scopes.
-        budget: what memory may take.
-        running: is told what changes.
-        residence: knows where keys are.
-        due: is told what is forgotten.
-        room: makes scopes active.
         writing: writes items of records before a scope takes over.
     """
 

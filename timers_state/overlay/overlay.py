@@ -54,11 +54,6 @@ class Overlay:
         store: where content goes; closed by ``close``.
         budget_bytes: how much may be in memory.
         groups: the number of key groups, for the whole life of the store.
-
-    Attributes:
-        groups: the same.
-        room: lends memory to scopes.
-        running: the running round.
     """
 
     __slots__ = (

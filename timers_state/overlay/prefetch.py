@@ -34,15 +34,7 @@ _AT_ONCE: Final = 128
 
 @dataclass(slots=True)
 class Prefetch:
-    """Reads records of keys that will be used.
-
-    Args:
-        budget: what memory may take.
-        running: has the store.
-        residence: knows where keys are.
-        room: lets go of others.
-        groups: the number of key groups.
-    """
+    """Reads records of keys that will be used."""
 
     budget: MemoryBudget
     running: Round

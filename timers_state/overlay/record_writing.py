@@ -24,13 +24,7 @@ AT_ONCE: Final = 256
 
 @dataclass(slots=True)
 class RecordWriting:
-    """Writes records.
-
-    Args:
-        running: has the store.
-        residence: has the records.
-        due: is told what is written.
-    """
+    """Writes records."""
 
     running: Round
     residence: Residence

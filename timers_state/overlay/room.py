@@ -26,10 +26,7 @@ class Room:
     """Keys hold a lease on a part of the budget.
 
     Args:
-        budget: what is lent.
         running: knows what the running round changed.
-        residence: has the keys.
-        write_back: writes those that have to go.
     """
 
     budget: MemoryBudget

@@ -18,7 +18,6 @@ class Round:
     """The changes since the last commit or rollback.
 
     Args:
-        store: what the overlay writes to.
         budget: images take their bytes from it.
 
     Attributes:

@@ -23,15 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class SmallKeys(Lender):
-    """The lender of records: gives them room, and what the store has.
-
-    Args:
-        budget: what is lent.
-        running: has the store.
-        residence: knows where keys are.
-        room: lets go of others.
-        groups: the number of key groups.
-    """
+    """The lender of records: gives them room, and what the store has."""
 
     budget: MemoryBudget
     running: Round

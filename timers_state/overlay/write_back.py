@@ -35,11 +35,8 @@ class WriteBack:
         owner: of the scopes that are made of images, to be written.
         budget: gets back what written keys took.
         running: has the store, and what the running round changed.
-        residence: has the keys.
-        due: is told what is written.
 
     Attributes:
-        records: writes small keys.
         is_writing: whether something is being written, so that no room can be made by writing.
     """
 

@@ -30,7 +30,6 @@ class RoundStore(Store):
     What outlives the process is a ``snapshot`` that the caller keeps.
 
     Args:
-        directory: of the files.
         memory: of RocksDB.
         store: the store, if one is open in ``directory`` already.
     """

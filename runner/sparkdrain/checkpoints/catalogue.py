@@ -29,7 +29,6 @@ class Found:
     """A checkpoint in a folder.
 
     Attributes:
-        paths: of its job.
         place: its name, and its place among the job's checkpoints.
         manifest: what it says of itself; None if that cannot be read.
         wrong: what is wrong with it, a line for each file.

@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The place in storage for the state of one slot of one level.
-
-    Attributes:
-        storage: where to.
-        paths: of the job.
-        epoch: of the driver for which the slot works.
-        level: of the slot.
-        slot: which one it is.
-    """
+    """The place in storage for the state of one slot of one level."""
 
     storage: Storage
     paths: Paths

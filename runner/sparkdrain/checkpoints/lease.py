@@ -39,8 +39,6 @@ class Lease:
     """A driver's claim of a job, good until another driver claims it.
 
     Attributes:
-        storage: where claims are.
-        paths: of the job.
         epoch: greater than that of any driver before; no other driver ever has it.
         token: names this driver.
         line: which checkpoint the driver's next one follows.

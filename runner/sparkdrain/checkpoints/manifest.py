@@ -51,9 +51,6 @@ class ShardState:
     """All that is kept of one slot of one level.
 
     Attributes:
-        level: of the slot.
-        slot: which one it is.
-        files: its store.
         report: what it reported last, for the driver that goes on.
     """
 
@@ -68,14 +65,10 @@ class Manifest:
     """A checkpoint: all that is needed to go on with a job.
 
     Attributes:
-        job_name: of the job.
-        run_id: of the run that made it.
-        epoch: of the driver that made it.
         number: counts the job's checkpoints.
         round: the last round that it covers.
         created: microseconds since 1970.
         fingerprint: by name of a piece of state, what it is; see ``decide.differences``.
-        slots: of each level.
         shards: the state of each slot of each level.
         driver: what else the driver wants to know again.
     """

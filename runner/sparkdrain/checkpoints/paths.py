@@ -30,7 +30,6 @@ class Stamp:
     """Names a checkpoint of a job; later ones are greater.
 
     Attributes:
-        epoch: of the driver that made it.
         number: counts a job's checkpoints.
     """
 
@@ -48,7 +47,6 @@ class Place:
     Attributes:
         position: of its manifest's folder, one more than that of the checkpoint that it follows; 0
             if a release wrote it that had no such folders.
-        stamp: names the checkpoint.
     """
 
     position: int

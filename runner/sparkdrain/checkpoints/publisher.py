@@ -24,7 +24,6 @@ class PublishResult:
     """How publishing a checkpoint has ended.
 
     Attributes:
-        number: of the checkpoint.
         error: why it is not known to be the newest one; None if it is. ``Fenced`` if the job is not
             ours any more.
     """
@@ -39,7 +38,6 @@ class Publisher:
     Its storage should answer in time, see ``TimedStorage``: then so does this.
 
     Args:
-        lease: of the driver.
         kept: how many checkpoints stay.
     """
 

@@ -79,7 +79,6 @@ class LocalFile:
     """The content, as chunks, of a local file that never changes: it may be shared.
 
     Attributes:
-        path: of the file.
         moved: called all the time while it is read or copied; what it raises ends that.
     """
 

@@ -28,7 +28,6 @@ class TimedStorage(Storage):
     ``InTime``.
 
     Args:
-        storage: what keeps the files.
         seconds: how long a call may take.
     """
 

@@ -30,7 +30,6 @@ class Uploaded:
     """How an upload has ended.
 
     Attributes:
-        number: of the checkpoint.
         files: all of the slot's state in storage; empty if the upload failed.
         uploaded_bytes: what was not there before.
         seconds: that it took.
@@ -90,7 +89,6 @@ class Uploader:
         files: what the checkpoint holds from which the slot was restored.
         keeper: keeps what was uploaded on this host as well, if anything does.
         stall_seconds: how long the storage may not move.
-        clock: seconds.
     """
 
     def __init__(

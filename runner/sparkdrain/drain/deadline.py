@@ -20,10 +20,8 @@ class Deadline:
     """Tells when a drain takes longer than it may: once, or with the policy "wait" ever again.
 
     Args:
-        limits: of the job.
         exceeded: called in a thread of its own with what is to be done and the seconds it took.
         pause: waits.
-        clock: seconds that pass.
         start_thread: has something done beside, and answers how to wait for its end.
     """
 

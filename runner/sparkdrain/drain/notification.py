@@ -29,7 +29,6 @@ class DrainNotification:
     Attributes:
         id: tells this request from others; also its key in a metadata store.
         run_id: of the run that is meant. Other runs, of the same job too, ignore it.
-        mode: what is to be emptied.
         time: when it was asked for, in UTC.
     """
 

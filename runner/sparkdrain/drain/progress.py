@@ -85,14 +85,11 @@ class DrainProgress:
     """A drain at one moment. Times are microseconds of processing time since 1970.
 
     Attributes:
-        run_id: of the run that is drained.
         began: when the engine heard of the drain.
-        now: the moment.
         stages: what is left of each, in the order of the pipeline.
         hold: the oldest one; None if nothing is held back.
         peak: the most things that were inside at once since the drain began.
         peak_time: when that was, the last time.
-        phase: how far the job is.
     """
 
     run_id: str

@@ -25,7 +25,6 @@ class DrainMessage(ControlMessage):
 
     Attributes:
         run_id: of the run that is drained; messages of other runs mean nothing.
-        producer: the slot that sends it.
         edges: on which nothing more will come from it.
     """
 
@@ -47,7 +46,6 @@ class DrainStates:
     """The edges into a shard in one round.
 
     Attributes:
-        run_id: of the run that is drained.
         producers: of each edge, how many slots send on it: 0 to n - 1.
         heard: (edge, producer): the producers that had told so when the round began.
         strangers: how many messages of other runs came.

@@ -56,11 +56,7 @@ def unprefixed(data: bytes, position: int = 0) -> tuple[bytes, int]:
 
 
 class Metadata:
-    """Reads and writes timestamp, windows and pane.
-
-    Args:
-        window: coder of the windows.
-    """
+    """Reads and writes timestamp, windows and pane."""
 
     def __init__(self, window: coders.Coder) -> None:
         empty = coders.SingletonCoder(None)
@@ -117,7 +113,6 @@ class Output:
     """Hands elements that come from a harness to the writer of an edge.
 
     Args:
-        writer: the writer.
         metadata: reads timestamp, windows and pane.
         pairs: whether the writer takes pairs of key and value, and not whole elements.
     """

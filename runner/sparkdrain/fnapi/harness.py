@@ -69,12 +69,7 @@ _EMBEDDING: Final[str] = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDIN
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What stages outside of a slot's process are made with.
-
-    Attributes:
-        job: of the slot.
-        harnesses: of the process.
-    """
+    """What stages outside of a slot's process are made with."""
 
     job: HarnessJob
     harnesses: Harnesses
@@ -85,13 +80,10 @@ class Wiring:
     """What a stage outside of a slot's process is connected with.
 
     Attributes:
-        edges: all of the plan.
-        components: of the pipeline.
         windowings: Beam's map of windowing strategies, by id.
         writers: of the edges out of the stage.
         open_side_input: the content of a side input's edge; None if it is empty.
         state_terms: of a stateful DoFn, by its transform id.
-        outside: where harnesses are.
         keep: whether the job needs the harness again when the stage has ended.
         script: tells the processing time of a script, microseconds; None if time is real.
     """
@@ -108,12 +100,7 @@ class Wiring:
 
 
 class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
-    """Runs a stage in an SDK harness, one bundle after the other.
-
-    Args:
-        stage: the stage.
-        wiring: what it is connected with.
-    """
+    """Runs a stage in an SDK harness, one bundle after the other."""
 
     def __init__(self, stage: Stage, wiring: Wiring) -> None:
         edges, components, windowings = wiring.edges, wiring.components, wiring.windowings

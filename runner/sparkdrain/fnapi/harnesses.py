@@ -37,7 +37,6 @@ class HarnessJob:
     """What harnesses need to know of the job that they work for.
 
     Attributes:
-        id: of the job.
         options: of the pipeline, by plain name.
         staged: finds the staged file of a name; None if there is none.
         when_over: has a function called when the job is over. Then its harnesses end in order.

@@ -38,8 +38,6 @@ class FnKeyedInlet(KeyedInlet):
     """Sends the elements of keys.
 
     Args:
-        inlet: of the edge.
-        bundles: fires timers.
         stateful: the DoFns with state or timers that the edge feeds.
     """
 

@@ -50,10 +50,6 @@ class LentInlet(FnInlet):
 
     Args:
         send: takes encoded elements.
-        metadata: of the elements.
-        kind: of the edge.
-        source: where they come in.
-        bundle: processes what was sent.
     """
 
     def __init__(

@@ -27,7 +27,6 @@ class WindowLives:
 
     Args:
         terms: of the DoFn's state.
-        window: coder impl of the windows.
     """
 
     def __init__(self, terms: StateTerms, window: Any) -> None:

@@ -32,7 +32,6 @@ class WindowMergers:
     """What merges windows in one slot, by a harness of the environment of their function.
 
     Args:
-        components: of the pipeline.
         outside: where harnesses are; None if the plan needs none.
         keep: whether the job needs the harness of an environment when the slot's part has ended.
     """
@@ -51,12 +50,7 @@ class WindowMergers:
     def of(
         self, strategy: beam_runner_api_pb2.WindowingStrategy, window: coders.Coder
     ) -> Callable[[Any], None] | None:
-        """Stands for ``WindowFn.merge``; None if the window function itself can be called.
-
-        Args:
-            strategy: the windowing.
-            window: coder of its windows.
-        """
+        """Stands for ``WindowFn.merge``; None if the window function itself can be called."""
         if not merges(strategy):
             return None
         return _Merge(window, lambda: self._stage(strategy))

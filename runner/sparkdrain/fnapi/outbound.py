@@ -19,7 +19,6 @@ class Outbound:
     """Sends one bundle: its request, and what it has.
 
     Args:
-        worker: the harness.
         instruction: of the bundle, see ``SdkWorker.expect``.
         request: begins the bundle.
         embedded: up to so many bytes go within the request, which waits for them; 0: the request

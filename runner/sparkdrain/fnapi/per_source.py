@@ -77,7 +77,6 @@ class HarnessPerSource(Harness):
     """Runs each part of a stage in a harness of its own.
 
     Args:
-        stage: the stage.
         make: a harness for a part of it.
     """
 

@@ -51,9 +51,7 @@ class FnRestrictions(RestrictionInlet):
     Args:
         source: where restrictions enter the stage.
         transform: the DoFn's.
-        step: its name.
         bundle: processes elements, one at a time.
-        metadata: of the elements.
         truncate: gives an encoded element to the DoFn's ``truncate``; what is left of it.
     """
 

@@ -73,7 +73,6 @@ class Admitted:
     """A harness that may call.
 
     Attributes:
-        worker: the line to it.
         info: what it is told when it starts.
         artifacts: the staged files that it may fetch, by the name in the artifact's payload.
         log: takes the level and the text of each record that a client of the job is to see.

@@ -41,9 +41,7 @@ class TimerFamilies:
 
     Args:
         terms: of the DoFn's state.
-        lives: of its windows.
         domains: Beam's time domain of each family.
-        window: coder of the windows.
         on_expiry: the family that fires when a window is over; "" if there is none.
         lateness: allowed lateness of the windows, microseconds.
         script: the processing time that counts, if a harness sets timers by a clock of its own.

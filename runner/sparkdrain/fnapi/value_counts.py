@@ -26,7 +26,6 @@ class ValueCounts:
     Args:
         worker: the harness, which is amid another bundle.
         known: a descriptor with the coder.
-        coder: of the values.
         embeds: whether the harness takes elements within a request.
     """
 

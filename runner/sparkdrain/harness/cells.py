@@ -66,7 +66,6 @@ class KeyPlace(Protocol):
         records: changes ``record``.
         expires: whether windows end.
         bound: limits the timers that callbacks set while a job is drained.
-        window: the window as Beam knows it.
     """
 
     record: Any
@@ -206,7 +205,6 @@ class ValueCell(userstate.ReadModifyWriteRuntimeState):
 
     Attributes:
         value: what was read or written.
-        is_changed: whether it was written.
     """
 
     def __init__(self, kind: SpecKind, place: KeyPlace, number: int) -> None:

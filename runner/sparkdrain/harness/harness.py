@@ -44,7 +44,6 @@ class StateTerms:
     the overlay while it waits for the harness, since no other thread may use an overlay.
 
     Attributes:
-        overlay: the state of the slot.
         state_id: the number of the DoFn's state in the overlay, see ``graph.state_ids``.
         expiry_of: the time in microseconds at which nothing more is kept of a window; None if
             windows last for ever.
@@ -92,10 +91,8 @@ class KeyedEdge:
     """A KEYED edge as a harness needs to know it.
 
     Attributes:
-        source: the source in the stage.
         stateful: the DoFns with state or timers that the edge feeds.
         coding: of the elements without their keys.
-        decode_key: of the keys.
     """
 
     source: TransformId

@@ -26,8 +26,6 @@ class KeyedState(userstate.UserStateContext):
 
     Args:
         transform_id: of the DoFn.
-        dofn: the DoFn.
-        window_coder: of its input.
         terms: where and how long its state is kept.
 
     Attributes:

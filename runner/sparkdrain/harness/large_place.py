@@ -36,7 +36,6 @@ class LargePlace(KeyPlace):
     Order of calls: ``begin``; ``enter``, then user code or timers from ``pop_due``; ``end``.
 
     Args:
-        context: of the DoFn.
         overlay: the slot's state.
         bound: limits the timers that callbacks set while a job is drained.
         known: which windows of keys expire, as far as places of this DoFn know; they share it.

@@ -42,7 +42,6 @@ class UpTo:
     Attributes:
         event: event time in microseconds; an event timer at this time or earlier is due.
         processing: the same for timers of processing time.
-        budget: how many timers may fire.
         repeats: how many generations of timers may be set by timers; None: any number.
     """
 

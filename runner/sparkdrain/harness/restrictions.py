@@ -37,7 +37,6 @@ class OperatedRestrictions(RestrictionInlet):
     Args:
         transform: the DoFn's.
         operation: a ``ProcessRestrictions``.
-        dofn: the DoFn.
         feed: takes restrictions that were never processed before.
         take_deferred: see ``Harness.take_deferred``.
     """

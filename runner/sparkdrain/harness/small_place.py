@@ -48,7 +48,6 @@ class SmallPlace(KeyPlace):
     Order of calls: ``begin``; ``enter``, calls of user code; ``end``.
 
     Args:
-        context: of the DoFn.
         states: what it keeps, sorted by name.
         timers: what it sets.
         bound: limits the timers that callbacks set while a job is drained.

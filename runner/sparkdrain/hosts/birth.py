@@ -50,8 +50,6 @@ class HostDaemon:
     """A host that is to be started, as a daemon of its own.
 
     Attributes:
-        id: what it hosts.
-        home: its files.
         leash: the driver that it belongs to.
         keeper: finds, in the worker, a process that it must not outlive.
         make_service: makes its service, given its scratch directory.

@@ -31,9 +31,7 @@ class Caller:
     """The task at the other end of a connection.
 
     Args:
-        connection: to the task.
         check: called at every step of the call; raises if the host is to end.
-        clock: seconds.
 
     Raises:
         Abandoned: in all methods; the task is gone.

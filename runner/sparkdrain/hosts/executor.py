@@ -22,7 +22,6 @@ class Executor:
 
     Attributes:
         host: the machine's address.
-        id: of the executor.
     """
 
     host: str

@@ -47,7 +47,6 @@ class Host:
         listener: where tasks of this executor connect.
         remote: where other tasks connect, and show that they know the key; None if there is one
             executor only.
-        door: shows who knows the key.
         lifeline: a pipe that ends with the process that watches this one.
         scratch: a directory for the service.
         make_service: called when the first call has come.

@@ -23,7 +23,6 @@ class HostRecord:
     """A host as the driver knows it.
 
     Attributes:
-        id: what it hosts.
         machine: the machine's name.
         pid: of the process that runs the service.
         address: where tasks on other executors connect; None if there is one executor only.

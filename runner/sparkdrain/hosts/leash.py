@@ -31,9 +31,6 @@ _LOST: Final = "its machine, or the process that looked after it, was lost"
 class Leash:
     """Held by the driver of one job, from before its first task to after its last.
 
-    Args:
-        bind: where to listen.
-
     Raises:
         OSError: nothing can listen there.
     """

@@ -32,7 +32,6 @@ class Ask:
     """What is known of the latest host of this name?
 
     Attributes:
-        id: whose.
         ended_pid: a process that has just ended; the answer waits a moment for how it did.
         visits: the task is to go there, if there is one.
     """
@@ -49,7 +48,6 @@ class ToLeash(ControlMessage):
 
     Attributes:
         record: of a host that begins.
-        sight: the answer to a look.
         ended: how the host ended, in words.
         ask: a task's question.
     """

@@ -24,7 +24,6 @@ class MemoryLimit:
     """A limit for the host of one slot.
 
     Attributes:
-        slot: the slot.
         mib: MiB that the host may use; 0 means that there is no limit.
     """
 

@@ -38,7 +38,6 @@ class Child(NamedTuple):
         pid: its id.
         name: of its program.
         state: a letter, as the system has it.
-        session: id of its session.
     """
 
     pid: int

@@ -38,9 +38,7 @@ class Warden:
     Args:
         line: to the driver; its end is the end of the job.
         keeper: a process that the host must not outlive; 1 or less for none.
-        lookout: shows what the host is doing.
         limit: of the host's memory.
-        clock: seconds.
     """
 
     def __init__(

@@ -66,7 +66,6 @@ class JobDrain:
     checkpoints or the run id of a job that runs.
 
     Attributes:
-        signal: for the engine.
         held: the highest epoch under which a run has held the checkpoints that the job goes on
             from, as the store knew when the job was opened; 0 if none has, or if it begins anew.
     """

@@ -23,7 +23,6 @@ class LocalJobs(ServedJobs):
     """See ``ServedJobs``. Any number of jobs may have one name.
 
     Args:
-        engine: runs the jobs.
         kept: how many jobs stay known that do not run.
     """
 

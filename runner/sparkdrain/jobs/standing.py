@@ -35,7 +35,6 @@ class StandingMessages(Followed):
     """Tells a job's observer.
 
     Args:
-        observer: of the job.
         shows: whether to write what is no warning where progress is shown.
     """
 

@@ -47,7 +47,6 @@ class JobStory:
     Attributes:
         lock: held while the state changes; callers hold the lock to decide on a change.
         messages: messages and states, in the order in which they came.
-        states: the states alone.
     """
 
     def __init__(

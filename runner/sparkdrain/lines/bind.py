@@ -42,11 +42,7 @@ class TcpBind:
 
 @dataclass(frozen=True, slots=True)
 class UnixBind:
-    """A folder of this machine, which no other user may enter; each listener gets a file in it.
-
-    Attributes:
-        folder: its path.
-    """
+    """A folder of this machine, which no other user may enter; each listener gets a file in it."""
 
     folder: str
 

@@ -26,7 +26,6 @@ class Door:
     strangers has no more than so many threads and open files. Thread-safe.
 
     Args:
-        key: of the job.
         seconds: how long somebody may take.
         most: how many may be at the door at a time.
         certificate: if lines are encrypted.

@@ -30,8 +30,6 @@ class Server:
     """Serves each line whose other end knows the key, in a thread of its own.
 
     Args:
-        bind: where to listen.
-        name: of its threads.
         serve: is given a line; the line is closed when it returns. May raise as a line does.
 
     Attributes:

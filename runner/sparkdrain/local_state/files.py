@@ -36,11 +36,7 @@ _CAREFULLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """Files of a folder, each called by its digest.
-
-    Attributes:
-        folder: where they are.
-    """
+    """Files of a folder, each called by its digest."""
 
     folder: Path
 

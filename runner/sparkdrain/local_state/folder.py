@@ -30,7 +30,6 @@ class StateFolder:
     """A folder of one host and one user.
 
     Attributes:
-        path: of the folder.
         lock_seconds: how long ``shared`` waits.
     """
 

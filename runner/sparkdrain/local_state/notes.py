@@ -34,10 +34,7 @@ class SlotNote:
     """What one slot of one level of a job needs.
 
     Attributes:
-        job: name of the job.
         home: where its checkpoints are; with this, jobs of one name are told apart.
-        level: of the slot.
-        slot: which one it is.
         needs: by number of a checkpoint, the files that it names.
     """
 
@@ -88,8 +85,6 @@ class HeldNote:
     """The note of a slot whose process lives, in a folder of notes.
 
     Args:
-        folder: of notes.
-        name: of the note.
         lock_seconds: how long to wait for a process that looks at the note, or removes it.
 
     Raises:

@@ -27,13 +27,7 @@ _FREE: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What was removed.
-
-    Attributes:
-        notes: of slots.
-        files: how many.
-        bytes: of all files.
-    """
+    """What was removed."""
 
     notes: tuple[FoundNote, ...] = ()
     files: int = 0

@@ -25,7 +25,6 @@ class BlockSorter:
     """Sorts blocks.
 
     Args:
-        groups: the number of key groups.
         memory_bytes: how much to sort at a time, at most.
     """
 

@@ -16,7 +16,6 @@ class EndingWindow:
 
     Args:
         section: the window, encoded.
-        window: the window.
         lateness: what is allowed, in microseconds.
         at_expiry: whether its only pane comes when it expires.
     """

@@ -26,9 +26,6 @@ class GroupingTerms:
 
     Attributes:
         windowing: of the PCollection that is grouped.
-        key_coder: of its keys.
-        coding: of its values.
-        overlay: where state is kept.
         state_id: id of the state in the overlay; nothing else uses it.
         memory_bytes: how much of a round's input is in memory, and is sorted at a time.
         scratch: where the rest of it goes, and panes that are large; asked for when needed.

@@ -24,7 +24,6 @@ class PaneValues:
     """Makes what users see of a pane.
 
     Args:
-        coder: of one value.
         scratch: where values go that are too many for memory.
     """
 

@@ -44,12 +44,7 @@ _CODER: Final = b"coder"
 
 
 class Carried:
-    """What the steps of one stage carry over in one slot.
-
-    Args:
-        context: of the slot.
-        stage: the stage.
-    """
+    """What the steps of one stage carry over in one slot."""
 
     def __init__(self, context: Context, stage: Stage) -> None:
         self._is_played = bool(context.plan.played)
@@ -119,11 +114,7 @@ class CarriedStep(Carrier):
     """What one step carries over.
 
     Args:
-        carried: of its stage.
-        transform: the step.
         name: of the step, for people.
-        store: where its elements are kept.
-        coding: tells how they are encoded.
     """
 
     def __init__(

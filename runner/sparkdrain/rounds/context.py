@@ -23,7 +23,6 @@ class Context:
     Attributes:
         slots: how many slots each level has.
         directory: for what does not fit into memory.
-        overlay: all that outlives a round.
     """
 
     plan: Plan

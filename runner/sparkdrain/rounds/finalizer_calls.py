@@ -24,7 +24,6 @@ class _Line:
     """The finalizers of one transform that wait, and the thread that calls them.
 
     Attributes:
-        calls: makes the thread.
         waiting: finalizers, each with what is to be done once it was called.
         is_told: whether the log knows that the line does not move.
     """

@@ -34,7 +34,6 @@ class Finalizers:
     Args:
         kept: callbacks wait for a checkpoint that covers their round, and are kept here; without,
             they wait for the round alone.
-        calls: makes the calls.
     """
 
     def __init__(

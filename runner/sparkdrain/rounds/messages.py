@@ -32,7 +32,6 @@ class DrainOrder:
     """The job is drained.
 
     Attributes:
-        run_id: of the run.
         repeats: how many generations of timers may be set by timers once nothing more can come,
             see ``harness.drain_timers``.
         limits: how long a slot may be at something.
@@ -79,8 +78,6 @@ class RoundHeader(ControlMessage):
 
     Attributes:
         number: counts rounds.
-        level: of the slot.
-        slot: which one it is.
         now: the round's processing time, microseconds since 1970.
         committed: the attempt that this slot prepared last and that counts; None if none does.
         expected: the producers that run in this round before the slot.
@@ -90,7 +87,6 @@ class RoundHeader(ControlMessage):
         seconds: how long sources may go on.
         elements: how many elements sources and timers may make.
         feeds: by transform id, for sources that the driver plays.
-        orders: what all slots are told.
         restore: of what to make the state that ``committed`` names, if it may not be here.
         copies: slots of other hosts whose published files this slot's host is to have, too.
     """
@@ -152,9 +148,6 @@ class RoundReport(ControlMessage):
     """A slot's account of a round.
 
     Attributes:
-        level: of the slot.
-        slot: which one it is.
-        number: of the round.
         attempt: names the version of its state that the slot has prepared.
         inputs: the attempt of each producer whose output was read.
         outputs: the output frontier of each stage, by number of the stage.

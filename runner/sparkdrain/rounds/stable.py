@@ -66,10 +66,8 @@ class StableInput(Input):
     """Parks what comes for another input until it is safe; an ``Input``.
 
     Args:
-        inner: the other input.
         overlay: the slot's state.
         state_id: nothing else uses it there.
-        coverage: of the slot.
         tell_more: told, after elements were handed on, whether further ones are safe.
     """
 

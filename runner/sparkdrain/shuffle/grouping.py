@@ -174,10 +174,7 @@ class KeyedWriter:
     table stands the chunk of a key with one element, or a list of its encoded elements.
 
     Args:
-        sender: sends the tables.
         encode_key: of the keys that are not encoded yet.
-        value: coder of the values.
-        window: coder of the windows.
         few: how many elements to put together where keys have one or two in a table that is as
             large as it may be; which is looked at now and then. 0: as many as there may be.
     """

@@ -24,7 +24,6 @@ class KeyedChunks:
     first with many others, so that is decoded once for all chunks that begin with the same bytes.
 
     Args:
-        coding: of the elements.
         is_late: whether an element, with one window, is to be dropped.
 
     Attributes:

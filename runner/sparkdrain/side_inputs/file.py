@@ -45,11 +45,7 @@ def write_side_file(
 
 
 class SideFile:
-    """Looks entries up in a side input file.
-
-    Args:
-        content: of the file.
-    """
+    """Looks entries up in a side input file."""
 
     is_for_all_threads = True
 

@@ -37,7 +37,6 @@ class WindowedContent:
     """The content of a side input, window by window; windows are given in their encoding.
 
     Args:
-        overlay: where it is kept.
         state_id: nothing else uses it there.
         multimap: whether values have keys.
     """

@@ -28,7 +28,6 @@ class Unwrap:
     """Makes value and context of a result of ``step``.
 
     Args:
-        step: whose results they are.
         observe: hears of the context of what goes to other outputs, before it goes there.
     """
 

@@ -42,11 +42,7 @@ _PATIENCE: Final[dict[str, Any]] = {"retry_total": 0, "auth_timeout": 20}
 
 
 class EventHubsClient:
-    """Connects to one hub; a ``Client`` of ``io.kafka.client`` for those who read.
-
-    Args:
-        settings: how the hub is reached.
-    """
+    """Connects to one hub; a ``Client`` of ``io.kafka.client`` for those who read."""
 
     def __init__(self, settings: HubSettings) -> None:
         self.settings = settings

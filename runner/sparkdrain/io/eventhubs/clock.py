@@ -20,7 +20,6 @@ class HubClock(ServiceClock):
 
     Args:
         catalog: to ask; no other thread asks it.
-        settings: which name the hub.
     """
 
     def __init__(self, catalog: HubCatalog, settings: HubSettings) -> None:

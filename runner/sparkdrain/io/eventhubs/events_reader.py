@@ -29,7 +29,6 @@ class HubReader(RecordReader):
     """See ``RecordReader``.
 
     Args:
-        client: of the hub.
         properties: whether the application's properties are wanted.
     """
 

@@ -34,7 +34,6 @@ class Follower:
     The client library is started anew after each of its errors, where the events have got to.
 
     Args:
-        client: of the hub.
         partition: to follow.
         begin: the sequence number of the first event.
         properties: whether the application's properties are wanted.

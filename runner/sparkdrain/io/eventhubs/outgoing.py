@@ -24,9 +24,6 @@ class Outgoing:
 
     A batch of the service has one partition key, or one partition. So events of many keys make
     many small batches; events without a key fill large ones.
-
-    Args:
-        client: of the hub.
     """
 
     def __init__(self, client: EventHubsClient) -> None:

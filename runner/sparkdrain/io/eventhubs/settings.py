@@ -26,7 +26,6 @@ class HubSettings:
     """How a hub is reached; the secret never shows.
 
     Attributes:
-        hub: its name.
         connection_string: of the namespace or the hub; empty with ``namespace``.
         namespace: ``NAME.servicebus.windows.net``, for who has an identity; else empty.
         consumer_group: whose events are read; each group may have five readers of a partition.

@@ -65,7 +65,6 @@ class SendEvents(beam.DoFn):
     """Sends events; a bundle ends when the service has them.
 
     Args:
-        settings: how the hub is reached.
         value_coder: of bodies; None for bytes.
     """
 

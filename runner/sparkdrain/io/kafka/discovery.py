@@ -182,8 +182,6 @@ class WatchPartitions(beam.DoFn):
     watermark goes.
 
     Args:
-        wanted: connections.
-        topics: what is read.
         every: seconds after which to look again.
         watermarks: how far records may be out of order.
     """

@@ -59,7 +59,6 @@ class Intake:
 
     Args:
         records: the client's.
-        clock: seconds that pass.
         room: records of a partition that may wait here.
     """
 

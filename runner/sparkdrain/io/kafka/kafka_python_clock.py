@@ -34,8 +34,6 @@ class KafkaPythonClock(ServiceClock):
 
     Args:
         servers: to name.
-        config: of the client.
-        clock: seconds that pass.
         wall: the clock of this machine, in seconds since 1970, to guess when records were written.
     """
 

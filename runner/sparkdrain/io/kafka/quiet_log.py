@@ -15,11 +15,7 @@ _NUMBERS: Final = re.compile(r"0x[0-9a-f]+|\d+")
 
 
 class OncePerMinute(logging.Filter):
-    """Lets each message through once a minute; numbers do not make it another one.
-
-    Args:
-        clock: seconds that pass.
-    """
+    """Lets each message through once a minute; numbers do not make it another one."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()

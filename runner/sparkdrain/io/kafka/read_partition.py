@@ -71,10 +71,8 @@ class PartitionReader(beam.DoFn):
     """Yields `FetchedRecords` after `FetchedRecords` of the records of a partition.
 
     Args:
-        wanted: connections.
         watermarks: what to conclude from records.
         skip_lost: whether records that were deleted before they were read are passed over.
-        namespace: of the metrics.
     """
 
     def __init__(

@@ -42,7 +42,6 @@ class Wanted:
     """What is to be connected to; equal ones share.
 
     Attributes:
-        settings: of the client.
         headers: whether records are to have their headers.
         reader: tells transforms apart: each reads for itself.
     """
@@ -53,11 +52,7 @@ class Wanted:
 
 
 class Shared:
-    """Connections of one transform in one process; they are made when they are needed.
-
-    Args:
-        wanted: says to whom.
-    """
+    """Connections of one transform in one process; they are made when they are needed."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted

@@ -51,7 +51,6 @@ class UnpackRecords(beam.DoFn):
         set_aside: whether a record that cannot be decoded goes to the output ``BAD``; else it
             fails the bundle.
         kind: takes topic, partition, offset, time, key, value and headers.
-        namespace: of the metrics.
     """
 
     def __init__(

@@ -204,8 +204,6 @@ class Send(beam.DoFn):
     """Sends records; a bundle ends when they have arrived.
 
     Args:
-        settings: how brokers are reached.
-        encoding: what becomes of elements.
         partitioner: chooses partitions; None leaves it to the client.
         tell: whether to yield `Written`.
     """

@@ -74,7 +74,6 @@ class Cut:
         play: the position of the sources that the driver plays.
         phase: how far the job was when the checkpoint was begun.
         drain: the request to drain the job, encoded, if its sources are cut.
-        reports: what each slot reported last.
         files: where the state of each slot is.
         is_awaited: whether the job waits for it.
     """
@@ -94,7 +93,6 @@ class Flight:
     """What is known of the checkpoint on its way.
 
     Attributes:
-        cut: what it covers.
         since: when it was begun; processing time, microseconds since 1970.
         asked: when its state was looked up last, by the same clock.
         waiting: the slots that have not uploaded their state yet.

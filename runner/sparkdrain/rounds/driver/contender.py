@@ -23,9 +23,7 @@ class DurableContender(Contender):
     """See ``Contender``.
 
     Args:
-        durable: the job.
         is_usable: whether the session of Spark is.
-        clock: seconds that pass.
     """
 
     def __init__(

@@ -25,7 +25,6 @@ class DrainTerms:
             one, it cannot be.
         timer_repeats: see ``messages.DrainOrder.repeats``.
         limits: how long a slot may be at something meanwhile.
-        watch: tells how far it has come.
     """
 
     signal: DrainSignal | None = None

@@ -25,7 +25,6 @@ class DrainWatch:
     """Has slots count what is left inside, during a drain or on request; tells the sums.
 
     Args:
-        drain: of the job.
         tell: takes the progress of a drain.
     """
 

@@ -27,7 +27,6 @@ class DriverState:
 
     Attributes:
         play: see ``loop.Play.position``.
-        phase: how far the job is.
         drain: the request to drain it, if its sources were cut.
     """
 

@@ -61,9 +61,6 @@ class DurableJob:
     """A job whose state is kept in storage, as its driver knows it.
 
     Attributes:
-        storage: where checkpoints are.
-        paths: of the job.
-        run_id: of this run.
         identity: what must not change, see ``graph.identity``.
         slots: per level.
         kept: how many checkpoints stay.

@@ -34,10 +34,8 @@ class HangWatch:
     Args:
         patience: how long a round may take before it is told of, in seconds; 0 for ever.
         limit: how long a round may take, in seconds; 0 for ever.
-        look: what the hosts are doing.
         tell: takes what is told.
         end: ends what runs for the round, as it takes longer than ``limit``.
-        clock: seconds.
     """
 
     def __init__(

@@ -50,7 +50,6 @@ class LeaseWatch:
         outer: ends the job for other reasons.
         folder: of the job, for messages.
         every: seconds between two looks.
-        clock: seconds that pass.
 
     Attributes:
         cancel: ends the job for either reason.

@@ -69,7 +69,6 @@ class Locations:
         text: what ``--location`` says; empty: the name that Spark has for the machine.
         preparation: what a worker must know to load a function.
         ask: has each of some executors answer a question; one that is busy may not.
-        warn: takes a warning.
     """
 
     text: str

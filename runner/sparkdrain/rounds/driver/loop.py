@@ -148,16 +148,11 @@ class RoundLoop:
     """Runs rounds while something is due, and waits while nothing is.
 
     Attributes:
-        schedule: what is known of the job.
-        levels: runs them.
         clock: processing time.
-        pace: how much a round may do.
         play: the sources that the driver plays.
-        cancel: ends the loop.
         attempts: how often a round is run before the job fails.
         tell: hears of every committed round.
         checkpoints: make the job's state durable.
-        drain: how the job can be drained.
         stopwatch: seconds that pass, as rounds take them.
         before_round: called before each attempt of a round; what it raises ends the loop.
         phases: how far the job is; what rounds do follows from it.

@@ -29,7 +29,6 @@ class Openings:
 
     Attributes:
         tell: takes a text for the user.
-        warn: takes a warning.
         local_bytes: of all slots; their hosts had them.
         fetched_bytes: of all slots; read from storage.
     """

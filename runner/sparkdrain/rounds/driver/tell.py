@@ -30,8 +30,6 @@ class Teller:
         progress: the option; nothing is written if it is off.
         publish: called as often as a line is written, also if none is.
         more: what else is to be told, if anything.
-        clock: seconds that pass.
-        write: takes a line.
     """
 
     def __init__(

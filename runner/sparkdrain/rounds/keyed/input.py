@@ -40,9 +40,6 @@ class KeyedInput(Input):
     input has ended, all processing-time timers are due, as in a bounded pipeline.
 
     Args:
-        shard: runs the stage.
-        edge: the edge.
-        stateful: what the edge feeds.
         expiry_of: the time at which a window is over for good; None if windows last for ever.
         overlay: the slot's state.
         blocks: collects a round's input.

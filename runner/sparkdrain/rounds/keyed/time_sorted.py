@@ -30,7 +30,6 @@ class SortedWait:
     Args:
         overlay: the slot's state.
         state_id: id of the state in the overlay; nothing else uses it.
-        coding: of the values.
         lateness: how much later than the frontier elements may be, in microseconds.
     """
 

@@ -28,8 +28,6 @@ class View:
     """One side input as a transform sees it.
 
     Attributes:
-        stream: the side input.
-        windowing: its windowing.
         mapping: from a window of the main input to one of the side input.
     """
 
@@ -53,7 +51,6 @@ class Doors:
     """The doors in front of one transform.
 
     Args:
-        views: its side inputs.
         lateness: how late its main input may be, in microseconds.
     """
 

@@ -100,10 +100,6 @@ class FrontGate(Gate):
     """A gate that blocks pass before they get to their input.
 
     Args:
-        inner: that input.
-        doors: what elements wait for.
-        parking: where.
-        sorter: takes blocks apart.
         blocks: where those of a round are until its side inputs are there.
         feed: takes windowed values in place of a block of them, if the input only feeds these.
         lasting: whether an element may go on beyond the end of its window, as one does that is
@@ -233,8 +229,6 @@ class BackGate(Gate):
     Args:
         make: makes the input for a source.
         source: what it feeds in the end.
-        doors: what elements wait for.
-        parking: where.
         coding: of what the input feeds.
     """
 

@@ -47,7 +47,6 @@ class Parking:
     queues the methods use.
 
     Args:
-        overlay: where it is kept.
         state_id: nothing else uses it there.
     """
 

@@ -17,8 +17,6 @@ class CheckpointPlace:
     """Where the checkpoints of a job go.
 
     Attributes:
-        paths: of the job.
-        epoch: of its driver.
         state_dir: the folder of each host that keeps published files; empty if none does.
     """
 

@@ -49,7 +49,6 @@ class Draining:
 
     Args:
         slot: its number.
-        order: to drain.
         edges: that lead to the slot's level.
         slots: per level.
         overlay: the slot's state.

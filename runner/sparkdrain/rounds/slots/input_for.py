@@ -90,8 +90,6 @@ class InputMaker:
     """Makes the inputs of one slot.
 
     Attributes:
-        context: of the slot.
-        sides: its side inputs.
         coverage: what checkpoints have of stable input.
         mergers: merge windows of functions that only an SDK harness has.
         inputs: all inputs of the slot, once they are made.

@@ -28,7 +28,6 @@ class SlotAccount:
     """The account that a slot gives of its rounds; sums go on after an earlier life of the job.
 
     Args:
-        context: of the slot.
         restored: the last report of the slot in that life; None if there was none.
     """
 

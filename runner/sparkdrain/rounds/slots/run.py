@@ -30,10 +30,6 @@ class SlotRun:
 
     Attributes:
         header: what the driver says of the round.
-        plan: of the job.
-        slot: the stages.
-        sides: side inputs of the level.
-        outbox: takes what is made.
         budget: how much sources and timers may make.
         draining: what differs while the job is drained; None while it is not.
         attempts: the attempt of each producer whose output was read.

@@ -35,7 +35,6 @@ class SlotService:
 
     Attributes:
         plan: the job's, encoded.
-        layout: of the shuffle.
         options: the settings that a slot needs.
         directory: where state goes; deleted by the host.
         outside: where stages of other environments run. Their harnesses end with the service.

@@ -137,9 +137,6 @@ class _Move:
     """Makes the store of one slot from the stores of old slots.
 
     Args:
-        plan: of the job.
-        inheritance: of the slot.
-        slots: how many there are.
         stores: of old slots, by slot.
     """
 

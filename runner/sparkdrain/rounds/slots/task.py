@@ -38,11 +38,8 @@ class RoundTask:
     Attributes:
         job: the run's id.
         plan: the job's plan, a file.
-        level: which level.
-        layout: of the shuffle.
         options: the settings that a slot needs.
         preparation: what a worker must know before user code is loaded.
-        leash: what keeps the hosts alive.
         headers: of each slot, encoded.
         fresh: slots whose hosts may be made; others must be there, for they have state.
         has_input: Spark's records are those of a shuffle.

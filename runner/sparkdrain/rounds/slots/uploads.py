@@ -19,7 +19,6 @@ class SlotUploads:
 
     Args:
         uploader: copies files, and removes versions that it has copied.
-        directory: where versions are.
     """
 
     def __init__(self, uploader: Uploader, directory: Path) -> None:

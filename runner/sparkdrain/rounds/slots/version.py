@@ -40,7 +40,6 @@ class StateVersion:
     has it is published.
 
     Args:
-        context: of the slot.
         uploads: copies state; None if the job has no checkpoints.
         committed: the attempt whose version a checkpoint had; None if the state is empty.
     """

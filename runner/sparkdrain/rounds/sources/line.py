@@ -77,7 +77,6 @@ class RestrictionLine:
 
     Args:
         store: what was left of earlier rounds.
-        arrivals: what is new.
         now: processing time.
         most_delay: how long a restriction may be deferred, microseconds.
     """

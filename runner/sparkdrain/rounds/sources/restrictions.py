@@ -54,10 +54,8 @@ class RestrictionInput(Input):
     to its end without long delays.
 
     Args:
-        coding: of the edge.
         source: where new restrictions enter the stage.
         transform: the one that processes them, see ``processed_by``.
-        store: what waits.
         truncated: what waits and was truncated; apart from that, what came in elements that are
             there because the job is drained.
         peers: all inputs of the slot that share the budget, in the order of their turns.
@@ -193,7 +191,6 @@ class Work:
     """Has a splittable DoFn process restrictions.
 
     Args:
-        harness: of the stage.
         source: where restrictions enter the stage.
         transform: the DoFn's.
     """

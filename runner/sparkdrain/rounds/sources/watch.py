@@ -20,7 +20,6 @@ class Watch:
     """Looks, from a thread of its own, whether a restriction takes too long.
 
     Args:
-        name: of the transform.
         seconds: how long one may take before it is interrupted.
         patience: seconds after which a warning is logged, and again each time that it has taken
             twice as long.

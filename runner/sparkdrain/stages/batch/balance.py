@@ -39,8 +39,6 @@ class FromLender(ControlMessage):
     The end is said, not shown by closing: a socket stays open while another thread reads from it.
 
     Attributes:
-        slot: the slot.
-        attempt: of the slot.
         edge: of the restrictions that it gives away; None: it has nothing to give.
         payload: the restrictions.
         ended: whether it will give nothing more.
@@ -99,7 +97,6 @@ class Balancer:
     """The driver's side, for one level.
 
     Args:
-        bind: where to listen.
         cores: how many tasks can run at a time.
         accept: takes a gift; called in a thread of the balancer's.
     """

@@ -39,11 +39,7 @@ class KeyedRounds(Input):
     of these keys is left then, so the round is taken back: what is in memory is never written.
 
     Args:
-        edge: a KEYED edge.
         source: where it enters the stage.
-        stateful: what the edge feeds.
-        codings: of the plan.
-        state: of the slot.
         memory_bytes: how much of the input is in memory.
     """
 

@@ -20,8 +20,6 @@ class Residuals:
     one before, and its finalizers have run.
 
     Args:
-        harness: runs the stage.
-        clock: seconds that pass.
         sleep: waits for so many of them.
     """
 

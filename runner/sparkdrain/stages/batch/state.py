@@ -21,7 +21,6 @@ class SlotState:
     """State and timers in memory up to a budget, then on the slot's disk.
 
     Args:
-        plan: of the job.
         memory_bytes: of the slot. State has a third: to write it out takes three times its memory.
         scratch: where files go; asked for at the first use.
     """

@@ -39,7 +39,6 @@ class Launched:
     """A JVM that runs, but that PySpark does not know of yet.
 
     Attributes:
-        properties: what it was started with.
         gateway: PySpark's way to it.
         output: where what it prints can be read; nothing if it was there before.
         folder: for its temporary files; None if they are where Java has them.

@@ -17,7 +17,6 @@ class Budget:
         elements: how many may be made.
         seconds: how long it may take, from when the budget is first asked about: what a round
             does before that does not depend on it.
-        clock: seconds that pass.
     """
 
     def __init__(self, elements: int, seconds: float, clock: Callable[[], float]) -> None:

@@ -30,7 +30,6 @@ class Codings:
 
     Args:
         context: Beam's, of the pipeline.
-        components: of the pipeline.
         wired: the wired edges, each with what its writer and its reader see: bytes or not.
         writing: whether this is the end that writes.
     """

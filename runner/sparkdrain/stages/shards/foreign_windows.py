@@ -25,7 +25,6 @@ class ForeignWindows(WindowFn):
     """Windows that only an SDK harness can assign, and merge.
 
     Args:
-        coder: of the windows.
         merging: whether they merge.
     """
 

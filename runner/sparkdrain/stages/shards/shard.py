@@ -63,8 +63,6 @@ class Shard:
     happened.
 
     Args:
-        stage: the stage.
-        make_harness: sets its DoFns up.
         counted: its metrics up to now.
         has_drain_hook: whether a DoFn of it wants to know when it is drained, also where none was
             set up.

@@ -14,7 +14,6 @@ class TaskOptions:
     """The settings that a task needs.
 
     Attributes:
-        block_bytes: at which a block is sent.
         memory_bytes: for grouping, before it spills.
         compiled: whether chains of simple transforms run as generated code.
         async_steps: names of steps, and how many elements of each may be in flight.

@@ -34,7 +34,6 @@ class Turn:
         before: its frontier when the round began: what is older than that is late.
         after: its frontier now.
         now: processing time, microseconds.
-        budget: how much may be made.
         feed: what the driver gives to a source that it plays itself.
         held: sources give nothing.
         draining: the job is drained.

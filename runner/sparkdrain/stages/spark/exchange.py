@@ -26,9 +26,6 @@ class Exchange:
     Direct: ``RDD.partitionBy`` gathers blocks in Python lists first, and pickles.
 
     Args:
-        context: where it runs.
-        task: what is run.
-        inputs: what is read.
         partitions: how many there are in what is sent.
         wanted: the partitions of the inputs, one for each slot.
         partitioner: see ``partitioner``.

@@ -46,9 +46,6 @@ class Failure:
         trace: where it was raised; of user code only the frames that are the user's or a
             library's.
         by_user: whether user code raised it, not the runner's own.
-        level: the level whose task it was.
-        slot: the slot.
-        host: the machine.
     """
 
     kind: str

@@ -30,7 +30,6 @@ class FirstFailure:
     """The driver's side, for one attempt at a job.
 
     Args:
-        bind: where to listen.
         end: called once, when the first failure of user code is known.
 
     Attributes:

@@ -27,12 +27,6 @@ _END_SECONDS: Final = 5.0
 class JobOver:
     """The driver's side, for one attempt at a job.
 
-    Args:
-        bind: where to listen.
-
-    Attributes:
-        endpoint: what workers dial.
-
     Raises:
         OSError: nothing can listen there.
     """

@@ -48,11 +48,7 @@ def log_server(bind: Bind, tell: Callable[[int, str], object]) -> Server:
 
 
 class LogSender:
-    """A worker's side. Thread-safe.
-
-    Args:
-        driver: where the driver listens.
-    """
+    """A worker's side. Thread-safe."""
 
     def __init__(self, driver: Endpoint) -> None:
         self._driver = driver

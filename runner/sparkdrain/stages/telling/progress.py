@@ -68,9 +68,7 @@ class JobProgress:
     """A job's levels; thread-safe.
 
     Args:
-        job_id: of the job.
         levels: the steps of each level, as people know them.
-        clock: seconds that pass.
     """
 
     def __init__(self, job_id: str, levels: Iterable[str], clock: Callable[[], float]) -> None:

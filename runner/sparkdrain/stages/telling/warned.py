@@ -28,10 +28,7 @@ class Warned:
     """One warning.
 
     Attributes:
-        text: its message.
         category: module and name of its class.
-        file: where it was issued.
-        line: the line there.
     """
 
     text: str

@@ -37,9 +37,6 @@ class Identity:
 
     Attributes:
         argv: the command line, the program first.
-        directory: the current directory.
-        path: where modules are looked for.
-        environ: the environment.
     """
 
     argv: list[str]
