@@ -28,7 +28,6 @@ def prepare(folder: Path, *, group: bool) -> None:
     """Make a folder, and those that it is in, unless they are there; they survive a loss of power.
 
     Args:
-        folder: the folder.
         group: whether its group may use the folder and all that is in it; else this user only. A
             folder that is there is opened to the group if this user owns it, and never closed.
 

@@ -84,7 +84,6 @@ def add_row_types(
 
     Args:
         pipeline: translated: only then all rows have their ids.
-        options: of the pipeline.
         directory: see ``default_environment``.
     """
     if not _by_value(options) or not (data := row_types.pickled_row_types(pipeline)):

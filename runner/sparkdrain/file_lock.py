@@ -24,7 +24,6 @@ def lock(descriptor: int, path: Path, seconds: float, *, shared: bool = False) -
     """Lock an open file, and wait for the lock if another process has it.
 
     Args:
-        descriptor: the open file.
         path: of the file, for the message.
         seconds: how long to wait, longer than any process needs the lock.
         shared: whether others may have the lock who want to share it.
@@ -56,7 +55,6 @@ def open_locked(path: Path, seconds: float, *, shared: bool = False, make: bool 
     """Open a file and lock it; who has its lock may remove the file.
 
     Args:
-        path: of the file.
         seconds: see ``lock``.
         shared: see ``lock``.
         make: whether to make the file if it is not there.

@@ -25,7 +25,6 @@ def trace_of(error: BaseException, whole: traceback.TracebackException | None = 
     """The traceback of ``error`` and of its causes as Python prints them, notes included.
 
     Args:
-        error: the exception.
         whole: its traceback, if the caller has changed that.
     """
     whole = whole or traceback.TracebackException.from_exception(error)

@@ -173,7 +173,6 @@ def java_of(environ: Mapping[str, str], javas: Javas | None = None) -> str:
     """The Java that Spark will start.
 
     Args:
-        environ: the environment.
         javas: see ``check_java``.
 
     Raises:

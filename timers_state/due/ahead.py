@@ -68,7 +68,6 @@ def read_ahead(
         rows: with payloads, up to ``end``.
         end: above all rows that are due.
         bounds: how late timers may be, and about how many to read.
-        domain: of the timers.
         taken_of: what was taken already of a key; None if something of it may be in memory.
         is_hidden: whether a timer of such a key does not count anymore.
     """

@@ -65,8 +65,6 @@ class SmallCell(Protocol):
 
         Args:
             value: what the rows before have; None: there are none. It may be changed.
-            suffix: of the row.
-            data: of the row.
         """
 
     @staticmethod

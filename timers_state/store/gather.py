@@ -69,7 +69,6 @@ def gather(
     timers of the sources.
 
     Args:
-        directory: of the new store.
         sources: the old slots that have some of ``groups``, or give what is everywhere.
         groups: the key groups of the new slot, a range without steps.
         spread: how a state is spread; what it raises ends this.

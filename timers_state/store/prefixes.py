@@ -43,7 +43,6 @@ class Prefixes:
         """The rows that start with a prefix above those asked for before.
 
         Args:
-            prefix: of the rows.
             most: how many there may be.
             most_bytes: what their values may take.
 

@@ -45,8 +45,6 @@ class Bringer:
         """Bring a snapshot, which is ours from now on, as checkpoint ``number``.
 
         Args:
-            number: of the checkpoint.
-            snapshot: its directory.
             moved: called all the time; what it raises ends this.
 
         Returns:

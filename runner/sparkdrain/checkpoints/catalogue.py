@@ -46,7 +46,6 @@ def find(
     """The checkpoints in a folder, by job, the newest first; no file of state is read.
 
     Args:
-        storage: what keeps the folder.
         directory: what ``--checkpoint_dir`` says, or the folder of one job in it.
         job_name: only of this job.
         number: only those with this number.
@@ -80,8 +79,6 @@ def verify(storage: Storage, found: Found, read: Callable[[int], None]) -> tuple
     """Read every byte that a checkpoint needs; what is wrong, a line for each file.
 
     Args:
-        storage: what keeps it.
-        found: the checkpoint.
         read: hears of the size of each file that is well.
 
     Raises:

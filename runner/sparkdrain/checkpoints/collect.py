@@ -22,7 +22,6 @@ def collect(
     Manifests go first: what is left if this is interrupted is found again the next time.
 
     Args:
-        lease: of the driver that asks.
         newest: the checkpoint that it published last.
         kept: how many checkpoints stay, at least 1.
         known: what checkpoints need, which is remembered here from one call to the next.

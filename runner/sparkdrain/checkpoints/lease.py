@@ -81,7 +81,6 @@ def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
 
     Args:
         storage: where the job's checkpoints are.
-        paths: of the job.
         token: letters and digits that no other driver has, for example a random number.
         note: for people who look at the file: who claims, and when.
 

@@ -105,7 +105,6 @@ def decode(data: bytes, path: str) -> Manifest:
     """The inverse of ``encode``.
 
     Args:
-        data: the text.
         path: where it was read, for messages.
 
     Raises:

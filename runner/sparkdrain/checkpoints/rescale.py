@@ -68,8 +68,6 @@ def old_stores(
     """The stores that slots had, by slot, as copies beside ``directory`` while this lasts.
 
     Args:
-        storage: where the checkpoint is.
-        paths: of the job.
         shards: the slots' state in the checkpoint.
         directory: of the store that is made of them.
         nearby: see ``restore``.

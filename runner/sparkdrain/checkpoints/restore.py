@@ -70,13 +70,8 @@ def restore(
     """Make ``directory``, which must not be there, the store that a slot had.
 
     Args:
-        storage: where the state is.
-        paths: of the job.
-        shard: the state.
-        directory: of the store.
         nearby: has files that need not be fetched, or not all of them.
         stall_seconds: how long the storage may not move.
-        clock: seconds.
 
     Returns:
         Where its bytes came from.

@@ -31,7 +31,6 @@ def connected(
     """The service at ``endpoint``.
 
     Args:
-        endpoint: of the service.
         seconds: how long to wait for it.
         access: what the service asks for; nothing if None.
 

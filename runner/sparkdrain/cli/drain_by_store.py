@@ -64,7 +64,6 @@ def request(store: MetadataStore, job: str, now: int) -> tuple[str, str, str]:
     """Ask for the drain.
 
     Args:
-        store: of the run.
         job: a run id, a job id, or the name of a job.
         now: microseconds since 1970.
 
@@ -85,8 +84,6 @@ def follow(
     """Wait until the run is over; the answer is how it ended.
 
     Args:
-        store: of the run.
-        run_id: of the run.
         sleep: waits for so many seconds.
         tell: hears how the drain goes on, if the run's job service is within reach.
     """

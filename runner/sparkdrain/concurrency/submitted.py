@@ -25,7 +25,6 @@ def refuse_impossible(pipeline: Pipeline, async_steps: Mapping[str, AsyncStep]) 
     """Look at all DoFns of a pipeline.
 
     Args:
-        pipeline: as it was built.
         async_steps: what an option says of steps, by their names.
 
     Raises:

@@ -75,7 +75,6 @@ class DrainMonitor:
         """Prepare to watch.
 
         Args:
-            store: where notifications are.
             run_id: whose notifications count; all others are left alone.
             interval: seconds between two looks.
             pause: waits in between.

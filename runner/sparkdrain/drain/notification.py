@@ -52,9 +52,7 @@ class DrainNotification:
         """A new request.
 
         Args:
-            run_id: of the run to drain.
             now: microseconds since 1970.
-            mode: what is to be emptied.
 
         Raises:
             BadOption: the run id is blank.

@@ -129,7 +129,6 @@ def began(run_id: str, now: int) -> DrainProgress:
     """The beginning, before any slot has reported.
 
     Args:
-        run_id: of the run that is drained.
         now: processing time, microseconds since 1970.
     """
     return DrainProgress(run_id, now, now, peak_time=now)
@@ -144,7 +143,6 @@ def advanced(
     """What follows from the newest reports of all slots.
 
     Args:
-        before: what was known.
         now: processing time, microseconds since 1970.
         left: of every stage in every slot, in the order of the pipeline.
         holds: (stage, reason, event time), in any order.

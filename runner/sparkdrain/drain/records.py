@@ -46,7 +46,6 @@ def read(
     """All notifications in the store, of whatever run, the oldest first.
 
     Args:
-        store: where they are.
         on_unreadable: takes the error of each record that is none; others are read all the same.
         without: ids of notifications to leave out. A notification never changes.
 
@@ -108,7 +107,6 @@ def expire(store: MetadataStore, run_id: str, now: int) -> list[DrainNotificatio
     id never began.
 
     Args:
-        store: where they are.
         run_id: whose notifications stay.
         now: microseconds since 1970.
 

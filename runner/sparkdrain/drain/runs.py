@@ -210,9 +210,6 @@ def tell(store: MetadataStore, run: Run, state: RunState, phase: DrainPhase | No
     """Tell the state of a run that has begun, unless the run belongs to another job by now.
 
     Args:
-        store: that the run watches.
-        run: the run.
-        state: of the run.
         phase: of its drain; None: the phase that was told before.
     """
 
@@ -291,10 +288,7 @@ def request(
     """Ask a run to drain; ``name`` as ``find`` takes it.
 
     Args:
-        store: that the run watches.
-        name: of the run.
         now: microseconds since 1970.
-        mode: what is to be emptied.
 
     Returns:
         The run, and the notification that counts: the new one, or the one that was there. None if

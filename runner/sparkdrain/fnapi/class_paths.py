@@ -57,7 +57,6 @@ def remember(home: Path, jars: Mapping[str, Path], loaded: Path) -> None:
     """Keep a class path as the newest one, and no more than another one; does without on errors.
 
     Args:
-        home: the folder of the server.
         jars: by name, in their order.
         loaded: what ``-Xlog:class+load`` has written.
     """
@@ -90,7 +89,6 @@ def newest(home: Path, now: float) -> Path | None:
     """The folder of the class path that was used last; None if that was long ago.
 
     Args:
-        home: the folder of the server.
         now: seconds since 1970.
     """
     with contextlib.suppress(OSError):

@@ -32,11 +32,8 @@ def descriptor_for(
     """The descriptor of a stage.
 
     Args:
-        stage: the stage.
         edges: all of the plan, by id.
-        components: of the pipeline.
         endpoint: where the harness finds data and state.
-        id_: of the descriptor.
     """
     own = beam_runner_api_pb2.Components()
     own.CopyFrom(components)

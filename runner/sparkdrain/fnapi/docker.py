@@ -18,9 +18,7 @@ def docker_command(image: str, arguments: Sequence[str], name: str) -> list[str]
     """What runs a container until the harness in it ends.
 
     Args:
-        image: of the container.
         arguments: of what the image starts.
-        name: of the container.
 
     Raises:
         HarnessNotStarted: there is no ``docker`` here.

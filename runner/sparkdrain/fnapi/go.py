@@ -35,7 +35,6 @@ def go_command(
     Args:
         binary: the staged worker binary. Its owner may execute it from now on.
         options: of the pipeline, by plain name.
-        worker_id: of the harness.
         endpoint: of the slot's services.
         folder: for what it writes.
 

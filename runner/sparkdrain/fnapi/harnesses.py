@@ -83,9 +83,6 @@ class Harnesses:
         """A harness; ``await_connection`` before it gets work.
 
         Args:
-            job: whom it works for.
-            id_: of the environment.
-            environment: where it runs.
             ahead: whether to start it now; else it is started when there is work.
 
         Raises:
@@ -147,7 +144,6 @@ class Harnesses:
         """A stage no longer uses a harness; one that is lost is ended.
 
         Args:
-            worker: the harness.
             keep: whether the job will need it again; else it is ended with its last user.
         """
         with self._lock:

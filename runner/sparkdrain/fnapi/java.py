@@ -41,7 +41,6 @@ def java_command(
     Args:
         jars: the staged files, by name.
         options: of the pipeline, by plain name.
-        worker_id: of the harness.
         endpoint: of the slot's services.
         folder: for the options.
 

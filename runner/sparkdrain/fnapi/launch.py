@@ -49,7 +49,6 @@ def life_of(
 
     Args:
         environment: one of ``graph.environments.OUTSIDE``.
-        services: what the harness talks to.
         folder: for what it writes.
         options: of the pipeline, by plain name.
         files: those that were staged for it, by name.

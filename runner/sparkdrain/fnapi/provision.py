@@ -48,8 +48,6 @@ def provision_info(
     """Everything that a harness needs to know.
 
     Args:
-        worker_id: its id.
-        endpoint: of all services.
         options: of the pipeline, by plain name.
         dependencies: the files that it may fetch.
     """

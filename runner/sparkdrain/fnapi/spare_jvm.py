@@ -105,7 +105,6 @@ class TakenJvm:
         Args:
             place: where it waits.
             digest: of the class path.
-            worker_id: of the harness.
             variables: that the harness reads; no value has two lines.
         """
         folder = place / _taken(worker_id)

@@ -46,7 +46,6 @@ def truncating(
         stage: the one that processes the restrictions.
         source: where restrictions enter that stage.
         transform: the splittable DoFn's.
-        components: of the pipeline.
 
     Returns:
         The stage, and the components that it needs.

@@ -22,7 +22,6 @@ def translate(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False
     """The plan of ``pipeline``, which must have passed ``check``. Pure; keeps its argument.
 
     Args:
-        pipeline: what to run.
         streaming: make a plan for rounds: whatever waits between two rounds (restrictions, main
             inputs of transforms with side inputs) stands at the beginning of a stage.
     """

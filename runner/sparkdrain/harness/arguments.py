@@ -59,7 +59,6 @@ def arguments_of(process: Any, handle: DoFnHandle, known: Collection[Any]) -> li
 
     Args:
         process: Beam's view of the method.
-        handle: of its DoFn.
         known: markers, beside those of states and timers.
     """
     markers, passed, keywords = common._get_arg_placeholders(  # noqa: SLF001 - what Beam does

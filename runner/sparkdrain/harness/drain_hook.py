@@ -55,7 +55,6 @@ def loaded_dofns(stage: Stage, context: Any) -> Iterator[Any]:
     """The DoFns of a stage, loaded anew; sets none of them up.
 
     Args:
-        stage: the stage.
         context: Beam's, of the pipeline.
     """
     for _, data in stage.transforms:

@@ -74,7 +74,6 @@ class Carrier(Protocol):
         """Keep a windowed value, in the order in which elements are to start again.
 
         Args:
-            element: the windowed value.
             failed: how many attempts at it have failed.
             is_ordered: whether others must not overtake it.
 

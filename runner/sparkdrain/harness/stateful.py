@@ -117,8 +117,6 @@ def stateful_calls(
     Args:
         source: feeds the operation; Beam must, if it feeds others too.
         operation: set up.
-        handle: of the DoFn.
-        context: its state.
         chain: takes its results; None: Beam does.
     """
     asked = _asked(handle) if list(source.targets) == [operation] else None
@@ -166,7 +164,6 @@ def flight_calls(
     """The calls of a DoFn of which many elements are in flight; None if Beam must make them.
 
     Args:
-        handle: of the DoFn.
         process: its own, which ``handle.dofn`` has not got anymore.
     """
     asked = _asked(handle)

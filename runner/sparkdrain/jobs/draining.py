@@ -81,9 +81,6 @@ class JobDrain:
         """Prepare; nothing is opened.
 
         Args:
-            run: what is told of the run.
-            settings: of the job.
-            job: hears of the drain.
             now: microseconds since 1970.
             open_store: opens the store that the settings name; this process's own way if None.
         """
@@ -237,7 +234,6 @@ class JobDrain:
         """The job has ended so; nobody is listened to any more.
 
         Args:
-            state: of the job.
             goes_on: whether another driver goes on with the run, so that it has not ended.
 
         A job that never began changes nothing. Only after a good end the requests are removed: a

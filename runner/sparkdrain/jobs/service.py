@@ -72,8 +72,6 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         """Prepare; ``endpoint`` is to be set before the first call.
 
         Args:
-            jobs: makes and keeps the jobs.
-            artifacts: the files that clients stage.
             job_id_for: names a job, from the client's name for it and the call; a name that no
                 other job has if None.
             defaults: options, by URN, of jobs whose client gives none of that name.

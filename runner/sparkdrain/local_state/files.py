@@ -118,7 +118,6 @@ class LocalFiles:
         """Keep a file, unless one of that name and size is here.
 
         Args:
-            content: what the file has.
             source: the file, which must not change while this lasts.
             link: whether the file never changes, so that its bytes may be shared.
             moved: called all the time; what it raises ends this.
@@ -144,7 +143,6 @@ class LocalFiles:
         """Keep what comes from elsewhere, unless it is here.
 
         Args:
-            content: what it is.
             chunks: its bytes. Who gives them compares them with the content, and raises.
 
         Raises:

@@ -81,7 +81,6 @@ class SlotFiles:
         """Keep the files of checkpoint ``number``, which are in storage.
 
         Args:
-            number: of the checkpoint.
             files: where each is. No process may change one, and a table never changes.
             moved: called all the time; what it raises ends this.
         """
@@ -109,7 +108,6 @@ class SlotFiles:
         """Have all files of the published checkpoint ``number``.
 
         Args:
-            number: of the checkpoint.
             contents: all files that it names.
             chunks: the bytes of one of them, compared with its content. What it raises ends this.
         """

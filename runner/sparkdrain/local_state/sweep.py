@@ -42,7 +42,6 @@ def sweep_now_and_then(
     """Remove what is not needed, unless some process did so in the last 30 s, or does so now.
 
     Args:
-        folder: the folder.
         now: seconds since 1970.
         usage: bytes of a disk: all, used, free.
 
@@ -68,7 +67,6 @@ def sweep(folder: StateFolder, doomed: Callable[[FoundNote], bool], now: float) 
     """Remove the notes that are doomed and held by no process, and the files of no other note.
 
     Args:
-        folder: the folder.
         doomed: of a note, whether it is to go.
         now: seconds since 1970.
 

@@ -59,7 +59,6 @@ class Rules:
 
         Args:
             windowing: Beam's.
-            window_coder: of its windows.
             closing: see ``GroupingTerms``, as all that follows.
             on_time: likewise.
             merge: likewise.

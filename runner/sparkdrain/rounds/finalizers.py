@@ -60,7 +60,6 @@ class Finalizers:
         """A round has registered these; what is kept of them is part of its state.
 
         Args:
-            number: of the round.
             callbacks: (transform id, callback) pairs.
         """
         kept = self._kept

@@ -193,7 +193,6 @@ def put_together(
     Args:
         olds: the states of old slots, by slot.
         overlay: the state of the new one.
-        state_id: of the input.
         part: given an old slot and a block of it, the part for the new one; may be empty.
     """
     scope = overlay.scope(state_id, b"")

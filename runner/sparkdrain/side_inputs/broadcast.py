@@ -56,11 +56,6 @@ def broadcast_writer(
     """The writer of ``edge`` in the slot of ``outbox``.
 
     Args:
-        edge: a BROADCAST edge.
-        coder: of its elements.
-        windowing: theirs.
-        outbox: where blocks go.
-        block_bytes: the size at which they go.
         by_window: if its trigger decides, values are grouped by window, without their times.
     """
     window = windowing.windowfn.get_window_coder()

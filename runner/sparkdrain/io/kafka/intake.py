@@ -76,7 +76,6 @@ class Intake:
         """The next records at ``offset`` or later.
 
         Args:
-            partition: to read.
             offset: the first one wanted.
             wait: seconds to wait for a record if there is none. An intake that has just begun
                 waits longer, until brokers have said whether there is one.

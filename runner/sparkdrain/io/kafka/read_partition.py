@@ -256,13 +256,11 @@ def reader(
     """The DoFn for a transform.
 
     Args:
-        wanted: connections.
         spans: which offsets are read.
         watermarks: what to conclude from records.
         bounded: whether partitions come to an end.
         commit: whether offsets are committed once what was read is safe.
         skip_lost: whether records that were deleted before they were read are passed over.
-        namespace: of the metrics.
     """
     offsets = beam.DoFn.RestrictionParam(spans)
     estimator = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())

@@ -110,7 +110,6 @@ class Flight:
         """Take what slots have uploaded; answers whether all have.
 
         Args:
-            reports: of a round.
             now: processing time, microseconds since 1970.
             interval: between the beginnings of two checkpoints, microseconds.
 

@@ -42,7 +42,6 @@ def holdings(
 
     Args:
         taken: the checkpoint that the job goes on from.
-        slots: how many there are.
         state_dir: the folder of each host.
         ask: has each executor answer a question.
         located: where an executor is. Of two in one place, what the better one has counts.

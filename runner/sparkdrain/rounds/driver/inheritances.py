@@ -36,7 +36,6 @@ def inheritances(
     Args:
         shards: a checkpoint, of all levels.
         before: how many slots there were.
-        slots: how many there are.
 
     Raises:
         CheckpointFailed: the checkpoint cannot be understood.

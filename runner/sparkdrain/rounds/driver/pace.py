@@ -76,7 +76,6 @@ class Pace:
 
         Args:
             seconds: how long.
-            reports: of its slots.
             behind: the next round has something to do at once.
             draining: the job is drained.
         """

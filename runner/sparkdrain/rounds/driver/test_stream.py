@@ -42,7 +42,6 @@ def play_for(plan: Plan, clock: Clock) -> tuple[Play, Clock]:
     """The sources of ``plan`` that the driver plays, and the clock of the job.
 
     Args:
-        plan: of the job.
         clock: of a job without TestStream.
     """
     if not plan.played:

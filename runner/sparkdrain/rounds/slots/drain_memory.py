@@ -104,7 +104,6 @@ class DrainMemory:
         of time. What it fires is taken in the second part: nothing may be late for that.
 
         Args:
-            edge: the edge.
             before: its frontier before the present round, microseconds.
         """
         known = self._natural.get(_NUMBER.pack(edge))

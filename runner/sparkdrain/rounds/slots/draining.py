@@ -117,7 +117,6 @@ class Draining:
         Args:
             shard: the stage.
             turns: of its inputs, as they would be in one part.
-            outbox: of the slot.
             flush: sends what writers of the stage have.
         """
         firsts = [

@@ -60,8 +60,6 @@ class SlotAccount:
         """What is told of a round that has run; its state is not prepared yet.
 
         Args:
-            run: the round.
-            version: its state.
             inside: what was left inside of each stage when it began; empty if nobody asked.
         """
         slot, sides, outbox = run.slot, run.sides, run.outbox

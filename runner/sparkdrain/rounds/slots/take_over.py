@@ -67,12 +67,6 @@ def take_over(
     slots that it has something of, beside it, and memory for a part of it.
 
     Args:
-        plan: of the job.
-        inheritance: of the slot.
-        slots: how many there are.
-        storage: where the checkpoint is.
-        paths: of the job.
-        directory: of the store.
         nearby: has files that need not be fetched.
 
     Returns:

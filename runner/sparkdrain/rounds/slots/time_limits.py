@@ -32,10 +32,8 @@ def limited(
     ends first, and is found to have taken too long then.
 
     Args:
-        limits: of the job.
         kind: of what runs.
         who: does it, for the message.
-        clock: seconds that pass.
 
     Raises:
         DrainLimitExceeded: it takes too long, and the policy is not to wait.

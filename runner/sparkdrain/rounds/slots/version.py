@@ -98,9 +98,7 @@ class StateVersion:
         """End a round for the state, with the finalizers that it has registered.
 
         Args:
-            number: of the round.
             attempt: names the version.
-            shards: of the slot.
 
         Returns:
             How many bytes the version has.

@@ -131,11 +131,7 @@ def bring_shard(
     """Have the files of one slot and level on this host, as a published checkpoint names them.
 
     Args:
-        storage: where the checkpoint is.
-        paths: of the job.
         kept: this host's folder.
-        number: of the checkpoint.
-        shard: of it.
         check: called all the time; what it raises ends this.
 
     Raises:

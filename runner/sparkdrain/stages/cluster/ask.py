@@ -39,7 +39,6 @@ def ask(
     """What each executor answers. One that is busy, or lost meanwhile, may not.
 
     Args:
-        context: of the job.
         executors: those that are asked; none on a local master.
         question: runs in a Python worker; its answer becomes JSON.
     """

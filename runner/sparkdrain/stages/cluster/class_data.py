@@ -61,7 +61,6 @@ def class_data_file(environ: Mapping[str, str], directory: Path | None = None) -
     in turns.
 
     Args:
-        environ: the environment.
         directory: for class data; if not given, one that goes with this Python environment.
 
     Raises:

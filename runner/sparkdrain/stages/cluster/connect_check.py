@@ -30,7 +30,6 @@ def check_classic(
     Args:
         master: what ``--spark_master_url`` says.
         properties: what ``--spark_conf`` says.
-        environ: the environment.
         modules: the modules that are imported.
 
     Raises:

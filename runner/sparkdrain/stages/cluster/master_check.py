@@ -36,7 +36,6 @@ def check_master(
     Args:
         master: what ``--spark_master_url`` says.
         properties: the names of the properties that the session is to have.
-        environ: the environment.
         connect: reaches a server or raises OSError.
 
     Raises:

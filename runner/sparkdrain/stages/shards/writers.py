@@ -36,10 +36,7 @@ def writer_for(
     """The writer of ``edge`` in the slot of ``outbox``.
 
     Args:
-        edge: the edge.
         codings: the coders of its PCollection.
-        outbox: where blocks go.
-        block_bytes: the size at which they go.
         by_window: whether a GroupByKey's reader wants values by window, without their times.
     """
     outbox.names[edge.id] = codings.producer(edge)

@@ -72,11 +72,7 @@ def job_context(
     On a cluster they are what the executors have, with this package as it is here: sent to them.
 
     Args:
-        context: of the session.
         options: of the pipeline, by plain name.
-        artifacts: the staged files.
-        directory: of the program.
-        streaming: whether the job is one.
         outside: names of staged files that only harnesses outside of the workers need.
     """
     files = _sent_to(context)

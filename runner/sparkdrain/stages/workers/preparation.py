@@ -126,8 +126,6 @@ def job_of(
     """What SDK harnesses in other processes need to know of a job.
 
     Args:
-        job: its id.
-        preparation: of the process.
         over: where the driver tells that the job is over; None if this process ends with the job.
         logs: where the driver takes log records; None if it takes none.
     """
