@@ -24,8 +24,7 @@ from hypothesis import strategies as st
 from sparkdrain.checkpoints.manifest import FileEntry, Manifest, ShardState, encode
 from sparkdrain.checkpoints.upload import Uploaded
 from sparkdrain.drain.limits import Limits
-from sparkdrain.drain.mode import DrainMode
-from sparkdrain.drain.notification import DrainNotification
+from sparkdrain.drain.notification import DrainMode, DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.progress import Left
 from sparkdrain.drain.runs import Run

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import json
 import uuid
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sparkdrain.drain.mode import DrainMode
 from sparkdrain.errors import BadOption, SparkDrainError
 
 VERSION: Final = 1
@@ -16,6 +16,13 @@ VERSION: Final = 1
 
 _FIELDS: Final = ("version", "uuid", "run_id", "mode", "time")
 _LONGEST_SHOWN: Final = 200
+
+
+class DrainMode(enum.Enum):
+    """What a drain empties; the name is what is written down."""
+
+    DEFAULT = "DEFAULT"
+    """Everything the runner keeps: shuffles, windows, timers, residuals. User state stays."""
 
 
 class UnreadableNotification(SparkDrainError):
@@ -46,9 +53,7 @@ class DrainNotification:
             raise ValueError(message)
 
     @classmethod
-    def create(
-        cls, run_id: str, now: int, mode: DrainMode = DrainMode.DEFAULT
-    ) -> DrainNotification:
+    def create(cls, run_id: str, now: int) -> DrainNotification:
         """A new request.
 
         Args:
@@ -57,7 +62,8 @@ class DrainNotification:
         Raises:
             BadOption: the run id is blank.
         """
-        return cls(uuid.uuid4(), run_id, mode, _EPOCH + dt.timedelta(microseconds=now))
+        time = _EPOCH + dt.timedelta(microseconds=now)
+        return cls(uuid.uuid4(), run_id, DrainMode.DEFAULT, time)
 
     def encode(self) -> bytes:
         """As JSON, which people can read in a store."""
@@ -106,7 +112,8 @@ def _read(data: bytes) -> DrainNotification:
             message = f"{name} is not text but {fields[name]!r}."
             raise TypeError(message)
     if fields["mode"] not in DrainMode.__members__:
-        message = f"The mode {fields['mode']!r} is unknown; known: {', '.join(_modes())}."
+        known = ", ".join(DrainMode.__members__)
+        message = f"The mode {fields['mode']!r} is unknown; known: {known}."
         raise ValueError(message)
     return DrainNotification(
         _uuid(fields["uuid"]),
@@ -130,10 +137,6 @@ def _time(text: str) -> dt.datetime:
         message = f"The time {text!r} lacks its zone."
         raise ValueError(message)
     return read.astimezone(dt.timezone.utc)
-
-
-def _modes() -> list[str]:
-    return list(DrainMode.__members__)
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

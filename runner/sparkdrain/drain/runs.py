@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from sparkdrain.coordination.metadata import version_of
 from sparkdrain.drain import records
-from sparkdrain.drain.mode import DrainMode
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.errors import BadOption, Fenced, SparkDrainError
 
@@ -282,9 +281,7 @@ def find(store: MetadataStore, name: str) -> Run:
     raise NoSuchRun(_not_one(name, found, runs))
 
 
-def request(
-    store: MetadataStore, name: str, now: int, mode: DrainMode = DrainMode.DEFAULT
-) -> tuple[Run, DrainNotification | None]:
+def request(store: MetadataStore, name: str, now: int) -> tuple[Run, DrainNotification | None]:
     """Ask a run to drain; ``name`` as ``find`` takes it.
 
     Args:
@@ -307,7 +304,7 @@ def request(
     there = records.first_for(run.run_id, records.read(store, _ignore))
     if there is not None:
         return run, there
-    notification = DrainNotification.create(run.run_id, now, mode)
+    notification = DrainNotification.create(run.run_id, now)
     records.write(store, notification)
     return run, notification
 
