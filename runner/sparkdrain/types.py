@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 _LOGGER = logging.getLogger(__name__)
@@ -65,8 +65,7 @@ class CancelToken:
                 return
             self._event.set()
             callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            _run(callback)
+        call_all(callbacks, "a cancellation")
 
     def is_cancelled(self) -> bool:
         """Whether ``cancel`` was called."""
@@ -82,12 +81,17 @@ class CancelToken:
             if not self._event.is_set():
                 self._callbacks.append(callback)
                 return
-        _run(callback)
+        call_all([callback], "a cancellation")
 
 
-def _run(callback: Callable[[], object]) -> None:
-    # One callback that fails must not keep the others from stopping their part of the job.
-    try:
-        callback()
-    except Exception:
-        _LOGGER.exception("A cancellation callback failed.")
+def call_all(callbacks: Iterable[Callable[[], object]], what: str) -> None:
+    """Call one after the other; one that fails is logged and keeps none from being called.
+
+    Args:
+        what: they hear of, for the log.
+    """
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:
+            _LOGGER.exception("A callback of %s failed.", what)

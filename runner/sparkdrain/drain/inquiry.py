@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from sparkdrain.drain.safely import call_all
+from sparkdrain.types import call_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ class Inquiry:
             self._asked += 1
             mine = self._asked
             callbacks = list(self._callbacks)
-        call_all(callbacks)
+        call_all(callbacks, "a question")
         with self._changed:
             answered = self._changed.wait_for(lambda: self._answered >= mine, seconds)
             return self._answer if answered else None

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from sparkdrain.drain.inquiry import Inquiry
-from sparkdrain.drain.safely import call_all
+from sparkdrain.types import call_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ class DrainSignal:
                 return False
             self._notification = notification
             callbacks, self._callbacks = self._callbacks, []
-        call_all(callbacks)
+        call_all(callbacks, "a drain request")
         return True
 
     def requested(self) -> DrainNotification | None:
@@ -55,4 +55,4 @@ class DrainSignal:
             if self._notification is None:
                 self._callbacks.append(callback)
                 return
-        call_all([callback])
+        call_all([callback], "a drain request")
