@@ -52,12 +52,12 @@ class InTime:
             message = f"{whom} does not answer"
             raise NoAnswer(message, self._hung)
         answers: list[T] = []
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
 
         def run() -> None:
             try:
                 answers.append(call())
-            except Exception as error:  # noqa: BLE001 (raised by who waits)
+            except BaseException as error:  # noqa: BLE001 (raised by who waits)
                 errors.append(error)
 
         thread = threading.Thread(target=run, name=self._name, daemon=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from sparkdrain.in_time import InTime, NoAnswer
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.quiet_log import OncePerMinute
 
@@ -63,21 +63,7 @@ def in_time(step: Callable[[], T], seconds: float, what: str) -> T:
         KafkaUnreachable: it does not; says ``what`` does not answer.
         Exception: what the step raises.
     """
-    answers: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            answers.append(step())
-        except BaseException as error:  # noqa: BLE001 - raised by who waits
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="kafka-step", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if errors:
-        raise errors[0]
-    if not answers:
-        message = f"{what} has not answered for {seconds:g} s"
-        raise KafkaUnreachable(message)
-    return answers[0]
+    try:
+        return InTime(seconds, "kafka-step").call(what, step)
+    except NoAnswer as error:
+        raise KafkaUnreachable(str(error)) from error
