@@ -206,7 +206,7 @@ def test_numbers_may_come_as_text_or_as_doubles_as_the_job_api_sends_them(number
         ("--progress=bar", r"--progress cannot be 'bar': it takes auto, live, plain or off"),
         ("--async_steps=Call", r"--async_steps cannot be 'Call'.*step=number"),
         ("--async_steps=Call=0", r"--async_steps cannot be 'Call=0'.*1 or more"),
-        ("--async_steps=Call=1,carry", r"cannot be 'Call=1,carry'.*Only ,carry_over follows"),
+        ("--async_steps=Call=1,carry", r"cannot be 'Call=1,carry'.*Only ',carry_over' may follow"),
         ("--spark_conf=executor.memory", r"--spark_conf cannot be 'executor.memory'.*key=value"),
         ("--spark_conf=memory=1g", r"--spark_conf cannot be 'memory=1g'.*start with 'spark\.'"),
         ("--spark_conf=spark.master=yarn", r"--spark_conf .*--spark_master_url"),

@@ -1,4 +1,4 @@
-"""Locks of files (``flock``) that are waited for in a limited time, and whose holder is named.
+"""Locks files (``flock``): waits for a limited time, and names the process that has the lock.
 
 A lock ends with the process that has it. A process that is stopped keeps it.
 """
@@ -17,7 +17,7 @@ _LOCKS_OF_THIS_MACHINE: Final = Path("/proc/locks")
 
 
 class LockKept(TimeoutError):
-    """Another process has kept a lock for as long as was waited; the message names it."""
+    """Another process kept a lock for as long as this one waited; the message names the other."""
 
 
 def lock(descriptor: int, path: Path, seconds: float, *, shared: bool = False) -> None:
@@ -26,7 +26,7 @@ def lock(descriptor: int, path: Path, seconds: float, *, shared: bool = False) -
     Args:
         path: of the file, for the message.
         seconds: how long to wait, longer than any process needs the lock.
-        shared: whether others may have the lock who want to share it.
+        shared: whether the lock is shared with others that ask for a shared lock.
 
     Raises:
         LockKept: another process kept the lock all that time.
@@ -52,7 +52,7 @@ def lock(descriptor: int, path: Path, seconds: float, *, shared: bool = False) -
 
 
 def open_locked(path: Path, seconds: float, *, shared: bool = False, make: bool = True) -> int:
-    """Open a file and lock it; who has its lock may remove the file.
+    """Open a file and lock it. The process that has the lock may remove the file.
 
     Args:
         seconds: see ``lock``.

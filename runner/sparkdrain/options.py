@@ -327,7 +327,7 @@ def _checked_step(option: Option, entry: Any) -> tuple[str, AsyncStep]:
     if not name or not equals or not number.isdecimal() or int(number) < 1:
         raise BadOption(_wrong(option, entry, "The number is 1 or more."))
     if comma and word != "carry_over":
-        raise BadOption(_wrong(option, entry, "Only ,carry_over follows the number."))
+        raise BadOption(_wrong(option, entry, "Only ',carry_over' may follow the number."))
     return name, AsyncStep(int(number), carry_over=bool(comma))
 
 

@@ -339,7 +339,7 @@ class Records:
             self._emptied.append(record)
 
     def undo(self) -> None:
-        """The round never was, and no turn goes on."""
+        """Go back to where the round began. No turn goes on."""
         self.beside.clear()
         for record in self._changed:
             saved = record.saved
@@ -436,7 +436,7 @@ class Records:
         return room
 
     def drop_all(self, but: Iterable[bytes] = ()) -> None:
-        """All content is elsewhere, except that of some keys perhaps."""
+        """Forget the records of all keys but some: their content is elsewhere."""
         heads = [head for key in but if (head := self.heads.get(key)) is not None]
         kept = [record for head in heads for record in _chain(head)]
         self.heads.clear()

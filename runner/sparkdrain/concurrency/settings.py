@@ -54,18 +54,18 @@ class Concurrency:
 
 @dataclass(frozen=True, slots=True)
 class AsyncStep:
-    """What an option says of one step; it stands above what code says.
+    """What an option says about one step. It overrides what the pipeline's code says.
 
     Attributes:
         max_in_flight: see ``Concurrency``.
-        carry_over: the same; False: as code says.
+        carry_over: as in ``Concurrency``; if it is False, the value from the code holds.
     """
 
     max_in_flight: int
     carry_over: bool = False
 
     def over(self, settings: Concurrency) -> Concurrency:
-        """The settings of the step, which has these by its code."""
+        """The settings of a step whose code says ``settings``."""
         carry_over = settings.carry_over or self.carry_over
         return replace(settings, max_in_flight=self.max_in_flight, carry_over=carry_over)
 

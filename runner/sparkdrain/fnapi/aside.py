@@ -153,7 +153,7 @@ class _Bundle(Listener):
 
     def forget(self) -> None:
         if not self.has_ended():
-            # What it still does is for nobody.
+            # No caller waits for what the harness still does for this bundle.
             self._worker.is_lost = True
         self._worker.forget(self._instruction)
 

@@ -1,4 +1,4 @@
-"""Has an SDK harness merge windows, by a window function that nobody else can call."""
+"""Has an SDK harness merge windows, by a window function that only it can call."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _LENGTHS: Final = "sparkdrain:lengths"
 
 
 class ValueCounts:
-    """Counts values by a stage that takes them in one behind the other, and gives their lengths.
+    """Counts values that stand one behind the other, by a stage that gives the length of each.
 
     Args:
         worker: the harness, which is amid another bundle.

@@ -56,7 +56,7 @@ class WireCoders:
         return self._made(_WINDOWED, coder, self.window(strategy))
 
     def window(self, strategy: beam_runner_api_pb2.WindowingStrategy) -> str:
-        """Of windows. Of a class that a slot does not know, it reads the end."""
+        """The coder of windows. If a slot does not know their class, it reads their end only."""
         coder = strategy.window_coder_id
         if not has_own_windows(strategy, self._components):
             return coder
@@ -91,9 +91,10 @@ class WireCoders:
         return self._made(_KV, self.whole(key), self._made(_ITERABLE, self.whole(value)))
 
     def merging(self, strategy: beam_runner_api_pb2.WindowingStrategy) -> tuple[str, str]:
-        """Of what ``beam:transform:merge_windows:v1`` takes, and of what it gives.
+        """The coders of what ``beam:transform:merge_windows:v1`` takes, and of what it gives.
 
-        A name with windows; it with those that stay, and new ones, each with what it replaces.
+        It takes a name with windows. It gives the name with the windows that stay, and with new
+        windows, each beside the windows that it replaces.
         """
         window = self.window(strategy)
         name, several = self._made(common_urns.coders.BYTES.urn), self._made(_ITERABLE, window)

@@ -174,5 +174,5 @@ class CallWriter:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(source: str) -> Any:
-    """Code that does the same for each place: many keys in flight have one each."""
+    """The compiled source. Keys in flight have a place each, and all places share the code."""
     return compile(source, f"<compiled calls of a stateful DoFn {next(_NUMBERS)}>", "exec")

@@ -91,7 +91,7 @@ class SmallPlace(KeyPlace):
         return self._cells[spec.name]
 
     def timer(self, spec: Any) -> EventTimer | ProcessingTimer:
-        """What sets timers of a family; always the same one."""
+        """What sets the timers of a family; the same object at each call."""
         timer = self.timers.get(spec.name)
         if timer is None:
             timer = self.timers[spec.name] = timer_of(self, spec)

@@ -109,7 +109,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def is_of_job(pid: int, job: str) -> bool:
-    """Whether user code of a batch job has started a process; not if that has never called exec."""
+    """Whether user code of a batch job has started a process, and the process has called exec."""
     with contextlib.suppress(OSError):
         environ = Path(f"/proc/{pid}/environ").read_bytes()
         return f"{JOB_VARIABLE}={job}".encode() in environ.split(b"\0")

@@ -84,7 +84,7 @@ class StateFolder:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Nothing is removed while this lasts. Waits while files are being removed.
+        """Keep files from being removed while this lasts. Waits while a process removes files.
 
         Raises:
             LockKept: the process that removes files does not come to an end; names it.

@@ -103,7 +103,7 @@ class LeaseWatch:
             self._stand_still()
 
     def _look_anew(self) -> None:
-        """Have the thread look, if its last look is old and it is not at a look that hangs."""
+        """Have the thread look again, if its last look is old and no look hangs."""
         if self._clock() - self._looked >= OLD and not self._hangs:
             self._ended.clear()
             self._wanted.set()
@@ -139,7 +139,7 @@ class LeaseWatch:
             raise self._fenced
 
     def _is_over(self) -> bool:
-        """Wait until a look is wanted, or due; whether none is to come."""
+        """Wait until a look is wanted or due. Returns whether no look is to come."""
         if not self._closed:
             self._wanted.wait(self._every)
         return self._closed

@@ -1,4 +1,4 @@
-"""How workers learn that a batch job is over: they end its SDK harnesses in order, and its daemons.
+"""Tells workers that a batch job is over. They end its SDK harnesses in order, and its daemons.
 
 Spark keeps its Python workers for other jobs, or ends them, without a word. A harness of the
 TypeScript SDK lives in the program that has submitted the job, and that program fails if its

@@ -1,4 +1,4 @@
-"""Daemons that user code of a batch job starts: they end with the job.
+"""Ends the daemons that user code of a batch job has started, when the job ends.
 
 A worker outlives its job, and so does Spark's Python daemon, which adopts orphans. Whose orphan a
 process is, its environment tells: what user code starts inherits the worker's.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Strays:
-    """Those of one worker."""
+    """The daemons of one worker."""
 
     def __init__(self) -> None:
         self._awaited: set[str] = set()
@@ -48,7 +48,7 @@ class Strays:
 
 
 def _may_have_some(job: str) -> bool:
-    """Whether there are orphans of a job, or children of this worker, whose own may become such."""
+    """Whether this worker has children, or the daemon has adopted orphans of the job."""
     if children_of(os.getpid()):
         return True
     return any(is_of_job(child, job) for child in children_of(os.getppid()))
