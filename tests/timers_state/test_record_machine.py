@@ -14,9 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.support.small_items import bag_with, set_with
 from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, open_store
 from timers_state.cells.bag import Bag
-from timers_state.cells.combining import Combining
 from timers_state.cells.set import Set
-from timers_state.cells.value import Value
+from timers_state.cells.value import Combining, Value
 from timers_state.large.scope import SCOPE_BYTES
 from timers_state.overlay.residence import ABSENT_BYTES
 

@@ -125,3 +125,10 @@ class Value(Cell):
         if scope.room < 0:
             scope.lease()
         return value
+
+
+class Combining(Value):
+    """A cell that holds nothing or one encoded accumulator; merging is the caller's business."""
+
+    KIND: ClassVar[Kind] = Kind.COMBINING
+    __slots__ = ()

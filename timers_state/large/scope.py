@@ -18,12 +18,11 @@ from timers_state.cells.cell import (
     UNWRITTEN,
     Cell,
 )
-from timers_state.cells.combining import Combining
 from timers_state.cells.map import Map
 from timers_state.cells.multimap import Multimap
 from timers_state.cells.ordered_list import OrderedList
 from timers_state.cells.set import Set
-from timers_state.cells.value import Value
+from timers_state.cells.value import Combining, Value
 from timers_state.errors import KindMismatch, StaleScope
 from timers_state.keys import (
     Domain,

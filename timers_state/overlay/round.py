@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
-from timers_state.errors import StoreFailed
-from timers_state.store.sealed import SEALED, refuse
+from timers_state.errors import RoundPrepared, StoreFailed
 
 if TYPE_CHECKING:
     from timers_state.large.image import Image
     from timers_state.large.scope import KeyScope
     from timers_state.overlay.budget import MemoryBudget
     from timers_state.store.store import Batch, Store
+
+_PREPARED: Final = (
+    "the round was prepared: commit it or roll it back before anything else is asked of the overlay"
+)
+
+
+def _refuse() -> NoReturn:
+    raise RoundPrepared(_PREPARED)
+
+
+class _Sealed:
+    """Stands in for the store while the round is prepared: every use is an error."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        _refuse()
+
+
+_SEALED: Final = cast("Store", _Sealed())
 
 
 class Round:
@@ -57,7 +74,7 @@ class Round:
     def check(self) -> None:
         """Raises if the round is prepared, or if something that was committed is lost."""
         if self._prepared is not None:
-            refuse()
+            _refuse()
         if self.is_lost:
             message = (
                 "what was committed and not written is lost, since writing failed before: the last "
@@ -86,7 +103,7 @@ class Round:
     def prepare(self, batch: Batch) -> None:
         """Ends the round: nothing but ``resume`` may follow. ``batch`` is what a commit writes."""
         self._prepared = (self.store, batch)
-        self.store = SEALED
+        self.store = _SEALED
 
     def resume(self) -> Batch | None:
         """Makes the store usable again; returns what was prepared, None if nothing was."""

@@ -24,12 +24,11 @@ from sparkdrain.map_state import (
 )
 from sparkdrain.notes import add_note
 from timers_state.cells.bag import Bag
-from timers_state.cells.combining import Combining
 from timers_state.cells.map import Map
 from timers_state.cells.multimap import Multimap
 from timers_state.cells.ordered_list import OrderedList
 from timers_state.cells.set import Set
-from timers_state.cells.value import Value
+from timers_state.cells.value import Combining, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
