@@ -8,9 +8,8 @@ from apache_beam import coders
 from apache_beam.transforms.window import WindowedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.choose import grouping_for, groups_by_window
-from sparkdrain.panes.grouping import GroupingTerms
+from sparkdrain.panes.grouping import Closing, GroupingTerms, OnTime
 from sparkdrain.panes.times import BEGIN
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.group_sender import GroupSender

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from round_driver import SECOND, Rounds
 from windowings import combiners, frontiers, modes, rounds, triggers, window_fns
 
-from sparkdrain.panes.behaviors import Closing
+from sparkdrain.panes.grouping import Closing
 from sparkdrain.panes.times import END
 from tests.support.counting_store import CountingStore
 from timers_state.store.round_store import RoundStore

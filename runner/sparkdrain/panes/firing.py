@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from apache_beam.transforms.window import WindowedValue
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
-from sparkdrain.panes.behaviors import Closing, OnTime
+from sparkdrain.panes.grouping import Closing, OnTime
 from sparkdrain.panes.times import timestamp
 from sparkdrain.panes.trigger import Moment
 from sparkdrain.shuffle.group_by_key import in_millis

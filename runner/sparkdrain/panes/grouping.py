@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sparkdrain.panes.behaviors import Closing, OnTime
 from sparkdrain.panes.times import BEGIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from sparkdrain.panes.budget import PaneBudget
     from sparkdrain.shuffle.coding import ElementCoding
     from timers_state import Overlay
 
 PaneBatch = tuple[Any, list[Any]]
 """A ``WindowedValue`` with time, windows and pane, and ``(key, values)`` pairs that share them."""
+
+
+class Closing(Enum):
+    """Whether a window that ends has a last pane even if nothing came since the one before."""
+
+    IF_NOT_EMPTY = 1
+    ALWAYS = 2
+
+
+class OnTime(Enum):
+    """Whether a window's pane on time comes even if nothing came since the one before."""
+
+    ALWAYS = 1
+    IF_NOT_EMPTY = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,16 @@ class GroupingTerms:
     closing: Closing = Closing.IF_NOT_EMPTY
     on_time: OnTime = OnTime.ALWAYS
     merge: Callable[[Any], None] | None = None
+
+
+class PaneBudget(Protocol):
+    """What a round may still fire; one budget may be for all stages of a slot."""
+
+    def is_spent(self) -> bool:
+        """Whether no more timer may fire."""
+
+    def spend(self, elements: int) -> None:
+        """Count a timer that fires, or the keys that came out for a timer which they share."""
 
 
 class Grouping(Protocol):

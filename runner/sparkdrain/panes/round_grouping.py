@@ -14,8 +14,7 @@ from sparkdrain.shuffle.keys import key_codec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sparkdrain.panes.budget import PaneBudget
-    from sparkdrain.panes.grouping import GroupingTerms
+    from sparkdrain.panes.grouping import GroupingTerms, PaneBudget
     from timers_state import Domain, Timer
 
 

@@ -16,7 +16,7 @@ from sparkdrain.panes.triggers import compiled
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sparkdrain.panes.behaviors import Closing, OnTime
+    from sparkdrain.panes.grouping import Closing, OnTime
     from sparkdrain.panes.trigger import Trigger
 
 _WINDOWS_REMEMBERED = 4096

@@ -23,9 +23,8 @@ from timers_state import Domain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sparkdrain.panes.budget import PaneBudget
     from sparkdrain.panes.firing import Pane
-    from sparkdrain.panes.grouping import GroupingTerms, PaneBatch
+    from sparkdrain.panes.grouping import GroupingTerms, PaneBatch, PaneBudget
     from sparkdrain.panes.key_windows import OpenWindow
 
 _COUNT = struct.Struct(">i")

@@ -15,8 +15,8 @@ from apache_beam.transforms.trigger import _Never as Never
 from typing_extensions import override
 
 from sparkdrain.panes.arrivals import values_in
-from sparkdrain.panes.behaviors import Closing
 from sparkdrain.panes.ending_window import EndingWindow
+from sparkdrain.panes.grouping import Closing
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.passing import Passing
 from sparkdrain.panes.round_grouping import RoundGrouping
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
     from sparkdrain.panes.arrivals import Groups
-    from sparkdrain.panes.budget import PaneBudget
-    from sparkdrain.panes.grouping import GroupingTerms, PaneBatch
+    from sparkdrain.panes.grouping import GroupingTerms, PaneBatch, PaneBudget
     from timers_state import KeyScope
 
 # Encoded, and what Python needs for a pair.

@@ -17,9 +17,8 @@ from apache_beam.transforms.trigger import DefaultTrigger
 from typing_extensions import override
 
 from sparkdrain.graph.state_ids import edge_state_id, side_state_id
-from sparkdrain.panes.behaviors import OnTime
 from sparkdrain.panes.choose import grouping_for
-from sparkdrain.panes.grouping import GroupingTerms
+from sparkdrain.panes.grouping import GroupingTerms, OnTime
 from sparkdrain.shuffle.grouped_blocks import decode_groups
 from sparkdrain.side_inputs.broadcast import comes_with_window
 from sparkdrain.side_inputs.windows import WindowedContent, chunk_of, count_of

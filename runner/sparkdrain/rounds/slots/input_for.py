@@ -15,9 +15,8 @@ from sparkdrain.graph.plan import EdgeKind, TransformId
 from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.state_ids import edge_state_id, stable_state_id, truncated_state_ids
 from sparkdrain.graph.wire import DELIMITED
-from sparkdrain.panes.behaviors import Closing
 from sparkdrain.panes.choose import grouping_for
-from sparkdrain.panes.grouping import GroupingTerms
+from sparkdrain.panes.grouping import Closing, GroupingTerms
 from sparkdrain.rounds.keyed.state import keyed_input_for
 from sparkdrain.rounds.sides.gate import Gate
 from sparkdrain.rounds.sources.residuals import ResidualStore
