@@ -7,6 +7,8 @@ import tempfile
 import weakref
 from typing import TYPE_CHECKING
 
+from sparkdrain.shuffle.sort_merging import Extent
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,13 +23,13 @@ class PaneFile:
         weakref.finalize(self, os.close, self._fd)
         self._end = 0
 
-    def append(self, chunk: bytes | memoryview) -> PaneChunk:
+    def append(self, chunk: bytes | memoryview) -> Extent:
         """Write a chunk."""
         view = memoryview(chunk)
         while view:
             view = view[os.pwrite(self._fd, view, self._end + len(chunk) - len(view)) :]
         self._end += len(chunk)
-        return PaneChunk(self, self._end - len(chunk), len(chunk))
+        return Extent(self, self._end - len(chunk), len(chunk))
 
     def read(self, offset: int, size: int) -> bytes:
         """The bytes at ``offset``.
@@ -45,18 +47,3 @@ class PaneFile:
             offset += len(part)
             size -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-class PaneChunk:
-    """A chunk of a pane on disk."""
-
-    __slots__ = ("_file", "_offset", "_size")
-
-    def __init__(self, file: PaneFile, offset: int, size: int) -> None:
-        self._file = file
-        self._offset = offset
-        self._size = size
-
-    def load(self, size: int | None = None) -> bytes:
-        """Read it, or its first ``size`` bytes."""
-        return self._file.read(self._offset, self._size if size is None else size)

@@ -11,7 +11,7 @@ import heapq
 import os
 import struct
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sparkdrain.shuffle.group_table import GroupTable
 
@@ -26,12 +26,19 @@ _SIZE = struct.Struct(">I")
 _INLINE_ENTRY = 1 << 20
 
 
+class ReadAt(Protocol):
+    """A file whose bytes can be read from anywhere."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """The bytes at ``offset``."""
+
+
 class Extent:
     """A chunk on disk."""
 
     __slots__ = ("_file", "_offset", "_size")
 
-    def __init__(self, file: SortedRun, offset: int, size: int) -> None:
+    def __init__(self, file: ReadAt, offset: int, size: int) -> None:
         self._file = file
         self._offset = offset
         self._size = size
