@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from apache_beam.portability.api import beam_runner_api_pb2
 from typing_extensions import override
 
+from sparkdrain.fnapi.harness import FnHarness
 from sparkdrain.graph import urns
+from sparkdrain.graph.environments import is_go
 from sparkdrain.harness.harness import Harness
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import metrics_pb2
 
+    from sparkdrain.fnapi.harness import Wiring
     from sparkdrain.graph.plan import Stage, TransformId
     from sparkdrain.harness.harness import (
         Inlet,
@@ -29,6 +32,14 @@ if TYPE_CHECKING:
         Remainder,
         RestrictionInlet,
     )
+
+
+def harness_outside(stage: Stage, wiring: Wiring) -> Harness:
+    """The harness of a stage that runs outside of the slot's process."""
+    environment = wiring.components.environments[stage.environment]
+    if len(stage.sources) > 1 and is_go(environment):
+        return HarnessPerSource(stage, lambda part: FnHarness(part, wiring))
+    return FnHarness(stage, wiring)
 
 
 def by_source(stage: Stage) -> dict[TransformId, Stage]:

@@ -10,8 +10,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.fnapi.harness import Wiring
-from sparkdrain.fnapi.make import harness_outside
 from sparkdrain.fnapi.merging import WindowMergers
+from sparkdrain.fnapi.per_source import harness_outside
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeKind, Plan, Stage
 from sparkdrain.harness.bundle import StageBundle

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.fnapi.harness import Wiring
-from sparkdrain.fnapi.make import harness_outside
 from sparkdrain.fnapi.merging import WindowMergers
+from sparkdrain.fnapi.per_source import harness_outside
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import EdgeId
 from sparkdrain.harness.bundle import StageBundle
