@@ -5,7 +5,7 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2 as api
 from apache_beam.transforms import environments
 
-from sparkdrain.graph.chosen_environments import chosen_environments
+from sparkdrain.graph.environments import chosen_environments
 
 PROCESS = environments.ProcessEnvironment("sparkdrain worker")
 POOL = environments.ExternalEnvironment("localhost:1")

@@ -18,7 +18,7 @@ from sparkdrain.graph.beam import (
 from sparkdrain.graph.staged import GO_WORKER, staged_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sparkdrain.graph.plan import PCollectionId
     from sparkdrain.graph.transform import Transform
@@ -166,3 +166,14 @@ def staged_outside(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
 def place_of(components: beam_runner_api_pb2.Components, environment: str) -> str:
     """Where a stage with this environment runs: its id, or "" for the slot's own process."""
     return environment if components.environments[environment].urn in OUTSIDE else ""
+
+
+def chosen_environments(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[str]:
+    """A sentence for each environment in use, but for those that plainly are the slots' own."""
+    components = pipeline.components
+    used = {transform.environment_id for transform in components.transforms.values()}
+    for id_, asked in sorted(components.environments.items()):
+        environment = chosen(asked)
+        if id_ in used and environment is not None and asked.urn not in IN_PROCESS:
+            where = "the slots' own processes" if environment.urn in IN_PROCESS else environment.urn
+            yield f"Transforms of the environment {id_!r} ({asked.urn}) run in {where}."

@@ -99,7 +99,7 @@ class SparkEngine(Engine):
 
     @override
     def execute(self, invocation: Invocation) -> Outcome:
-        from sparkdrain.graph.chosen_environments import chosen_environments  # noqa: PLC0415 (heavy)
+        from sparkdrain.graph.environments import chosen_environments  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.open_pools import open_pools  # noqa: PLC0415 (heavy)
 
