@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from sparkdrain.stages.cluster.context import is_local, is_ours
 from sparkdrain.stages.cluster.parked import is_parked, number
-from sparkdrain.stages.spark.allocation import request_executors
-from sparkdrain.stages.spark.session import executor_summaries
+from sparkdrain.stages.spark.session import executor_summaries, request_executors
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

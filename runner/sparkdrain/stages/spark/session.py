@@ -118,6 +118,20 @@ def executor_summaries(context: SparkContext) -> Iterator[ExecutorSummary]:
             yield ExecutorSummary(one.hostPort(), one.id(), one.addTime().getTime() / 1000)
 
 
+def request_executors(context: SparkContext, number: int) -> None:
+    """Ask the master for so many more, and let Spark not decide by itself any more.
+
+    Args:
+        context: of a session that was made with dynamic allocation.
+        number: more than the master has is no error.
+    """
+    session: Any = context._jsc.sc()
+    manager = session.executorAllocationManager()
+    if manager.isDefined():
+        manager.get().stop()
+    session.requestExecutors(number)
+
+
 def silence(context: SparkContext, loggers: Iterable[str]) -> None:
     """Turn loggers of the JVM off."""
     log4j = context._jvm.org.apache.logging.log4j
