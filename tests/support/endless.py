@@ -28,19 +28,23 @@ class Endless(Ranges):
 
 
 class Numbers(beam.DoFn):
-    """(source, 0), (source, 1), ...: three at a time, one a second of event time."""
+    """(source, 0), (source, 1), ...: some at a time, one a second of event time."""
+
+    def __init__(self, at_once: int = 3, pause: float = 1) -> None:
+        self._at_once = at_once
+        self._pause = pause
 
     @beam.DoFn.unbounded_per_element()
     def process(
         self, element: Any, tracker: Any = beam.DoFn.RestrictionParam(Endless())
     ) -> Iterator[TimestampedValue]:
         number = tracker.current_restriction().start
-        for _ in range(3):
+        for _ in range(self._at_once):
             if not tracker.try_claim(number):
                 return
             yield TimestampedValue((element[2], number), Timestamp(number))
             number += 1
-        tracker.defer_remainder(Duration(1))
+        tracker.defer_remainder(Duration(self._pause))
 
 
 class Silence(beam.DoFn):

@@ -15,45 +15,24 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import apache_beam as beam
 import psutil
 from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
-from apache_beam.transforms.window import TimestampedValue
-from apache_beam.utils.timestamp import Duration, Timestamp
 
-from tests.support.endless import Endless
+from tests.support.endless import Numbers
 from tests.support.listening import own_ports, processes_of
 from tests.support.restrictions import UpTo
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).parents[2]
 MARK: Final = "SPARKDRAIN_TEST_OF_STEADY_STREAMS"
 _BATCH, _OVER, _KEPT, _SAID = "batch", "over", "checkpoints", "said"
 _SUFFIX: Final = ".times"
 _START_SECONDS: Final = 300
-
-
-class Numbers(beam.DoFn):
-    """Some numbers in each round, and more of them at once."""
-
-    @beam.DoFn.unbounded_per_element()
-    def process(
-        self, element: Any, tracker: Any = beam.DoFn.RestrictionParam(Endless())
-    ) -> Iterator[TimestampedValue]:
-        number = tracker.current_restriction().start
-        for _ in range(8):
-            if not tracker.try_claim(number):
-                return
-            yield TimestampedValue((number % 8, number), Timestamp(number))
-            number += 1
-        tracker.defer_remainder(Duration(0))
 
 
 class Counts(beam.DoFn):
@@ -95,9 +74,9 @@ def main(folder: str, files: str, *flags: str) -> None:
     stream = beam.Pipeline(
         options=PipelineOptions([*given, "--streaming", "--checkpoint_ms=1000", kept])
     )
-    numbers = stream | beam.Create([(0, 10**12, "")], reshuffle=False) | beam.ParDo(Numbers())
-    pairs = numbers | beam.Map(lambda pair: pair).with_output_types(tuple[int, int])
-    _ = pairs | beam.ParDo(Counts(folder))
+    numbers = stream | beam.Create([(0, 10**12, "")], reshuffle=False) | beam.ParDo(Numbers(8, 0))
+    keyed = beam.Map(lambda pair: (pair[1] % 8, pair[1])).with_output_types(tuple[int, int])
+    _ = numbers | keyed | beam.ParDo(Counts(folder))
     running = stream.run()
     batch = beam.Pipeline(options=PipelineOptions(given))
     _ = batch | beam.Create([1]) | beam.ParDo(Waits(folder))
