@@ -85,11 +85,10 @@ def _other(
     summary: str,
     why: str,
     *,
-    jobs: Jobs = "all",
     needs: str = "",
     words: tuple[str, ...] = (),
 ) -> Option:
-    return Option(name, kind, default, unit, summary, why, jobs=jobs, needs=needs, words=words)
+    return Option(name, kind, default, unit, summary, why, needs=needs, words=words)
 
 
 def _group(heading: str, *options: Option, jobs: Jobs | None = None) -> tuple[Option, ...]:

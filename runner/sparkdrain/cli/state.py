@@ -18,7 +18,7 @@ from sparkdrain.local_state.sweep import sweep
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from sparkdrain.local_state.notes import FoundNote
 
@@ -46,11 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def state(
-    arguments: argparse.Namespace,
-    console: Console | None = None,
-    clock: Callable[[], float] = time.time,
-) -> int:
+def state(arguments: argparse.Namespace, console: Console | None = None) -> int:
     """Answer; 0 if the folder is there, and what was to be removed is gone, else 1."""
     console = console or Console()
     try:
@@ -61,7 +57,7 @@ def state(
         if arguments.question == "list":
             console.print(_table(folder, arguments.job))
             return 0
-        return _remove(folder, arguments, console, clock())
+        return _remove(folder, arguments, console, time.time())
     except BlockingIOError:
         console.print(f"[red]{escape(_BUSY.format(arguments.directory))}", soft_wrap=True)
     except (FolderRefused, OSError) as error:

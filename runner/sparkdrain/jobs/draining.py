@@ -25,7 +25,6 @@ from sparkdrain.drain.signal import DrainSignal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from sparkdrain.coordination.address import StoreAddress
     from sparkdrain.coordination.metadata import MetadataStore
     from sparkdrain.drain.phases import DrainPhase
     from sparkdrain.drain.runs import RunState
@@ -76,13 +75,11 @@ class JobDrain:
         settings: JobSettings,
         job: Drained,
         now: Callable[[], int],
-        open_store: Callable[[StoreAddress], MetadataStore] | None = None,
     ) -> None:
         """Prepare; nothing is opened.
 
         Args:
             now: microseconds since 1970.
-            open_store: opens the store that the settings name; this process's own way if None.
         """
         self.signal = DrainSignal()
         self.held = 0
@@ -90,7 +87,6 @@ class JobDrain:
         self._settings = settings
         self._job = job
         self._now = now
-        self._open_store = open_store or STORES.open
         self._address = settings.metadata_store
         self._interval = settings.drain_poll_ms / 1000
         self._lock = threading.Lock()
@@ -128,7 +124,7 @@ class JobDrain:
         if self._address != beside(self._settings.checkpoint_dir):
             for complaint in complaints:
                 self._job.message(_M.JOB_MESSAGE_WARNING, complaint)
-        store = self._open_store(self._address)
+        store = STORES.open(self._address)
         try:
             run = self._in(store)
             if not self._settings.standby:  # else it ends as that run did, and needs no other id
