@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Final
@@ -30,9 +31,14 @@ class NotNamed(Exception):
     """Something may work, but its maker does not name it; tells what, and what is named."""
 
 
+def _printed(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - java -version
+    return done.stderr + done.stdout
+
+
 def check_java(
     environ: Mapping[str, str],
-    run: Callable[[Sequence[str]], str],
+    run: Callable[[Sequence[str]], str] = _printed,
     javas: Javas | None = None,
 ) -> str:
     """The version and place of the Java that Spark will start, as Spark looks for it.

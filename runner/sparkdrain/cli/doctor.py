@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +14,10 @@ from sparkdrain.errors import BadSetup
 from sparkdrain.spark_needs import javas_for, pythons_for, spark_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     Check = tuple[str, Callable[[], str]]
 
-_SECONDS: Final = 60
 
 OK: Final = "[green]ok"
 WARNING: Final = "[yellow]warning"
@@ -42,7 +40,7 @@ def checks() -> list[Check]:
     """What is checked, in the order of the table."""
     spark = spark_version()
     found: list[Check] = [
-        (str(javas_for(spark)), lambda: setup_check.check_java(os.environ, _printed)),
+        (str(javas_for(spark)), lambda: setup_check.check_java(os.environ)),
         (f"Python >= {setup_check.oldest_python()}", setup_check.check_python),
     ]
     pythons = pythons_for(spark)
@@ -64,10 +62,3 @@ def results(checks: Iterable[Check]) -> Iterable[tuple[str, str, str]]:
             yield name, WARNING, str(warning)
         except BadSetup as error:
             yield name, MISSING, str(error)
-
-
-def _printed(command: Sequence[str]) -> str:
-    done = subprocess.run(  # noqa: S603 (a fixed command: java -version)
-        command, capture_output=True, text=True, timeout=_SECONDS, check=False
-    )
-    return done.stderr + done.stdout

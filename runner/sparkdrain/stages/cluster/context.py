@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import logging
 import os
-import subprocess
 import sys
 import threading
 from functools import partial
@@ -42,7 +41,7 @@ from sparkdrain.stages.spark.sockets import ENABLED, FOLDER, knows_folder
 from sparkdrain.stages.spark.versions import home_version, pyspark_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from sparkdrain.options import JobSettings
     from sparkdrain.types import SparkAsked
@@ -104,7 +103,7 @@ def launch_ahead(settings: SparkAsked) -> None:
     with _LOCK, contextlib.suppress(Exception):
         there = has_jvm() or _Session.ahead is not None
         if not there and "PYSPARK_GATEWAY_PORT" not in os.environ:
-            check_java(os.environ, _printed)
+            check_java(os.environ)
             _Session.ahead = launch(list(_jvm_properties(settings, os.environ)))
             atexit.register(_end_ahead)
 
@@ -226,7 +225,7 @@ def _check_place(settings: JobSettings) -> None:
             home = spark_home()
             check_home(home, home_version(home), pyspark_version())
         if _Session.ahead is None:
-            check_java(os.environ, _printed)
+            check_java(os.environ)
     master = settings.spark_master_url
     if master is not None:
         given = {name for name, _ in settings.spark_conf} | spark_defaults(os.environ)
@@ -333,8 +332,3 @@ def spark_defaults(environ: Mapping[str, str]) -> set[str]:
         return set()
     lines = (line.replace("=", " ").split() for line in text.splitlines())
     return {words[0] for words in lines if words and not words[0].startswith("#")}
-
-
-def _printed(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)  # noqa: S603 - java -version
-    return done.stderr + done.stdout
