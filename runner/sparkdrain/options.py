@@ -64,47 +64,13 @@ class SparkDrainOptions(PipelineOptions):
 class JobSettings:
     """The options of one job, checked: every value can be used as it is.
 
+    ``OPTIONS`` says what each option means, and its unit. Here an option that is on or off is a
+    bool, an empty text stands for none, and a limit of 0 is no limit.
+
     Attributes:
-        slots: parts per stage; 0 means Spark's default parallelism.
-        shuffle_memory_mb: MiB per slot for grouping before it spills.
-        block_kb: KiB at which a shuffle block is sent.
-        compiled_stages: whether chains of simple transforms run as generated code.
-        async_steps: names of steps, and how many elements of each may be in flight.
-        job_attempts: how often a batch job is run, counting the first time.
-        streaming: whether the job is to run in rounds even if all of its input is bounded.
-        round_ms: milliseconds that a round of a streaming job should take.
-        round_attempts: how often a round is run, counting the first time.
-        round_limit_ms: milliseconds that a round may take; 0 means unlimited.
-        hang_warning_ms: milliseconds after which a round is told of; 0 means never.
-        state_memory_mb: MiB per slot for state of a streaming job before it is on disk only.
-        slot_memory_limit_mb: MiB that the process of a slot may use; 0 means unlimited.
-        checkpoint_dir: where checkpoints go; nothing if there are none.
-        checkpoint_ms: milliseconds between the beginnings of two checkpoints.
-        checkpoints_kept: how many of the newest stay.
+        async_steps: names of steps, and what the option says of each.
         resume: see ``Resume``.
-        checkpoint_access: who may use checkpoints in folders of this machine.
-        state_dir: the folder of each host that keeps published state; empty: none does.
-        location: where an executor is, with variables of its environment; empty: its machine.
-        warm_copies: on how many more hosts the published state of a slot is kept.
-        recoveries: how often in a row a job is taken up again by itself.
-        standby: whether other drivers may lead the job.
-        standby_lease_ms: milliseconds after which a leader that is not heard of is followed.
-        run_id: of this run; empty: the job's id.
-        metadata_store: where runs and requests to drain are.
-        drain: whether the job can be drained.
-        drain_on_signal: the signal of this name drains the job, or none does.
-        drain_poll_ms: milliseconds between two looks for a request to drain.
-        drain_timer_repeats: how many generations of timers fire in a drain.
-        drain_element_limit_ms: milliseconds for what a slot was sent, in a round of a drain.
-        drain_watermark_limit_ms: milliseconds for what a slot fires, in a round of a drain.
-        drain_limit_ms: milliseconds for a drain. Of all limits, 0 means unlimited.
-        drain_limit_policy: what happens when a limit is exceeded.
-        job_tls_ca: file; the authority of the Job service's certificate.
-        job_tls_cert: file; the client's own certificate.
-        job_tls_key: file; the private key of that certificate.
-        job_token_file: file; the token for the Job service.
         spark_conf: Spark properties in the order given; a later one wins.
-        progress: how progress is shown.
         spark_master_url: the Spark master to connect to if no session is active, or None: what
             ``spark-submit`` or ``spark-defaults.conf`` says must not be overridden.
     """
