@@ -10,6 +10,8 @@ from timers_state.small.cell import SmallCell
 from timers_state.small.record import MOST_ITEM_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from timers_state.small.cell import RecordTurn
     from timers_state.small.record import Copied
 
@@ -74,3 +76,18 @@ class SmallCopied(SmallCell):
         self._size += size
         if self._size > MOST_ITEM_BYTES:
             self._turn.outgrow()  # what comes is not to be in memory at once
+
+
+def appended(
+    old: Mapping[Any, Any], new: Mapping[Any, Any], nothing: Any
+) -> Iterator[tuple[Any, bool, Any]]:
+    """Keys whose items differ; whether the items before have to go; the items to append.
+
+    Args:
+        nothing: the items of a key that is not there.
+    """
+    for key in {**old, **new}:
+        there, wanted = old.get(key, nothing), new.get(key, nothing)
+        if there != wanted:
+            is_anew = wanted[: len(there)] != there
+            yield key, is_anew, wanted if is_anew else wanted[len(there) :]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from timers_state.cells.cell import ENTRY_BYTES, ITEM_BYTES
 from timers_state.cells.segment import decode_segment, encode_segment, segments_of
 from timers_state.keys import entry_of, entry_prefix, prefix_end, segment_suffix
-from timers_state.small.copied import SmallCopied
+from timers_state.small.copied import SmallCopied, appended
 from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from timers_state.cells.multimap import Multimap
     from timers_state.small.record import Copied
@@ -62,7 +62,7 @@ class SmallMultimap(SmallCopied):
         prefix: bytes, before: Copied | None, after: Copied | None, batch: Batch, store: Store
     ) -> None:
         """What was put under a key is one more segment."""
-        for key, is_anew, added in _changes(before, after):
+        for key, is_anew, added in appended(_of(before), _of(after), ()):
             entry = entry_prefix(prefix, key)
             if is_anew:
                 delete_rows(store, batch, entry, prefix_end(entry))
@@ -72,7 +72,7 @@ class SmallMultimap(SmallCopied):
     @staticmethod
     @override
     def tell(cell: Multimap, before: Copied | None, after: Copied | None) -> None:
-        for key, is_anew, added in _changes(before, after):
+        for key, is_anew, added in appended(_of(before), _of(after), ()):
             if is_anew:
                 cell.remove(key)
             for value in added:
@@ -83,13 +83,5 @@ def _cost(key: bytes, values: Sequence[bytes]) -> int:
     return ENTRY_BYTES + len(key) + ITEM_BYTES * len(values) + sum(map(len, values))
 
 
-def _changes(
-    before: Copied | None, after: Copied | None
-) -> Iterator[tuple[bytes, bool, tuple[bytes, ...]]]:
-    """Keys that differ; whether the values before have to go; values to put."""
-    old, new = before[1] if before else {}, after[1] if after else {}
-    for key in {**old, **new}:
-        there, wanted = old.get(key, ()), new.get(key, ())
-        if there != wanted:
-            is_anew = wanted[: len(there)] != there
-            yield key, is_anew, wanted if is_anew else wanted[len(there) :]
+def _of(value: Copied | None) -> Any:
+    return {} if value is None else value[1]

@@ -10,12 +10,10 @@ from typing_extensions import override
 
 from timers_state.cells.ordered_list import PAIR_BYTES, check_sort_key
 from timers_state.keys import I64_MAX, I64_MIN, sort_key_bound, sort_key_of, sorted_suffix
-from timers_state.small.copied import SmallCopied
+from timers_state.small.copied import SmallCopied, appended
 from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from timers_state.cells.ordered_list import OrderedList
     from timers_state.small.record import Copied
     from timers_state.store.store import Batch, Store
@@ -72,7 +70,7 @@ class SmallOrderedList(SmallCopied):
     ) -> None:
         """Each element that was appended is a row."""
         index = 0
-        for sort_key, is_anew, added in _changes(before, after):
+        for sort_key, is_anew, added in appended(_by_sort_key(before), _by_sort_key(after), []):
             if is_anew:
                 lower = sort_key_bound(prefix, sort_key)
                 delete_rows(store, batch, lower, sort_key_bound(prefix, sort_key + 1))
@@ -83,23 +81,11 @@ class SmallOrderedList(SmallCopied):
     @staticmethod
     @override
     def tell(cell: OrderedList, before: Copied | None, after: Copied | None) -> None:
-        for sort_key, is_anew, added in _changes(before, after):
+        for sort_key, is_anew, added in appended(_by_sort_key(before), _by_sort_key(after), []):
             if is_anew:
                 cell.clear_range(sort_key, sort_key + 1)
             for item in added:
                 cell.append(sort_key, item)
-
-
-def _changes(
-    before: Copied | None, after: Copied | None
-) -> Iterator[tuple[int, bool, list[bytes]]]:
-    """Sort keys whose elements differ; whether the ones before have to go; elements to append."""
-    old, new = _by_sort_key(before), _by_sort_key(after)
-    for sort_key in {**old, **new}:
-        there, wanted = old.get(sort_key, []), new.get(sort_key, [])
-        if there != wanted:
-            is_anew = wanted[: len(there)] != there
-            yield sort_key, is_anew, wanted if is_anew else wanted[len(there) :]
 
 
 def _by_sort_key(value: Copied | None) -> dict[int, list[bytes]]:
