@@ -7,7 +7,7 @@ from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.errors import Cancelled, TruncatedInput, WorkerLost
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
-from sparkdrain.rounds.driver.loop import NoHosts, NoPlay, RoundLoop
+from sparkdrain.rounds.driver.loop import NoPlay, RoundLoop
 from sparkdrain.rounds.driver.pace import Pace
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.types import CancelToken
@@ -57,6 +57,10 @@ class FakeLevels:
     def end_round(self) -> None:
         self.ended += 1
 
+    def check_hosts(self) -> None: ...
+
+    def on_loss(self, tell) -> None: ...
+
 
 def loop(levels, clock=None, attempts=3, cancel=None):
     return RoundLoop(
@@ -86,32 +90,29 @@ def test_sleeps_until_the_first_thing_is_due_and_runs_what_is():
 
 
 def test_a_job_that_waits_ends_when_a_host_is_lost():
-    class Mortal(NoHosts):
+    class Mortal(FakeLevels):
         is_lost = False
 
         def on_loss(self, tell) -> None:
             self.tell = tell
 
-        def check(self) -> None:
+        def check_hosts(self) -> None:
             if self.is_lost:
                 message = "a host is gone"
                 raise WorkerLost(message)
 
-    hosts = Mortal()
+    levels = Mortal({(1, 0): 500, (2, 0): 900})
 
     class Clock(FakeClock):
         def wait_until(self, then, interrupt) -> None:
             super().wait_until(then, interrupt)
-            hosts.is_lost = len(self.waits) == 2
-            if hosts.is_lost:
-                hosts.tell()
+            levels.is_lost = len(self.waits) == 2
+            if levels.is_lost:
+                levels.tell()
                 assert interrupt.is_cancelled()
 
-    levels = FakeLevels({(1, 0): 500, (2, 0): 900})
-    waiting = loop(levels, Clock())
-    waiting.hosts = hosts
     with pytest.raises(WorkerLost):
-        waiting.run()
+        loop(levels, Clock()).run()
     assert levels.ran == [(1, 0), (1, 1), (2, 0)]
 
 

@@ -233,3 +233,9 @@ class InMemoryRounds:
 
     def end_round(self) -> None:
         self.partitions.clear()
+
+    def check_hosts(self) -> None:
+        """There are none."""
+
+    def on_loss(self, tell: Callable[[], object]) -> None:
+        """There are none."""

@@ -333,7 +333,6 @@ class _StreamingJob:
                 before_round=before_round,
                 phases=walk,
                 moves=self._moves(newcomers, levels, supply),
-                hosts=levels,
             ).run()
         finally:
             supply.close()

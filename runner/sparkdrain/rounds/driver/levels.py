@@ -11,7 +11,7 @@ from sparkdrain.errors import WorkerLost
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.driver.hang_watch import HangWatch
-from sparkdrain.rounds.driver.loop import Hosts, Levels
+from sparkdrain.rounds.driver.loop import Levels
 from sparkdrain.rounds.driver.placement import Placement
 from sparkdrain.rounds.messages import RoundReport
 from sparkdrain.rounds.slots.task import RoundTask
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from sparkdrain.types import CancelToken
 
 
-class SparkLevels(Levels, Hosts):
-    """See ``loop.Levels`` and ``loop.Hosts``. ``close`` ends the hosts.
+class SparkLevels(Levels):
+    """See ``Levels``. ``close`` ends the hosts.
 
     A round may take ``limit`` seconds. After ``patience`` seconds ``warn`` hears what it waits for.
     A host may use ``memory_mib`` MiB of memory; 0 means that there is no limit.
@@ -129,7 +129,7 @@ class SparkLevels(Levels, Hosts):
         self._fresh = {number: slots}
 
     @override
-    def check(self) -> None:
+    def check_hosts(self) -> None:
         lost = self._leash.lost()
         if lost:
             message = (

@@ -48,7 +48,10 @@ _STILL_SECONDS: Final = 30.0
 
 
 class Levels(Protocol):
-    """Runs levels in all slots; what one level sends, later ones of the same round receive."""
+    """Runs levels in all slots; what one level sends, later ones of the same round receive.
+
+    A host that was lost ends the loop while the loop waits. A round finds the loss by itself.
+    """
 
     def run(self, headers: Sequence[RoundHeader]) -> list[RoundReport]:
         """Run one level in every slot; one report for each, in any order."""
@@ -56,12 +59,8 @@ class Levels(Protocol):
     def end_round(self) -> None:
         """Nothing of this round is needed any more."""
 
-
-class Hosts(Protocol):
-    """The processes that hold the state of slots."""
-
-    def check(self) -> None:
-        """Return if no host was lost.
+    def check_hosts(self) -> None:
+        """Return if no host was lost, that is, no process that holds the state of slots.
 
         Raises:
             WorkerLost: one was.
@@ -69,18 +68,6 @@ class Hosts(Protocol):
 
     def on_loss(self, tell: Callable[[], object]) -> None:
         """Call ``tell``, from some thread, when a host is lost."""
-
-
-class NoHosts(Hosts):
-    """Of a job whose slots are in the driver's process."""
-
-    @override
-    def check(self) -> None:
-        pass
-
-    @override
-    def on_loss(self, tell: Callable[[], object]) -> None:
-        pass
 
 
 class Play(Protocol):
@@ -157,7 +144,6 @@ class RoundLoop:
         before_round: called before each attempt of a round; what it raises ends the loop.
         phases: how far the job is; what rounds do follows from it.
         moves: says when slots are to be elsewhere.
-        hosts: what is lost ends the loop while it waits; a round finds it out by itself.
     """
 
     schedule: Schedule
@@ -174,7 +160,6 @@ class RoundLoop:
     before_round: Callable[[], None] = lambda: None
     phases: Walk[DrainPhase, DrainEvent] = field(default_factory=drain_walk)
     moves: Moves = field(default_factory=NoMoves)
-    hosts: Hosts = field(default_factory=NoHosts)
     _is_waiting: bool = field(default=False, init=False)
     # The round after which slots were to move.
     _to_move: int | None = field(default=None, init=False)
@@ -191,7 +176,7 @@ class RoundLoop:
             DrainStuck: something is left that a drain cannot get out.
         """
         attention = Attention(self.cancel, self.drain.signal)
-        self.hosts.on_loss(attention.wake)
+        self.levels.on_loss(attention.wake)
         self._enter(DrainPhase.READING)
         self._follow()
         while not self._instruction.ends:
@@ -209,7 +194,7 @@ class RoundLoop:
                 wait = _earliest(wake, self.checkpoints.wake())
                 self.clock.wait_until(wait, attention)
                 attention.clear()
-                self.hosts.check()
+                self.levels.check_hosts()
                 self._follow()
             self._round(feeds)
             self._follow()
