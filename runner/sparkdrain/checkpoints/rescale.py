@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from sparkdrain.checkpoints.manifest import ShardState
     from sparkdrain.checkpoints.paths import Paths
-    from sparkdrain.checkpoints.restore import Nearby
     from sparkdrain.checkpoints.storage import Storage
+    from sparkdrain.local_state.slot_files import SlotFiles
     from timers_state import Store
 
 
@@ -63,7 +63,7 @@ def old_stores(
     paths: Paths,
     shards: Iterable[ShardState],
     directory: Path,
-    nearby: Nearby | None = None,
+    nearby: SlotFiles | None = None,
 ) -> Iterator[tuple[dict[int, Store], Restored]]:
     """The stores that slots had, by slot, as copies beside ``directory`` while this lasts.
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.reasons import tried_again
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed
@@ -22,21 +22,12 @@ if TYPE_CHECKING:
     from sparkdrain.checkpoints.manifest import FileEntry, ShardState
     from sparkdrain.checkpoints.paths import Paths
     from sparkdrain.checkpoints.storage import Storage
+    from sparkdrain.local_state.slot_files import SlotFiles
 
 _THREADS: Final = 4
 _TABLE: Final = ".sst"
 STALL_SECONDS: Final = 120.0
 """How long the storage may not move at all, before a restore fails."""
-
-
-class Nearby(Protocol):
-    """What this host has of files that are in storage as well. Thread-safe."""
-
-    def give(self, content: FileContent, to: Path, moved: Callable[[], object]) -> bool:
-        """Make ``to``, which must not be there, a file with that content; whether it is there.
-
-        Every byte is compared. What ``moved`` raises ends this; it is called all the time.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +53,7 @@ def restore(
     paths: Paths,
     shard: ShardState,
     directory: Path,
-    nearby: Nearby | None = None,
+    nearby: SlotFiles | None = None,
     *,
     stall_seconds: float = STALL_SECONDS,
     clock: Callable[[], float] = time.monotonic,
@@ -118,7 +109,7 @@ class _Fetching:
         paths: Paths,
         shard: ShardState,
         directory: Path,
-        nearby: Nearby | None,
+        nearby: SlotFiles | None,
         clock: Callable[[], float],
     ) -> None:
         self._storage = storage

@@ -7,18 +7,19 @@ import shutil
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.checkpoints.bring import Bringer
 from sparkdrain.checkpoints.reasons import tried_again
 from sparkdrain.local_state.content import FileContent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from sparkdrain.checkpoints.destination import Destination
     from sparkdrain.checkpoints.manifest import FileEntry
+    from sparkdrain.local_state.slot_files import SlotFiles
 
 _LOGGER = logging.getLogger(__name__)
 STALL_SECONDS: Final = 120.0
@@ -43,25 +44,6 @@ class Uploaded:
     seconds: float = 0.0
     error: str = ""
     told: str = ""
-
-
-class Keeper(Protocol):
-    """Keeps files on this host that are in storage now. Never fails."""
-
-    @property
-    def wrong(self) -> str:
-        """What went wrong first, for the user; empty if nothing did."""
-
-    def keep(
-        self, number: int, files: Mapping[FileContent, Path], moved: Callable[[], object]
-    ) -> None:
-        """Keep the files of checkpoint ``number``; what ``moved`` raises ends this."""
-
-    def published(self, number: int) -> None:
-        """Checkpoint ``number`` is the newest one now."""
-
-    def close(self) -> None:
-        """Nothing more is to be kept."""
 
 
 class _Stopped(Exception):
@@ -95,7 +77,7 @@ class Uploader:
         self,
         to: Destination,
         files: Iterable[FileEntry] = (),
-        keeper: Keeper | None = None,
+        keeper: SlotFiles | None = None,
         *,
         stall_seconds: float = STALL_SECONDS,
         clock: Callable[[], float] = time.monotonic,

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparkdrain.checkpoints.paths import Paths
-    from sparkdrain.checkpoints.restore import Nearby
     from sparkdrain.checkpoints.storage import Storage
     from sparkdrain.graph.plan import Edge, Plan
+    from sparkdrain.local_state.slot_files import SlotFiles
     from sparkdrain.rounds.messages import Inheritance
     from timers_state import Store
 
@@ -59,7 +59,7 @@ def take_over(
     storage: Storage,
     paths: Paths,
     directory: Path,
-    nearby: Nearby | None = None,
+    nearby: SlotFiles | None = None,
 ) -> Restored:
     """Make ``directory``, which must not be there, the store of a slot.
 
