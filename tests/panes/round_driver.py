@@ -8,9 +8,10 @@ from apache_beam import coders
 from apache_beam.transforms.window import WindowedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkdrain.panes.choose import grouping_for, groups_by_window
+from sparkdrain.panes.choose import grouping_for
 from sparkdrain.panes.grouping import Closing, GroupingTerms, OnTime
 from sparkdrain.panes.times import BEGIN
+from sparkdrain.panes.triggered import needs_no_times
 from sparkdrain.shuffle.coding import ElementCoding
 from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter, WindowedWriter
@@ -100,7 +101,7 @@ class Rounds:
         blocks = Blocks()
         encode, _ = key_codec(self.key_coder)
         route = lambda keys: [0] * len(keys)
-        if groups_by_window(self.windowing):
+        if needs_no_times(self.windowing):
             writer = WindowedWriter(
                 GroupWriter(0, encode, self.value_coder, blocks, route, self.block_bytes),
                 self.window_coder,

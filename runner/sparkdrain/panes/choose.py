@@ -8,16 +8,11 @@ from apache_beam.transforms.trigger import AccumulationMode, AfterWatermark, Def
 from apache_beam.transforms.trigger import _Never as Never
 from apache_beam.transforms.window import TimestampCombiner
 
-from sparkdrain.panes.triggered import TriggeredGrouping, needs_no_times
+from sparkdrain.panes.triggered import TriggeredGrouping
 from sparkdrain.panes.window_ends import WindowEndGrouping
 
 if TYPE_CHECKING:
     from sparkdrain.panes.grouping import Grouping, GroupingTerms
-
-
-def groups_by_window(windowing: Any) -> bool:
-    """Whether the writer of the edge must group by window, without the timestamps of elements."""
-    return needs_no_times(windowing)
 
 
 def _waits_for_window_ends(windowing: Any) -> bool:

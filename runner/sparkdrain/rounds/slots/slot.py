@@ -18,7 +18,7 @@ from sparkdrain.harness.bundle import StageBundle
 from sparkdrain.harness.drain_hook import has_drain_hook
 from sparkdrain.harness.step_book import StepBook
 from sparkdrain.hosts.lookout import NOTES
-from sparkdrain.panes.choose import groups_by_window
+from sparkdrain.panes.triggered import needs_no_times
 from sparkdrain.rounds.carried import Carried
 from sparkdrain.rounds.context import Context
 from sparkdrain.rounds.keyed.state import state_terms
@@ -101,7 +101,7 @@ class RoundSlot:
         plan, level = context.plan, context.level
         size, codings = context.options.block_bytes, context.codings.of_writers
         writers = {
-            edge.id: writer_for(edge, codings, self._outbox, size, groups_by_window)
+            edge.id: writer_for(edge, codings, self._outbox, size, needs_no_times)
             for edge in plan.edges_out_of(level)
         }
         self.sides = Sides(context, plan.edges_into(level))

@@ -14,8 +14,8 @@ from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.state_ids import edge_state_id
 from sparkdrain.graph.stateful import stateful_behind
 from sparkdrain.panes.choose import grouping_for
-from sparkdrain.panes.choose import groups_by_window as fires_at_window_ends
 from sparkdrain.panes.grouping import GroupingTerms
+from sparkdrain.panes.triggered import needs_no_times
 from sparkdrain.shuffle.group_by_key import WindowGroups
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.stages.batch.keyed_rounds import KeyedRounds
@@ -49,7 +49,7 @@ def groups_by_window(windowing: Any) -> bool:
     end of the window.
     """
     # Always fires per element in Beam's model unless all is global.
-    return fires_at_window_ends(windowing) or (
+    return needs_no_times(windowing) or (
         type(windowing.triggerfn) is Always
         and windowing.windowfn == GlobalWindows()
         and windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
