@@ -66,13 +66,11 @@ class Residents:
     def __contains__(self, ident: Ident) -> bool:
         if self._exact is not None:
             return ident in self._exact
-        if not self._filters:
-            return True
         cut = hash(ident)
-        for each in self._filters:  # not any(): this is asked for each key
+        for each in self._filters:
             if each.has(cut):
                 return True
-        return False
+        return not self._filters
 
     def add(self, ident: Ident) -> None:
         """The store gets rows of a key."""
