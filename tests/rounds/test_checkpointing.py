@@ -176,6 +176,23 @@ def test_rounds_go_on_while_it_is_published():
     assert orders.checkpoint == 2
 
 
+def test_a_job_that_is_about_to_stand_still_begins_no_other_checkpoint_before():
+    running, published = job()
+    assert running.checkpoints.rest()
+    published.slow = True
+    running.round()
+    running.now = 10 * SECOND
+    running.round()
+    running.round(uploaded=all_uploaded(1))
+    running.now = 100 * SECOND
+    assert not running.checkpoints.rest()
+    published.slow = False
+    orders = running.round()
+    assert (orders.checkpoint, orders.published) == (None, 1)
+    assert running.checkpoints.rest()
+    assert running.round().checkpoint == 2, "it did not stand still"
+
+
 def test_a_publication_that_fails_between_rounds_is_a_failure_of_the_checkpoint():
     class Late(Published):
         looks = 0

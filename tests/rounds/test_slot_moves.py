@@ -28,7 +28,10 @@ class Kept(NoCheckpoints):
 
     Attributes:
         works: whether it is.
+        busy_until: the round that another one is on its way until.
     """
+
+    busy_until = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,6 +40,7 @@ class Kept(NoCheckpoints):
         self.works = True
         self._begun: int | None = None
         self._hurries = False
+        self._number = 0
 
     def wake(self):
         return BEGIN if self._hurries else None
@@ -44,7 +48,11 @@ class Kept(NoCheckpoints):
     def hurry(self) -> None:
         self._hurries = True
 
+    def rest(self) -> bool:
+        return self._number >= self.busy_until
+
     def orders(self, schedule, play, now):
+        self._number = schedule.number
         if self._hurries and self._begun is None:
             self._begun = schedule.number
             return Orders(checkpoint=1, levels=frozenset({0, 1}))
@@ -109,6 +117,14 @@ def test_a_job_goes_on_while_files_are_brought_to_where_slots_move(job, levels):
     still = {header.number for header in levels.headers if header.orders.still}
     assert still == {job.moves.begun[0] - 1}
     assert min(still) > 10
+
+
+def test_a_job_does_not_stand_still_for_a_checkpoint_that_is_on_its_way(job, levels):
+    job.checkpoints.busy_until = 12
+    job.run()
+    still = {header.number for header in levels.headers if header.orders.still}
+    assert still == {job.moves.begun[0] - 1}
+    assert min(still) > 12
 
 
 def test_a_job_whose_storage_hangs_goes_on_and_moves_later(job, levels):

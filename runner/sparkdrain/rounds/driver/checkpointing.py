@@ -109,6 +109,7 @@ class Checkpointing(Checkpoints):
         # Whether the job waits for the next checkpoint, and whether output is enough to do so.
         self._is_awaited = False
         self._goes_on = number > 0
+        self._rests = False
         self._place = 0
         # How far the job is, who asked for its drain, and how far the newest checkpoint says it is.
         self._phase, self._request = DrainPhase.READING, b""
@@ -177,11 +178,13 @@ class Checkpointing(Checkpoints):
         state = self._walk.state
         if (
             state is FlightState.IDLE
+            and not self._rests
             and self._due is not None
             and self._due <= now
             and schedule.number
         ):
             state = self._begin(schedule, now)
+        self._rests = False
         self._orders = Orders(
             self._number if state is FlightState.ORDERED else None,
             self.published,
@@ -232,6 +235,11 @@ class Checkpointing(Checkpoints):
     def hurry(self) -> None:
         if self._walk.state is FlightState.IDLE:
             self._due, self._is_awaited = BEGIN, True
+
+    @override
+    def rest(self) -> bool:
+        self._rests = self._walk.state is not FlightState.IDLE
+        return not self._rests
 
     # --- what the loop tells ------------------------------------------------------------------
 

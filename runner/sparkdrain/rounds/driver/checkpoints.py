@@ -43,6 +43,9 @@ class Checkpoints(Protocol):
     def hurry(self) -> None:
         """The job waits for the next checkpoint."""
 
+    def rest(self) -> bool:
+        """Whether no checkpoint is on its way. If one is, the next round begins no other."""
+
     @property
     def has_cut(self) -> bool:
         """Whether the newest checkpoint says that sources are cut, or none has to."""
@@ -98,3 +101,7 @@ class NoCheckpoints(Checkpoints):
     @override
     def hurry(self) -> None:
         pass
+
+    @override
+    def rest(self) -> bool:
+        return True

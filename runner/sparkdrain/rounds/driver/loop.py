@@ -266,7 +266,10 @@ class RoundLoop:
         self._is_waiting = True
 
     def _can_move(self) -> bool:
-        """Whether slots are to move, and a checkpoint made since makes the next one a small one."""
+        """Whether slots are to move, and a checkpoint made since makes the next one a small one.
+
+        That one begins at once: the job does not stand still for another that is on its way.
+        """
         reading = self.phases.state is DrainPhase.READING
         if not reading or not self.moves.are_wanted() or self.checkpoints.failures:
             self._to_move = None
@@ -275,7 +278,7 @@ class RoundLoop:
             self._to_move = self.schedule.number
         newest = self.checkpoints.newest
         if newest is not None and self._has(self._to_move):
-            return self.moves.are_ready(newest.number)
+            return self.moves.are_ready(newest.number) and self.checkpoints.rest()
         self.checkpoints.hurry()
         return False
 
