@@ -34,7 +34,7 @@ def place(job):
 
 def test_files_of_slots_that_are_to_move_are_here_and_those_of_no_others(job, place):
     job.publish(3, {0: [b"zero"], 1: [b"one", b"both"], 2: [b"two"]})
-    assert brought(place, 3, [1, 2]) == Brought([1, 2])
+    assert brought(place, [1, 2]) == Brought([1, 2])
     assert job.holds(b"one", b"both", b"two")
     assert not job.holds(b"zero")
     assert not any(note.is_held for note in found_notes(job.state / "notes")), "it ends here"
@@ -44,18 +44,25 @@ def test_a_slot_whose_files_cannot_be_brought_stays_where_it_is(job, place):
     job.publish(3, {0: [b"whole"], 1: [b"damaged"]})
     (damaged,) = Path(job.paths.files).glob("*-0001-*")
     damaged.write_bytes(b"DAMAGED")
-    answer = brought(place, 3, [0, 1])
+    answer = brought(place, [0, 1])
     assert answer.slots == [0]
     assert damaged.name in answer.wrong
-    gone = Brought((), "checkpoint 2 was removed before its files were fetched")
-    assert brought(place, 2, [0, 1]) == gone
+
+
+def test_what_is_brought_is_of_the_newest_checkpoint_when_an_executor_begins(job, place):
+    assert brought(place, [0]) == Brought((), f"{job.paths.folder} has no checkpoint")
+    job.publish(3, {0: [b"older"]})
+    job.publish(7, {0: [b"newest"]})
+    assert brought(place, [0]) == Brought([0])
+    assert job.holds(b"newest")
+    assert not job.holds(b"older")
 
 
 def test_slots_move_without_files_to_a_host_that_can_keep_none(job, tmp_path):
     job.publish(3, {0: [b"zero"], 1: [b"one"]})
     (tmp_path / "no-folder").touch()
     nowhere = CheckpointPlace(job.paths, 1, str(tmp_path / "no-folder"))
-    assert brought(nowhere, 3, [1]) == Brought([1])
+    assert brought(nowhere, [1]) == Brought([1])
 
 
 def test_executors_are_asked_once_and_the_job_does_not_wait_for_them(place):
@@ -69,7 +76,7 @@ def test_executors_are_asked_once_and_the_job_does_not_wait_for_them(place):
         return {one: json.loads(json.dumps(answer)) for one, answer in told.items()}
 
     supply = HostSupply(ask, stopped.set, place, Preparation.of({}))
-    supply.begin({2: C4, 0: B3, 1: B3}, 7)
+    supply.begin({2: C4, 0: B3, 1: B3})
     assert supply.there() is None
     supply.close()
     assert stopped.is_set()
@@ -79,13 +86,13 @@ def test_executors_are_asked_once_and_the_job_does_not_wait_for_them(place):
     assert supply.wrong == "no room"
     ((executors, question),) = asked
     assert executors == [B3, C4]
-    assert (question.number, question.slots) == (7, {"3": [0, 1], "4": [2]})
+    assert question.slots == {"3": [0, 1], "4": [2]}
 
 
 def test_a_task_that_spark_has_run_elsewhere_brings_nothing(job, place, monkeypatch):
     monkeypatch.setattr(files_ahead, "worker", Mock)
     job.publish(1, {0: [b"zero"]})
-    question = BringFiles(place, Preparation.of({}), 1, {"3": [0]})
+    question = BringFiles(place, Preparation.of({}), {"3": [0]})
     for where, brings in ((None, ()), (C4, ()), (B3, [0])):
         monkeypatch.setattr(files_ahead, "executor_of", lambda pid, where=where: where)
         assert question().slots == brings

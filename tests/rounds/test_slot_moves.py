@@ -168,7 +168,7 @@ class Cluster:
 
     Attributes:
         there: slots whose files are at their new home, as ``Supply.there`` says.
-        brought: what was to be brought, from which checkpoint.
+        brought: what was to be brought.
     """
 
     def __init__(self, slots: int = 4, newcomer: Executor = B3) -> None:
@@ -181,7 +181,7 @@ class Cluster:
         self.told: list[str] = []
         self.warned: list[str] = []
         self.there: frozenset[int] | None = frozenset()
-        self.brought: list[tuple[dict[int, Executor], int]] = []
+        self.brought: list[dict[int, Executor]] = []
         newcomers = Newcomers(self.placement, lambda: self.alive, lambda: self.now)
         self.moves = SlotMoves(
             self.placement,
@@ -211,8 +211,8 @@ class Brought(NoSupply):
         super().__init__()
         self._cluster = cluster
 
-    def begin(self, moving, number) -> None:
-        self._cluster.brought.append((dict(moving), number))
+    def begin(self, moving) -> None:
+        self._cluster.brought.append(dict(moving))
 
     def there(self):
         return self._cluster.there
@@ -223,7 +223,7 @@ def test_slots_that_are_to_move_are_ended_and_the_user_hears_where_they_are():
     moves = cluster.moves
     cluster.there = None
     assert not moves.are_ready(1)
-    ((moving, _),) = cluster.brought
+    (moving,) = cluster.brought
     cluster.there = frozenset(moving)
     assert moves.are_ready(1)
     slots = moves.begin(7)
@@ -244,7 +244,7 @@ def test_a_slot_moves_when_its_files_are_where_it_goes_and_its_old_home_has_it_u
     cluster = Cluster()
     moves = cluster.moves
     assert not moves.are_ready(1), "nothing could be brought"
-    ((moving, _),) = cluster.brought
+    (moving,) = cluster.brought
     assert set(moving.values()) == {B3}
     first, second = sorted(moving)
     assert cluster.is_wanted(), "it is tried again"
@@ -271,7 +271,7 @@ def test_the_user_hears_once_why_slots_stay_again_and_again():
         "in a row: no room. The job goes on where its slots are"
     )
     assert "--state_dir" in text
-    (moving, _) = cluster.brought[-1]
+    moving = cluster.brought[-1]
     first, second = sorted(moving)
     cluster.there = frozenset({first, second})
     assert cluster.moves.are_ready(7)
@@ -281,19 +281,19 @@ def test_the_user_hears_once_why_slots_stay_again_and_again():
 
 def test_what_was_made_while_files_were_brought_is_brought_too_but_not_for_ever():
     cluster = Cluster()
-    for number in (1, 5, 6, 7):
+    for number, times in ((1, 1), (5, 2), (6, 3), (7, 3)):
         cluster.there = None
         assert not cluster.moves.are_ready(number)
         cluster.there = frozenset(range(4))
         ready = cluster.moves.are_ready(number)
+        assert len(cluster.brought) == times
     assert ready
-    assert [number for _, number in cluster.brought] == [1, 5, 6]
 
 
 def test_nothing_is_brought_to_a_place_that_has_the_files():
     cluster = Cluster(newcomer=A2)
     assert cluster.moves.are_ready(1)
-    assert cluster.brought == [({}, 1)]
+    assert cluster.brought == [{}]
     assert len(cluster.moves.begin(2)) == 2
 
 

@@ -100,7 +100,7 @@ class SlotMoves(Moves):
         self._log = log
         self._warn = warn
         self._stayed = 0
-        # What is on its way, from which checkpoint, and how often that was begun.
+        # What is on its way, the newest checkpoint when that was begun, and how often it was.
         self._moving: Mapping[int, Executor] = {}
         self._number = 0
         self._times = 0
@@ -151,7 +151,7 @@ class SlotMoves(Moves):
             for slot, home in self._moving.items()
             if not self._placement.is_near(slot, home)
         }
-        self._supply.begin(far, number)
+        self._supply.begin(far)
 
     def _can_move(self) -> Mapping[int, Executor]:
         there = self._supply.there() or frozenset()

@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 class Supply(Protocol):
     """Brings files, once at a time."""
 
-    def begin(self, moving: Mapping[int, Executor], number: int) -> None:
-        """Begin to bring the files of checkpoint ``number``; does not wait.
+    def begin(self, moving: Mapping[int, Executor]) -> None:
+        """Begin to bring the files of the newest checkpoint; does not wait.
 
         Args:
             moving: slots, and where they are to be.
-            number: of a published checkpoint.
         """
 
     def there(self) -> Set[int] | None:
@@ -49,7 +48,7 @@ class NoSupply(Supply):
         self._moving: frozenset[int] = frozenset()
 
     @override
-    def begin(self, moving: Mapping[int, Executor], number: int) -> None:
+    def begin(self, moving: Mapping[int, Executor]) -> None:
         self._moving = frozenset(moving)
 
     @override
@@ -87,11 +86,11 @@ class HostSupply(Supply):
         self._thread: threading.Thread | None = None
 
     @override
-    def begin(self, moving: Mapping[int, Executor], number: int) -> None:
+    def begin(self, moving: Mapping[int, Executor]) -> None:
         slots: dict[str, list[int]] = defaultdict(list)
         for slot, executor in sorted(moving.items()):
             slots[executor.id].append(slot)
-        question = BringFiles(self._place, self._preparation, number, dict(slots))
+        question = BringFiles(self._place, self._preparation, dict(slots))
         self._there = None
         # A daemon: no process waits for a storage that hangs.
         self._thread = threading.Thread(

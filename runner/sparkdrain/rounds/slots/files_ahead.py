@@ -40,13 +40,11 @@ class BringFiles:
     Attributes:
         place: of the job's checkpoints.
         preparation: what a worker must know to reach them.
-        number: of a published checkpoint.
         slots: that are to move, by the id of the executor that they move to.
     """
 
     place: CheckpointPlace
     preparation: Preparation
-    number: int
     slots: Mapping[str, Sequence[int]]
 
     def __call__(self) -> Brought:
@@ -57,29 +55,32 @@ class BringFiles:
         if not wanted:
             return Brought()
         worker().prepare(self.preparation)
-        return brought(self.place, self.number, wanted)
+        return brought(self.place, wanted)
 
 
-def brought(place: CheckpointPlace, number: int, slots: Sequence[int]) -> Brought:
-    """Have the files of a published checkpoint on this host.
+def brought(place: CheckpointPlace, slots: Sequence[int]) -> Brought:
+    """Have the files of the newest checkpoint on this host.
+
+    That may be a newer one than the driver knew of: until a worker has started, the job may have
+    made others and removed that one.
 
     Slots can move whose files are here. All of them, if this host can keep no files: then they move
     as those of a job without such a folder.
     """
     storage = storage_at(place.paths.root)
     try:
-        manifest = newest(storage, place.paths, number)
+        manifest = newest(storage, place.paths)
     except SparkDrainError as error:
         return Brought(wrong=str(error))
     if manifest is None:
-        return Brought(wrong=f"checkpoint {number} was removed before its files were fetched")
+        return Brought(wrong=f"{place.paths.folder} has no checkpoint")
     left, wrong = set(slots), ""
     for shard in manifest.shards:
         kept = slot_files(place, shard.level, shard.slot) if shard.slot in left else None
         if kept is None:
             continue
         try:
-            bring_shard(storage, place.paths, kept, number, shard)
+            bring_shard(storage, place.paths, kept, manifest.number, shard)
         except SparkDrainError as error:
             wrong = wrong or str(error)
             left.discard(shard.slot)
