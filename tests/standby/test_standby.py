@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from sparkdrain.coordination.backends.memory import MemoryMetadataStore, SharedSpaces
-from sparkdrain.coordination.fenced import FencedRecord
+from sparkdrain.coordination.lease import LEASES
 from sparkdrain.coordination.metadata import StoreDown
 from sparkdrain.errors import Cancelled, CheckpointRefused, Fenced
 from sparkdrain.standby import drivers
@@ -105,10 +105,12 @@ class Drivers:
         self.spaces = SharedSpaces()
         self.made: list[Standby] = []
 
-    def make(self, owner: str, machine: Machine, recoveries: int = 3) -> tuple[Standby, Told]:
+    def make(
+        self, owner: str, machine: Machine, recoveries: int = 3, store: type[Reached] = Reached
+    ) -> tuple[Standby, Told]:
         told = Told()
         standby = Standby(
-            Reached(self.spaces, machine),
+            store(self.spaces, machine),
             SET,
             owner,
             SECONDS,
@@ -505,9 +507,8 @@ class Counting(Reached):
 def test_a_driver_that_waits_tells_once_in_the_time_of_a_lease_that_it_is_there(standing):
     led(standing)
     other = Machine()
-    second, _ = standing.make("b", other)
-    store = second._store = Counting(standing.spaces, other)
-    second._record = FencedRecord(store, drivers.TERMS, SET)
+    second, _ = standing.make("b", other, store=Counting)
+    store = second._store
     for number in range(24):
         second._looks()
         other.clock += SECONDS / 6
@@ -520,3 +521,54 @@ def test_a_driver_that_waits_tells_once_in_the_time_of_a_lease_that_it_is_there(
     assert not second._looks(), "the store was away until now"
     assert second._looks()
     assert second.metrics()["heartbeats"] == 3
+
+
+def test_a_driver_that_waits_asks_for_the_lease_at_each_look_and_for_the_rest_once_in_its_time(
+    standing,
+):
+    first, _, machine = led(standing)
+    other = Machine()
+    second, _ = standing.make("b", other, store=Counting)
+    asked = []
+
+    def look() -> None:
+        first._renew()
+        asked.append(second._store.asked.total())
+
+    waits = Waits(machine, other)
+    waits.then = dict.fromkeys(range(30), look) | {30: waits.cancel}
+    with pytest.raises(Cancelled):
+        second.wait(Ready(), waits)
+    # Six looks; the term, and that it is there; and the lease again, after it has read the term.
+    assert {after - before for before, after in zip(asked, asked[6:], strict=False)} == {8}
+
+
+class Hanging(Reached):
+    """Hangs for longer than a lease and gives up, at one request for the lease."""
+
+    hangs = False
+
+    def get(self, namespace, key):
+        if self.hangs and namespace == LEASES:
+            self.hangs = False
+            self._machine.clock += 2 * SECONDS
+            message = "no answer"
+            raise StoreDown(message)
+        return super().get(namespace, key)
+
+
+def test_who_waits_does_not_take_over_after_a_single_look_that_hung_and_failed(standing):
+    first, _, _ = led(standing)
+    other = Machine()
+    second, told = standing.make("b", other, store=Hanging)
+    waits = Waits(other)
+    waits.then = {
+        1: lambda: setattr(second._store, "hangs", True),
+        3: first._renew,
+        6: waits.cancel,
+    }
+    with pytest.raises(Cancelled):
+        second.wait(Ready(), waits)
+    assert not second._store.hangs
+    assert not second.leads
+    assert "no answer" in told.warned_[0]

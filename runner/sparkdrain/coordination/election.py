@@ -53,6 +53,14 @@ class Election:
         """
         return self._lease.token()
 
+    def is_led(self) -> bool:
+        """Look once, and try nothing: whether another candidate leads. One request.
+
+        Raises:
+            MetadataError: the store cannot be used.
+        """
+        return self._lease.is_others()
+
     def step(self) -> float:
         """Renew the lease, or try to get it.
 

@@ -177,6 +177,15 @@ class StoredLease:
         held = self._held
         return None if held is None or self._clock() >= held.until else held.token
 
+    def is_others(self) -> bool:
+        """Look once, and take nothing: whether another process has the lease. One request."""
+        found = self._store.get(LEASES, self._name)
+        record = self._read(LEASES, found)
+        if record is None or not self._is_held(record, found):
+            return False
+        self._other = record.owner
+        return True
+
     def acquire(self) -> bool:
         """Look once, and take the lease if it is free.
 
@@ -187,10 +196,7 @@ class StoredLease:
         found = self._store.get(LEASES, self._name)
         record = self._read(LEASES, found)
         counted = None
-        if record is None or not record.owner or self._is_mine(record):
-            is_wanted = True
-        else:
-            is_wanted = is_free(record, self._look(found), self._clock())
+        is_wanted = record is None or not self._is_held(record, found)
         if record is None or is_wanted:
             counted = self._store.get(TOKENS, self._name)
             last = self._read(TOKENS, counted)
@@ -247,6 +253,12 @@ class StoredLease:
             if there is not None and self._is_mine(there):
                 return self._store.put(LEASES, self._name, record.encode(), version_of(found))
         return version
+
+    def _is_held(self, record: LeaseRecord, found: Versioned | None) -> bool:
+        """Whether another process has it."""
+        if not record.owner or self._is_mine(record):
+            return False
+        return not is_free(record, self._look(found), self._clock())
 
     def _is_mine(self, record: LeaseRecord) -> bool:
         return record.owner == self._owner and record.token == self._token

@@ -140,7 +140,9 @@ class Standby(Leadership):
                 raise Cancelled(message)
             contender.check()
             pause = self._seconds / 6
-            if not self._looks():
+            if self._is_led():
+                self._tell_leader()
+            elif not self._looks():
                 grace = self._clock() + self._seconds
             elif self._clock() >= grace:
                 pause = self._election.step()
@@ -245,6 +247,20 @@ class Standby(Leadership):
             self._pulse = self._found = None
             self._token = 0
             self._deposed = self._told_leader = ""
+
+    def _is_led(self) -> bool:
+        """Whether another driver leads and nothing else is to be found out or told now.
+
+        That is one request. What the leader has told is read once in the time of a lease, and
+        before this driver tries to lead: a leader tells the end before it lets go of its lease.
+        """
+        if self._outage is not None or self._is_beat_due():
+            return False
+        try:
+            return self._election.is_led()
+        except MetadataError as error:
+            self._heard(str(error))
+            return False
 
     def _looks(self) -> bool:
         """Whether the store can be used; raises if the job has ended there."""
@@ -421,9 +437,9 @@ class Standby(Leadership):
 
     def _beat(self) -> None:
         """Tell that this driver is there, once in the time of a lease."""
-        now = self._clock()
-        if self._beaten is not None and now - self._beaten < self._seconds:
+        if not self._is_beat_due():
             return
+        now = self._clock()
         if self._beaten is None:
             drivers.forget_dead(self._store, self._name, self._now())
         driver = StandingDriver(self._owner, self._since, self._now())
@@ -434,3 +450,6 @@ class Standby(Leadership):
             raise
         self._counts["heartbeats"] += 1
         self._beaten = now
+
+    def _is_beat_due(self) -> bool:
+        return self._beaten is None or self._clock() - self._beaten >= self._seconds
