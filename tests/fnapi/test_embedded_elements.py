@@ -2,89 +2,27 @@
 
 from __future__ import annotations
 
-import threading
-
 import apache_beam as beam
 import pytest
 from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder
 from apache_beam.coders.coders import _TimerCoder as TimerCoder
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2 as api
-from apache_beam.transforms import environments, userstate
+from apache_beam.transforms import userstate
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.fnapi import outbound as outbound_module
-from sparkdrain.fnapi.descriptor import SINK
-from sparkdrain.fnapi.harness import Outside
-from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.fnapi.java import java_command
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.provision import provision_info
-from sparkdrain.fnapi.worker import SdkWorker
 from tests.fnapi.test_staged_java import _jar
-from tests.support.in_memory import run_in_memory
+from tests.support.scripted_harness import ELEMENT, ends_of, run_scripted
 
-EMBEDDING = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDING.urn
 IN_ANSWERS = common_urns.runner_protocols.CONTROL_RESPONSE_ELEMENTS_EMBEDDING.urn
 KEY = b"\x01k"
-ELEMENT = b"\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x0f"  # its time, window and pane
 TIMER = TimerCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
-
-
-class _Scripted:
-    """Lends one harness, which answers each bundle with elements within the answer."""
-
-    def __init__(self, answer):
-        self.worker = SdkWorker("id", str)
-        self.bundles = []
-        self.streamed = None
-        self._answer = answer
-        threading.Thread(target=self._work, daemon=True).start()
-
-    def _work(self):
-        self.worker.responses(map(self._answer_to, self.worker.requests()))
-
-    def _answer_to(self, request):
-        self.bundles.append(request.process_bundle)
-        descriptor = self.worker.descriptor(request.process_bundle.process_bundle_descriptor_id)
-        response = api.InstructionResponse(instruction_id=request.instruction_id)
-        response.process_bundle.elements.CopyFrom(self._answer(descriptor, request.process_bundle))
-        return response
-
-    def lend(self, *_, **__):
-        return self.worker
-
-    def endpoint_of(self, _):
-        return "unix:/nowhere"
-
-    def await_connection(self, _):
-        pass
-
-    def give_back(self, *_, **__):
-        pass
-
-
-def _run(build, answer, capabilities=(EMBEDDING,)):
-    pipeline = beam.Pipeline()
-    build(pipeline)
-    environment = environments.ExternalEnvironment("nowhere", capabilities=capabilities)
-    scripted = _Scripted(answer)
-    outside = Outside(HarnessJob("job", {}), scripted)
-    run_in_memory(pipeline, 1, environment=environment, outside=outside)
-    scripted.streamed = not scripted.worker._elements.empty()
-    scripted.worker.close()
-    return scripted
-
-
-def _ends(descriptor):
-    """Ends of all that a bundle may give."""
-    found = api.Elements()
-    for id_, transform in descriptor.transforms.items():
-        if transform.spec.urn == SINK:
-            found.data.add(transform_id=id_, is_last=True)
-    return found
 
 
 def _two_levels(pipeline):
@@ -92,14 +30,14 @@ def _two_levels(pipeline):
 
 
 def _one_element(descriptor, _bundle):
-    found = _ends(descriptor)
+    found = ends_of(descriptor)
     for sink in [part.transform_id for part in found.data]:
         found.data.add(transform_id=sink, data=ELEMENT + b"\x01x")
     return found
 
 
 def test_a_small_bundle_is_one_request_and_one_answer():
-    scripted = _run(_two_levels, _one_element)
+    scripted = run_scripted(_two_levels, _one_element)
     assert not scripted.streamed
     assert len(scripted.bundles) > 1
     for bundle in scripted.bundles:
@@ -137,7 +75,7 @@ def test_timers_are_set_by_an_answer_and_fire_by_a_request():
         _ = pipeline | beam.Impulse() | pair | beam.ParDo(_Timed())
 
     def answer(descriptor, bundle):
-        found = _ends(descriptor)
+        found = ends_of(descriptor)
         for sink in [part.transform_id for part in found.data]:
             found.data.add(transform_id=sink, data=ELEMENT + KEY + b"\x01\x01")
         families = [(one.transform_id, one.timer_family_id) for one in bundle.elements.timers]
@@ -151,7 +89,7 @@ def test_timers_are_set_by_an_answer_and_fire_by_a_request():
             found.timers.add(transform_id=transform, timer_family_id=family, is_last=True)
         return found
 
-    scripted = _run(build, answer)
+    scripted = run_scripted(build, answer)
     assert not scripted.streamed
     set_by = scripted.bundles[-2].elements
     assert [timers.timers for timers in set_by.timers] == [b""]

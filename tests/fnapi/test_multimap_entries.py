@@ -32,7 +32,7 @@ def _count(_transform, _name, several):
 def state(tmp_path):
     overlay = Overlay(RoundStore(tmp_path / "state"), 1 << 20)
     lives = WindowLives(StateTerms(overlay, 7, None), WINDOWS)
-    yield UserState(lambda _: lives, _count)
+    yield UserState({"t": lives}, _count)
     overlay.close()
 
 

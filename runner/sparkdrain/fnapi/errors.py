@@ -19,7 +19,11 @@ class HarnessLost(TruncatedInput):
 
 
 class HarnessGarbled(BadSetup):
-    """A harness has sent elements that cannot be read."""
+    """A harness has sent what cannot be read, or names what its stage has not."""
+
+
+class UnknownState(LookupError):
+    """A harness asks for a state that its stage has not."""
 
 
 class HarnessNotStarted(BadSetup):
@@ -38,10 +42,10 @@ def lost(why: str) -> HarnessLost:
     return HarnessLost(f"The SDK harness of a stage was lost: {why}")
 
 
-def garbled(why: str) -> HarnessGarbled:
-    """The error of a harness whose elements cannot be read, and what to do about it."""
+def garbled(why: str, what: str = "elements") -> HarnessGarbled:
+    """The error of a harness that has sent what cannot be read, and what to do about it."""
     return HarnessGarbled(
-        f"The SDK harness has sent elements that cannot be read: {why}. Look at what the "
+        f"The SDK harness has sent {what} that cannot be read: {why}. Look at what the "
         "environment of the pipeline starts: it must be a harness of the SDK, and of the "
         "version, that has made the pipeline."
     )

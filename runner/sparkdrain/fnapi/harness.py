@@ -15,7 +15,7 @@ from typing_extensions import override
 from sparkdrain.fnapi.answers import Answers
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
-from sparkdrain.fnapi.errors import failed
+from sparkdrain.fnapi.errors import UnknownState, failed, garbled
 from sparkdrain.fnapi.inlet import FnInlet
 from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
 from sparkdrain.fnapi.lent import LentInlet, SplitBundle
@@ -131,7 +131,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             for transform, edge in stage.sinks
         }
         self._lives: dict[str, WindowLives] = {}
-        self._state = UserState(self._lives.__getitem__, self._count)
+        self._state = UserState(self._lives, self._count)
         self._counts: dict[tuple[str, str], ValueCounts] = {}
         self._answers = Answers()
         self._open_outputs: set[Any] = set()
@@ -352,13 +352,13 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     def _source_of(self, application: beam_fn_api_pb2.BundleApplication) -> FnInlet:
         """Where a transform's main input comes in."""
-        transforms = self._descriptor.transforms
-        wanted = transforms[application.transform_id].inputs[application.input_id]
-        return next(
-            inlet
-            for source, inlet in self._inlets.items()
-            if wanted in transforms[source].outputs.values()
-        )
+        transforms, named = self._descriptor.transforms, application.transform_id
+        wanted = transforms[named].inputs.get(application.input_id) if named in transforms else None
+        for source, inlet in self._inlets.items():
+            if wanted in transforms[source].outputs.values():
+                return inlet
+        why = f"nothing enters the stage at the input {application.input_id!r} of {named!r}"
+        raise garbled(why, "a rest of a restriction")
 
     @override
     def teardown(self) -> None:
@@ -383,19 +383,33 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     @override
     def output(self, data: beam_fn_api_pb2.Elements.Data) -> None:
         if data.data:
-            self._outputs[data.transform_id].take(data.data)
+            output = self._outputs.get(data.transform_id)
+            if output is None:
+                why = f"they are of {data.transform_id!r}, where nothing leaves the stage"
+                raise garbled(why)
+            output.take(data.data)
         if data.is_last:
             self._open_outputs.discard(data.transform_id)
 
     @override
     def timers(self, timers: beam_fn_api_pb2.Elements.Timers) -> None:
         if timers.timers:
-            self._timers[timers.transform_id].take(timers.timer_family_id, timers.timers)
+            families = self._timers.get(timers.transform_id)
+            if families is None:
+                why = f"the stage has none of {timers.transform_id!r}"
+                raise garbled(why, "timers")
+            families.take(timers.timer_family_id, timers.timers)
         if timers.is_last:
             self._open_outputs.discard((timers.transform_id, timers.timer_family_id))
 
     @override
     def state(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
+        try:
+            return self._answer(request)
+        except UnknownState as error:
+            return beam_fn_api_pb2.StateResponse(error=str(error))
+
+    def _answer(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
         key = request.state_key
         if not (is_of_side_input(key) or is_of_user(key)):
             kind = key.WhichOneof("type")

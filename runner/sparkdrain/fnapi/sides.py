@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from sparkdrain.fnapi.errors import UnknownState
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -34,10 +36,18 @@ class SideRequests:
         self._open = open_content
 
     def read(self, key: beam_fn_api_pb2.StateKey) -> Iterator[bytes]:
-        """What a state key asks for, in pieces."""
+        """What a state key asks for, in pieces.
+
+        Raises:
+            UnknownState: the stage has no such side input.
+        """
         kind = key.WhichOneof("type")
         asked = getattr(key, str(kind))
-        content = self._open(self._edges[asked.transform_id, asked.side_input_id])
+        edge = self._edges.get((asked.transform_id, asked.side_input_id))
+        if edge is None:
+            message = f"{asked.transform_id!r} has no side input {asked.side_input_id!r} here"
+            raise UnknownState(message)
+        content = self._open(edge)
         if content is None:
             return iter(())
         window = asked.window

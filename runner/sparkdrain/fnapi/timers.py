@@ -14,6 +14,7 @@ from apache_beam.transforms import userstate
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
+from sparkdrain.fnapi.errors import garbled
 from sparkdrain.harness.drain_timers import TimerBound, marked
 from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
@@ -96,17 +97,34 @@ class TimerFamilies:
             self._awaited.add((key, section))
 
     def take(self, family: str, data: bytes) -> None:
-        """Set and clear timers as a harness says."""
-        stream = create_InputStream(data)
+        """Set and clear timers as a harness says.
+
+        Raises:
+            HarnessGarbled: the DoFn has no such family, or the data is no timers.
+        """
+        if family not in self._domains:
+            why = f"the DoFn has no family {family!r}"
+            raise garbled(why, "timers")
         domain, name = self._domains[family], family.encode()
-        while stream.size() > 0:
-            timer = self._impl.decode_from_stream(stream, True)
+        for timer in self._read(data):
             tag = timer.dynamic_timer_tag.encode()
             for window in timer.windows:
                 if timer.clear_bit:
                     self._clear(timer.user_key, domain, (name, tag, self._window.encode(window)))
                 else:
                     self._set(timer, domain, (name, tag), window)
+
+    def _read(self, data: bytes) -> list[Any]:
+        stream, timers = create_InputStream(data), []
+        try:
+            while stream.size() > 0:
+                timers.append(self._impl.decode_from_stream(stream, True))
+        except Exception as error:  # Beam's streams tell their end in many ways
+            raise garbled(repr(error), "timers") from error
+        if stream.size() < 0:
+            missing = f"{-stream.size()} bytes are missing at the end"
+            raise garbled(missing, "timers")
+        return timers
 
     def _clear(self, key: bytes, domain: Domain, name: tuple[bytes, bytes, bytes]) -> None:
         scope = self._lives.scope(key)

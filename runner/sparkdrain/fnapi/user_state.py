@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam import coders
 
 from sparkdrain.fnapi.elements import unprefixed
+from sparkdrain.fnapi.errors import UnknownState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from apache_beam.portability.api import beam_fn_api_pb2
 
@@ -31,15 +32,17 @@ _ENTRY: Final = coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder())).g
 class UserState:
     """The state of the DoFns of a stage. All values stay as the harness has encoded them.
 
+    Each method raises ``UnknownState`` if the stage has no such state.
+
     Args:
-        lives: of the windows of a transform.
+        lives: of the windows, by transform.
         count: how many values there are in several parts of the multimap of a transform, by the
             names of both.
     """
 
     def __init__(
         self,
-        lives: Callable[[str], WindowLives],
+        lives: Mapping[str, WindowLives],
         count: Callable[[str, str, Sequence[bytes]], Sequence[int]],
     ) -> None:
         self._lives = lives
@@ -67,7 +70,7 @@ class UserState:
         """Add to a state."""
         kind, asked, scope = self._of(key)
         tag = asked.user_state_id.encode()
-        self._lives(asked.transform_id).keep(scope.key, asked.window)
+        self._lives[asked.transform_id].keep(scope.key, asked.window)
         match kind:
             case "bag_user_state":
                 scope.bag(tag, asked.window).append(data)
@@ -95,9 +98,13 @@ class UserState:
     def _of(self, key: beam_fn_api_pb2.StateKey) -> tuple[str, Any, KeyScope]:
         kind = str(key.WhichOneof("type"))
         asked = getattr(key, kind)
+        lives = self._lives.get(asked.transform_id)
+        if lives is None or not asked.key:
+            message = f"{asked.transform_id!r} keeps no state here for the key {asked.key!r}"
+            raise UnknownState(message)
         # The harness tells the key with its length.
         encoded, _ = unprefixed(asked.key)
-        return kind, asked, self._lives(asked.transform_id).scope(encoded)
+        return kind, asked, lives.scope(encoded)
 
 
 def _entries(
