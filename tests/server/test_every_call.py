@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import grpc
 import pytest
 from apache_beam.portability.api import beam_artifact_api_pb2 as artifact_api
@@ -17,6 +19,12 @@ from sparkdrain.server.server import StandingServer
 from sparkdrain.server.settings import ServerSettings
 
 JOBS = "org.apache.beam.model.job_management.v1.JobService"
+ARTIFACTS = {
+    "org.apache.beam.model.job_management.v1.ArtifactStagingService",
+    "org.apache.beam.model.job_management.v1.ArtifactRetrievalService",
+}
+EXPANSION = "org.apache.beam.model.expansion.v1.ExpansionService"
+GRPCS = {"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
 
 
 class Checking(FakeEngine):
@@ -39,12 +47,29 @@ def test_health_is_told(at_server):
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-def test_reflection_lists_the_services(at_server):
-    stub = reflection_pb2_grpc.ServerReflectionStub(at_server().channel)
+def listed(channel: grpc.Channel) -> set[str]:
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
     (answer,) = stub.ServerReflectionInfo(asked)
     names = {service.name for service in answer.list_services_response.service}
-    assert {JOBS, "grpc.health.v1.Health"} <= names
+    assert names >= GRPCS
+    return names - GRPCS
+
+
+def test_reflection_lists_the_services_that_a_port_serves(at_server):
+    assert listed(at_server().channel) == {JOBS, *ARTIFACTS}
+    client = at_server(artifact_port=0, expansion_port=0)
+    assert listed(client.channel) == {JOBS}
+    artifacts = client.stub.Prepare(api.PrepareJobRequest()).artifact_staging_endpoint.url
+    for url, names in ((artifacts, ARTIFACTS), (client.server.expansion_endpoint, {EXPANSION})):
+        with grpc.insecure_channel(url) as channel:
+            assert listed(channel) == names
+            check = health_pb2_grpc.HealthStub(channel).Check
+            for name in names:
+                answer = check(health_pb2.HealthCheckRequest(service=name))
+                assert answer.status == health_pb2.HealthCheckResponse.SERVING
+            code, _ = code_of(partial(check, health_pb2.HealthCheckRequest(service=JOBS)))
+            assert code is grpc.StatusCode.NOT_FOUND
 
 
 def test_a_pipeline_that_is_none_is_an_invalid_argument_with_the_transform(at_server):

@@ -28,10 +28,10 @@ from sparkdrain.jobs.local_jobs import now
 from sparkdrain.jobs.server import ALONE, UNLIMITED
 from sparkdrain.jobs.service import JobService
 from sparkdrain.room import room
+from sparkdrain.server import health
 from sparkdrain.server.driven_jobs import DrivenJobs
 from sparkdrain.server.driver import DriverProcess
 from sparkdrain.server.drivers import Drivers
-from sparkdrain.server.health import serve_health
 from sparkdrain.server.job_store import JobStore
 from sparkdrain.server.names import Names
 from sparkdrain.server.queue import Admission
@@ -109,10 +109,11 @@ class StandingServer:
         # Beam's pool, because its threads do not keep a program alive that wants to end.
         self._pool = thread_pool_executor.UnboundedThreadPoolExecutor()
         # One that serves artifacts alone comes last.
-        self._servers = [self._grpc()]
+        artifacts = health.ARTIFACTS if settings.artifact_port is None else ()
+        self._servers = [self._grpc(health.JOBS, *artifacts)]
         beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(self._service, self._servers[0])
         if settings.artifact_port is not None:
-            self._servers.append(self._grpc())
+            self._servers.append(self._grpc(*health.ARTIFACTS))
         self._artifacts.serve(self._servers[-1])
         self._expansion = None if settings.expansion_port is None else self._serve_expansion()
 
@@ -191,17 +192,17 @@ class StandingServer:
         # Most servers have none.
         from sparkdrain.server.expansion import Expansion  # noqa: PLC0415
 
-        server = self._grpc()
+        server = self._grpc(health.EXPANSION)
         beam_expansion_api_pb2_grpc.add_ExpansionServiceServicer_to_server(Expansion(), server)
         return server
 
-    def _grpc(self) -> grpc.Server:
+    def _grpc(self, *served: str) -> grpc.Server:
         server = grpc.server(
             self._pool,
             interceptors=self._interceptors(),
             options=(*UNLIMITED, ALONE, *short_stay(_CONNECTIONS)),
         )
-        serve_health(server)
+        health.serve_health(server, *served)
         return server
 
     def _interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
