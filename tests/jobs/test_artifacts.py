@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import time
 
 import grpc
 import pytest
@@ -313,10 +314,40 @@ def test_a_job_that_changes_its_file_does_not_change_that_of_another_job(
 def test_of_kept_files_those_go_that_were_not_used_for_longest(tmp_path):
     kept = KeptFiles(tmp_path / "kept", most_bytes=25)
     paths = [file(tmp_path, name, name * 10) for name in "abc"]
-    hashes = [sha256(path) for path in paths]
-    for number, (path, known) in enumerate(zip(paths, hashes, strict=True)):
-        os.utime(path, (number, number))
-        kept.keep(path, known)
+    a, b, c = hashes = [sha256(path) for path in paths]
+    kept.keep(paths[0], a)
+    kept.keep(paths[1], b)
+    assert kept.put(a, tmp_path / "copy")
+    kept.keep(paths[2], c)
     there = [kept.put(known, tmp_path / "copy") for known in hashes]
-    assert there == [False, True, True]
+    assert there == [True, False, True]
+    assert {each.name for each in (tmp_path / "kept").iterdir()} == {a, c}
     assert not kept.put("../a", tmp_path / "copy")
+
+
+def test_a_kept_file_that_was_changed_is_not_used_though_its_time_was_set_back(tmp_path):
+    path = file(tmp_path, "a.jar", "content")
+    known, place = sha256(path), tmp_path / "kept"
+    kept = KeptFiles(place)
+    kept.keep(path, known)
+    path.write_text("changed")
+    assert kept.put(known, tmp_path / "copy"), "no job has a link to what is kept"
+    assert (tmp_path / "copy").read_text() == "content"
+    before = (place / known).stat()
+    time.sleep(0.02)  # clocks of disks go in steps
+    (place / known).write_text("CONTENT")
+    os.utime(place / known, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not kept.put(known, tmp_path / "copy")
+    assert not (place / known).exists()
+    kept.close()
+    kept.keep(file(tmp_path, "b.jar", "content"), known)
+    assert kept.put(known, tmp_path / "copy")
+
+
+def test_what_is_kept_is_not_read_again_to_tell_its_content(tmp_path, monkeypatch):
+    path = file(tmp_path, "a.jar", "content")
+    known = sha256(path)
+    kept = KeptFiles(tmp_path / "kept")
+    kept.keep(path, known)
+    monkeypatch.setattr(hashlib, "sha256", None)
+    assert kept.put(known, tmp_path / "copy")
