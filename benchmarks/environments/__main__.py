@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints; 1 where a setting of this runner has no figure, else 0."""
     options = _options(arguments)
     contests = [contest for contest in CONTESTS if contest.name in options.only]
+    if options.alone:
+        contests = [replace(contest, theirs=()) for contest in contests]
     cache = options.cache.absolute()
     kits = _kits(contests, cache)
     print(_heading(options), flush=True)
@@ -111,6 +113,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=1, help="timed runs of each job")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on every n")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds of a run at most")
+    parser.add_argument("--alone", action="store_true", help="without the peer")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="what was fetched")
     options = parser.parse_args(arguments)
     for name, known in (("only", contests), ("jobs", jobs)):
