@@ -29,7 +29,7 @@ from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.fnapi.process import HarnessProcess
 from sparkdrain.fnapi.services import Admitted, SdkServices
-from sparkdrain.fnapi.worker import SdkWorker
+from sparkdrain.fnapi.worker import TORN_DOWN, SdkWorker
 from sparkdrain.hosts.orphans import JOB_VARIABLE
 from tests.support.in_memory import run_in_memory
 from tests.support.waiting import wait_until
@@ -315,6 +315,24 @@ def test_a_descriptor_is_found_by_its_id_alone():
             with pytest.raises(grpc.RpcError) as caught:
                 stub.GetProcessBundleDescriptor(request(process_bundle_descriptor_id="a guess"))
             assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    finally:
+        services.stop()
+
+
+def test_a_harness_that_has_torn_all_down_says_so_in_its_log_and_nobody_else_sees_it():
+    services, worker, told = SdkServices(), SdkWorker("1", lambda: ""), []
+    info = beam_provision_api_pb2.ProvisionInfo()
+    services.admit(Admitted(worker, info, {}, lambda *record: told.append(record)))
+    entries = beam_fn_api_pb2.LogEntry.List()
+    severe = beam_fn_api_pb2.LogEntry.Severity.ERROR
+    entries.log_entries.add(log_location="mine", message="the last", severity=severe)
+    entries.log_entries.add(log_location=TORN_DOWN, message="torn down", severity=severe)
+    try:
+        with grpc.insecure_channel(services.socket) as channel:
+            stub = beam_fn_api_pb2_grpc.BeamFnLoggingStub(channel)
+            list(stub.Logging(iter([entries]), metadata=(("worker_id", "1"),)))
+        assert worker.torn_down.is_set()
+        assert told == [(logging.ERROR, "the last")]
     finally:
         services.stop()
 

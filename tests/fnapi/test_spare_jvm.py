@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 import time
 import zipfile
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sparkdrain.fnapi import class_paths
+from sparkdrain.fnapi import class_paths, process
 from sparkdrain.fnapi.java_process import JavaProcess
 from sparkdrain.fnapi.spare_jvm import SpareJvm, TakenJvm
 from tests.support.waiting import wait_until
@@ -18,6 +20,11 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
+CLOSES = """package org.apache.beam.fn.harness.logging;
+public class BeamFnLoggingClient {
+  public void close() throws Exception { Thread.sleep(1000000); }
+}
+"""
 HARNESS = """package org.apache.beam.fn.harness;
 public class FnHarness {
   static { System.out.println("loaded"); }
@@ -25,6 +32,9 @@ public class FnHarness {
   public static void main(java.util.function.Function<String, String> variable) throws Exception {
     System.out.println("is " + variable.apply("HARNESS_ID") + mine.Program.NAME);
     if (variable.apply("HARNESS_ID").equals("short")) System.exit(0);
+    if (variable.apply("HARNESS_ID").equals("closes")) {
+      new org.apache.beam.fn.harness.logging.BeamFnLoggingClient().close();
+    }
     Thread.sleep(1000000);
   }
 }
@@ -44,7 +54,8 @@ def jars(tmp_path_factory):
     if shutil.which("javac") is None:
         pytest.skip("there is no Java compiler here")
     place = tmp_path_factory.mktemp("classes")
-    for name, text in (("FnHarness", HARNESS), ("Program", MINE)):
+    classes = {"FnHarness": HARNESS, "Program": MINE, "BeamFnLoggingClient": CLOSES}
+    for name, text in classes.items():
         (place / f"{name}.java").write_text(text)
     files = map(str, place.glob("*.java"))
     subprocess.run(["javac", "-d", str(place / "made"), *files], check=True)
@@ -67,7 +78,7 @@ def home(tmp_path, jars, monkeypatch):
     (tmp_path / "loaded").write_text(
         f"{MAIN} source: file:/all.jar\nmine.Program source: file:/all.jar\n"
     )
-    class_paths.remember(home, jars, tmp_path / "loaded")
+    class_paths.remember(home, jars, {}, tmp_path / "loaded")
     return home
 
 
@@ -75,7 +86,7 @@ def home(tmp_path, jars, monkeypatch):
 def spare(home, place):
     started = SpareJvm.start(home, place, time.time())
     assert started is not None
-    wait_until(lambda: list(place.glob("waiting-*")))
+    wait_until(lambda: list(place.glob("waiting-*")), 120.0)
     yield started
     started._process.stop(at_once=True)
 
@@ -87,7 +98,8 @@ def java(worker_id: str, jars) -> tuple[list[str], dict[str, str]]:
 
 def harness(jars, folder: Path, place: Path) -> JavaProcess:
     folder.mkdir()
-    return JavaProcess(lambda worker_id: java(worker_id, jars), jars, "here", folder, place)
+    command = partial(java, jars=jars)
+    return JavaProcess(command, jars, {}, "here", folder, place, threading.Event())
 
 
 def test_one_slot_takes_the_jvm_which_has_loaded_beams_classes_and_runs_no_other_code_before(
@@ -119,11 +131,28 @@ def test_a_jvm_that_has_ended_by_itself_is_seen(spare, jars, place, tmp_path):
     taken.stop()
 
 
+def test_a_jvm_says_when_all_is_torn_down_and_is_not_waited_for_after_that(
+    spare, jars, place, tmp_path
+):
+    taken = harness(jars, tmp_path / "own", place)
+    taken.start("closes")
+    wait_until(lambda: "is closes of mine" in taken.last_words())
+    assert "torn down" not in taken.last_words()
+    stops = threading.Thread(target=taken.stop)
+    stops.start()
+    wait_until(lambda: "SEVERE: torn down" in taken.last_words())
+    assert stops.is_alive()
+    taken._torn_down.set()
+    stops.join(process.STOP_SECONDS / 2)
+    assert not stops.is_alive()
+    wait_until(spare._process.how_it_ended)
+
+
 def test_no_jvm_waits_longer_than_for_its_job_or_with_another_class_path(spare, place, jars):
     assert TakenJvm.take(place, "another", "3", {}) is None
     spare.end_unless_taken()
     assert spare._process.how_it_ended()
-    assert TakenJvm.take(place, class_paths.digest_of(jars), "4", {}) is None
+    assert TakenJvm.take(place, class_paths.digest_of(jars, {}), "4", {}) is None
 
 
 def test_a_new_jvm_leaves_its_class_path_for_the_next_job(jars, place, tmp_path, monkeypatch):

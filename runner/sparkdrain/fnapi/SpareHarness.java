@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.Function;
+import java.util.logging.Logger;
 
 /**
  * A JVM that has loaded Beam's classes, and waits for the job that it is to be the SDK harness of.
@@ -18,12 +19,18 @@ import java.util.function.Function;
  * ready, and the folder's name when it is. From a pipe in the folder it reads the variables that a
  * harness has in its environment, and where the folder is now, up to an empty line. It ends when the
  * other end of the pipe closes. No code of the user's runs before it has the variables.
+ *
+ * <p>A byte in the pipe says that the harness is to end. Then the last record of its log, under a name
+ * of its own, says that all DoFns are torn down: the harness waits for up to a second after that.
  */
 public final class SpareHarness {
   private static final String MAIN = "org.apache.beam.fn.harness.FnHarness";
   private static final String PIPE = "pipe";
   private static final String FOLDER = "SPARKDRAIN_FOLDER";
   private static final long PATIENCE_MILLIS = 3000;
+  private static final String TORN_DOWN = "sparkdrain.torn-down";
+  private static final String LOGGING = "org.apache.beam.fn.harness.logging.BeamFnLoggingClient";
+  private static final long LOOK_MILLIS = 5;
 
   private SpareHarness() {}
 
@@ -51,7 +58,8 @@ public final class SpareHarness {
       // Has an end, as no other end to write is open here.
       caller = new FileInputStream(Path.of(folder).resolve(PIPE).toFile());
     }
-    Thread watch = new Thread(() -> endWith(caller), "sparkdrain-caller");
+    Thread harness = Thread.currentThread();
+    Thread watch = new Thread(() -> endWith(caller, harness), "sparkdrain-caller");
     watch.setDaemon(true);
     watch.start();
     Function<String, String> variable = variables::get;
@@ -66,9 +74,13 @@ public final class SpareHarness {
     }
   }
 
-  private static void endWith(InputStream caller) {
+  private static void endWith(InputStream caller, Thread harness) {
     try {
-      while (caller.read() >= 0) {}
+      while (caller.read() >= 0) {
+        Thread look = new Thread(() -> tellTornDown(harness), "sparkdrain-torn-down");
+        look.setDaemon(true);
+        look.start();
+      }
     } catch (IOException error) {
       // The caller is gone, too.
     }
@@ -81,5 +93,29 @@ public final class SpareHarness {
       // It ends now.
     }
     Runtime.getRuntime().halt(1);
+  }
+
+  private static void tellTornDown(Thread harness) {
+    while (!isClosingLog(harness)) {
+      if (!harness.isAlive()) {
+        return;
+      }
+      try {
+        Thread.sleep(LOOK_MILLIS);
+      } catch (InterruptedException error) {
+        return;
+      }
+    }
+    Logger.getLogger(TORN_DOWN).severe("torn down");
+  }
+
+  /** Whether the harness closes its log, which is the last thing that it does. */
+  private static boolean isClosingLog(Thread harness) {
+    for (StackTraceElement frame : harness.getStackTrace()) {
+      if (frame.getClassName().equals(LOGGING) && frame.getMethodName().equals("close")) {
+        return true;
+      }
+    }
+    return false;
   }
 }

@@ -44,36 +44,41 @@ _BEAMS: Final = (
 )
 
 
-def digest_of(jars: Mapping[str, Path]) -> str:
+def digest_of(jars: Mapping[str, Path], known: Mapping[str, str]) -> str:
     """What names a class path: names, order and contents of the jars.
+
+    Args:
+        jars: by name, in their order.
+        known: the SHA-256 of those of which it is known. Those are not read.
 
     Raises:
         OSError: a jar cannot be read.
     """
-    return _digest([(name, _sha256(path)) for name, path in jars.items()])
+    return _digest(_rows(jars, known))
 
 
-def remember(home: Path, jars: Mapping[str, Path], loaded: Path) -> None:
+def remember(home: Path, jars: Mapping[str, Path], known: Mapping[str, str], loaded: Path) -> None:
     """Keep a class path as the newest one, and no more than another one; does without on errors.
 
     Args:
         jars: by name, in their order.
+        known: as for ``digest_of``.
         loaded: what ``-Xlog:class+load`` has written.
     """
     new = home / f".new-{secrets.token_hex(8)}"
     with contextlib.suppress(OSError):
         (new / _JARS).mkdir(parents=True)
-        rows = [(name, _sha256(path)) for name, path in jars.items()]
+        rows = _rows(jars, known)
         for name, path in jars.items():
             _link(path, new / _JARS / name)
         (new / _LIST).write_text(json.dumps(rows), "utf-8")
         with loaded.open(encoding="utf-8", errors="replace") as lines:
             (new / CLASSES).write_text("\n".join(_classes_of_beam(lines)), "utf-8")
-        known = home / _digest(rows)
-        if known.exists():
-            os.utime(known)
+        named = home / _digest(rows)
+        if named.exists():
+            os.utime(named)
         else:
-            new.rename(known)
+            new.rename(named)
         for old in _newest_first(home)[_KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
     shutil.rmtree(new, ignore_errors=True)
@@ -117,6 +122,10 @@ def copied_jars(known: Path, target: Path) -> Sequence[Path]:
             shutil.rmtree(known, ignore_errors=True)
             return []
     return copies
+
+
+def _rows(jars: Mapping[str, Path], known: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, known.get(name) or _sha256(path)) for name, path in jars.items()]
 
 
 def _digest(rows: Sequence[tuple[str, str]]) -> str:

@@ -175,8 +175,9 @@ class Harnesses:
         folder = Path(tempfile.mkdtemp(dir=services.home))
         files = dict(fetched(dependency) for dependency in environment.dependencies)
         found = {name: path for name in files if (path := job.staged(name)) is not None}
-        life = life_of(environment, services, folder, job.options, found)
-        worker = SdkWorker(secrets.token_hex(16), life.how_it_ended, life.last_words)
+        torn_down = threading.Event()
+        life = life_of(environment, services, folder, job.options, found, torn_down)
+        worker = SdkWorker(secrets.token_hex(16), life.how_it_ended, life.last_words, torn_down)
         kept = _Kept(worker, life, folder)
         try:
             info = provision_info(

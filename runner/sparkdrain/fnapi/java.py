@@ -47,7 +47,9 @@ def java_command(
     Raises:
         HarnessNotStarted: the harness is not among the jars.
     """
-    if not any(_has_harness(jar) for jar in jars.values()):
+    # Beam's own jar of the harness says so in its name. Others take time to look through.
+    likely_first = sorted(jars, key=lambda name: "harness" not in name)
+    if not any(_has_harness(jars[name]) for name in likely_first):
         message = (
             f"None of the {len(jars)} files that the pipeline has staged has {_MAIN}, which runs "
             "Java transforms. Add the artifact org.apache.beam:beam-sdks-java-harness, in the "

@@ -27,10 +27,11 @@ from sparkdrain.fnapi.java import java_command
 from sparkdrain.fnapi.java_process import JavaProcess
 from sparkdrain.fnapi.process import STOP_SECONDS, Command, HarnessProcess, Life
 from sparkdrain.graph.environments import DOCKER, EXTERNAL, PROCESS, STAGED_GO, STAGED_JAVA
-from sparkdrain.graph.staged import GO_WORKER
+from sparkdrain.graph.staged import GO_WORKER, staged_name, told_sha256
 from sparkdrain.loopback import UNIX
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Mapping
 
     from sparkdrain.fnapi.services import SdkServices
@@ -44,6 +45,7 @@ def life_of(
     folder: Path,
     options: Mapping[str, Any],
     files: Mapping[str, Path],
+    torn_down: threading.Event,
 ) -> Life:
     """How harnesses of an environment live.
 
@@ -52,6 +54,7 @@ def life_of(
         folder: for what it writes.
         options: of the pipeline, by plain name.
         files: those that were staged for it, by name.
+        torn_down: set when the harness has said that all of its DoFns are torn down.
     """
     if environment.urn == EXTERNAL:
         pool = beam_runner_api_pb2.ExternalPayload.FromString(environment.payload)
@@ -64,7 +67,9 @@ def life_of(
             return java_command(files, options, worker_id, here, folder)
 
         waiting = os.environ.get(SPARE_JVM)
-        return JavaProcess(java, files, here, folder, Path(waiting) if waiting else None)
+        hashes = {staged_name(file): told_sha256(file) for file in environment.dependencies}
+        place = Path(waiting) if waiting else None
+        return JavaProcess(java, files, hashes, here, folder, place, torn_down)
     if environment.urn == STAGED_GO:
 
         def go(worker_id: str) -> Command:

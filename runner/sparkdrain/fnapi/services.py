@@ -26,6 +26,7 @@ from apache_beam.portability.api import (
 )
 from typing_extensions import override
 
+from sparkdrain.fnapi.worker import TORN_DOWN
 from sparkdrain.own_folder import OwnFolder
 from sparkdrain.strangers import AskForUser, OpenCalls, is_own, refusing, short_stay
 
@@ -236,6 +237,9 @@ class SdkServices(
         client = self._client(context)
         for entries in request_iterator:
             for entry in entries.log_entries:
+                if entry.log_location == TORN_DOWN:
+                    client.worker.torn_down.set()
+                    continue
                 level = _LEVELS.get(entry.severity, logging.INFO)
                 step = client.worker.step_name(entry.transform_id)
                 trace = f"\n{entry.trace}" if entry.trace else ""

@@ -2,7 +2,8 @@
 
 The JVM has a folder beside its jars: ``starting`` while it loads classes, ``waiting-DIGEST`` when
 it is ready. A slot takes the JVM by renaming that, which one slot alone can do. In the folder is a
-pipe. The JVM reads the variables of the harness from it, and ends when the slot lets it go.
+pipe. The JVM reads the variables of the harness from it, and ends when the slot lets it go. Beam's
+harness takes up to a second to close its log; the slot does not wait for that.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import os
 import select
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +21,7 @@ from sparkdrain.fnapi.java import java_program
 from sparkdrain.fnapi.process import HarnessProcess, written
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Mapping
 
     from sparkdrain.fnapi.process import Command
@@ -29,6 +32,9 @@ _STARTING: Final = "starting"
 _PIPE: Final = "pipe"
 _FOLDER: Final = "SPARKDRAIN_FOLDER"
 _OUTPUT: Final = "output"
+# Any byte says that the harness is to end.
+_END: Final = b"."
+_LOOK_SECONDS: Final = 0.01
 
 
 class SpareJvm:
@@ -130,6 +136,21 @@ class TakenJvm:
         look = select.poll()
         look.register(self._pipe, 0)  # an error is told in any case: nobody reads
         return bool(look.poll(seconds * 1000))
+
+    def finish(self, torn_down: threading.Event, seconds: float) -> None:
+        """Wait until a harness that is to end has, or has nothing left to do but to close its log.
+
+        Args:
+            torn_down: set when the harness says so.
+            seconds: how long to wait at most.
+        """
+        if self._pipe is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._pipe, _END)
+        until = time.monotonic() + seconds
+        while not self.has_ended() and time.monotonic() < until:
+            if torn_down.wait(_LOOK_SECONDS):
+                return
 
     def last_words(self) -> str:
         """What it wrote last, as the end of a sentence."""

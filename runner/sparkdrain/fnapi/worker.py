@@ -28,6 +28,9 @@ _LOOK_SECONDS: Final = 0.5
 _REASON_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
 
+TORN_DOWN: Final = "sparkdrain.torn-down"
+"""The name of the logger that says so, see ``SpareHarness.java``."""
+
 
 class Listener(Protocol):
     """A bundle that a harness processes."""
@@ -52,6 +55,7 @@ class SdkWorker:
         id: names the harness; no other process can guess it.
         how_it_ended: tells why the process behind it is gone; "" while it runs.
         last_words: what it wrote last; "" if that cannot be known.
+        torn_down: set when the harness has said that all of its DoFns are torn down.
     """
 
     def __init__(
@@ -59,8 +63,10 @@ class SdkWorker:
         id: str,  # noqa: A002 - Beam's
         how_it_ended: Callable[[], str],
         last_words: Callable[[], str] = str,
+        torn_down: threading.Event | None = None,
     ) -> None:
         self.id = id
+        self.torn_down = torn_down or threading.Event()
         self.is_lost = False
         self._how_it_ended = how_it_ended
         self._last_words = last_words

@@ -10,6 +10,8 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from sparkdrain.graph.beam import common_urns
 
 _STAGING_TO: Final[str] = common_urns.artifact_roles.STAGING_TO.urn
+_FILE: Final[str] = common_urns.artifact_types.FILE.urn
+_URL: Final[str] = common_urns.artifact_types.URL.urn
 _GO_WORKER: Final[str] = common_urns.artifact_roles.GO_WORKER_BINARY.urn
 GO_WORKER: Final = "go-worker"
 """The name here of Go's worker binary; Go gives it none."""
@@ -24,3 +26,14 @@ def staged_name(file: beam_runner_api_pb2.ArtifactInformation) -> str:
     payload = beam_runner_api_pb2.ArtifactStagingToRolePayload.FromString(file.role_payload)
     # Names come from the client: never let one lead out of the job's directory.
     return Path(payload.staged_name).name
+
+
+def told_sha256(file: beam_runner_api_pb2.ArtifactInformation) -> str:
+    """The hash that a file is said to have; empty if none is told. A staged file has it."""
+    if file.type_urn == _FILE:
+        told = beam_runner_api_pb2.ArtifactFilePayload.FromString(file.type_payload).sha256
+    elif file.type_urn == _URL:
+        told = beam_runner_api_pb2.ArtifactUrlPayload.FromString(file.type_payload).sha256
+    else:
+        return ""
+    return str(told).lower()

@@ -19,7 +19,7 @@ from apache_beam.portability.api import beam_artifact_api_pb2 as api
 from apache_beam.portability.api import beam_artifact_api_pb2_grpc, beam_runner_api_pb2
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.graph.staged import staged_name
+from sparkdrain.graph.staged import staged_name, told_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 ArtifactInformation: TypeAlias = beam_runner_api_pb2.ArtifactInformation
 
 FILE: Final = common_urns.artifact_types.FILE.urn
-_URL: Final = common_urns.artifact_types.URL.urn
 
 _CHUNK: Final = 1 << 20
 """Bytes that are read or sent at a time."""
@@ -243,18 +242,6 @@ def file_path(offered: ArtifactInformation) -> str:
     if offered.type_urn != FILE:
         return ""
     return str(beam_runner_api_pb2.ArtifactFilePayload.FromString(offered.type_payload).path)
-
-
-def told_sha256(offered: ArtifactInformation) -> str:
-    """The hash that a file is said to have; empty if none is told."""
-    match offered.type_urn:
-        case kind if kind == FILE:
-            payload = beam_runner_api_pb2.ArtifactFilePayload.FromString(offered.type_payload)
-        case kind if kind == _URL:
-            payload = beam_runner_api_pb2.ArtifactUrlPayload.FromString(offered.type_payload)
-        case _:
-            return ""
-    return str(payload.sha256).lower()
 
 
 def check_content(name: str, found: str, told: str) -> None:
