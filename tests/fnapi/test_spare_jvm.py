@@ -27,10 +27,19 @@ public class BeamFnLoggingClient {
 """
 HARNESS = """package org.apache.beam.fn.harness;
 public class FnHarness {
+  private static String found = "";
   static { System.out.println("loaded"); }
   public static void main(String[] arguments) throws Exception { main(System::getenv); }
   public static void main(java.util.function.Function<String, String> variable) throws Exception {
+    String id = variable.apply("HARNESS_ID");
+    if (id == null) throw new Exception("nobody");
+    ClassLoader loader = Thread.currentThread().getContextClassLoader();
+    String file = "META-INF/services/org.apache.beam.sdk.harness.JvmInitializer";
+    found += java.util.Collections.list(loader.getResources(file)).size();
+    System.out.println("runs");
+    if (id.startsWith("rehearsal-")) throw new Exception("rehearsed");
     System.out.println("is " + variable.apply("HARNESS_ID") + mine.Program.NAME);
+    System.out.println("initializers " + found);
     if (variable.apply("HARNESS_ID").equals("short")) System.exit(0);
     if (variable.apply("HARNESS_ID").equals("closes")) {
       new org.apache.beam.fn.harness.logging.BeamFnLoggingClient().close();
@@ -62,6 +71,7 @@ def jars(tmp_path_factory):
     with zipfile.ZipFile(place / "all.jar", "w") as jar:
         for made in (place / "made").rglob("*.class"):
             jar.write(made, made.relative_to(place / "made"))
+        jar.writestr("META-INF/services/org.apache.beam.sdk.harness.JvmInitializer", "mine.Any")
     return {"all.jar": place / "all.jar"}
 
 
@@ -112,6 +122,9 @@ def test_one_slot_takes_the_jvm_which_has_loaded_beams_classes_and_runs_no_other
     second.start("2")
     wait_until(lambda: "is 1 of mine" in first.last_words())
     wait_until(lambda: "is 2 of mine" in second.last_words())
+    wait_until(lambda: "initializers 01" in first.last_words(), 10.0)  # none in the rehearsal
+    assert first.last_words().count("runs") == 1, "a rehearsal writes nothing"
+    wait_until(lambda: "initializers 1" in second.last_words(), 10.0)  # it has rehearsed nothing
     assert (place / "taken-1").exists()
     assert not (place / "taken-2").exists()
     spare.end_unless_taken()

@@ -3,22 +3,32 @@ import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
+import java.io.PrintStream;
 import java.io.RandomAccessFile;
+import java.lang.reflect.Field;
+import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Collections;
+import java.util.Enumeration;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
+import java.util.logging.LogManager;
 import java.util.logging.Logger;
 
 /**
  * A JVM that has loaded Beam's classes, and waits for the job that it is to be the SDK harness of.
  *
  * <p>Java runs this file as it is. Its arguments are a list of classes, its folder while it gets
- * ready, and the folder's name when it is. From a pipe in the folder it reads the variables that a
- * harness has in its environment, and where the folder is now, up to an empty line. It ends when the
- * other end of the pipe closes. No code of the user's runs before it has the variables.
+ * ready, the folder's name when it is, and a file with variables. A harness has these in its
+ * environment. First it is a harness with the variables of the file, whose runner has bundles of its
+ * own: a rehearsal. Then it reads other variables from a pipe in the folder, and where the folder is
+ * now, up to an empty line. It ends when the other end of the pipe closes. No DoFn and no
+ * JvmInitializer of the user's runs before it has those.
  *
  * <p>A byte in the pipe says that the harness is to end. Then the last record of its log, under a name
  * of its own, says that all DoFns are torn down: the harness waits for up to a second after that.
@@ -31,6 +41,13 @@ public final class SpareHarness {
   private static final String TORN_DOWN = "sparkdrain.torn-down";
   private static final String LOGGING = "org.apache.beam.fn.harness.logging.BeamFnLoggingClient";
   private static final long LOOK_MILLIS = 5;
+  private static final String INITIALIZERS = "org.apache.beam.sdk.fn.JvmInitializers";
+  private static final String INITIALIZER_FILE =
+      "META-INF/services/org.apache.beam.sdk.harness.JvmInitializer";
+  private static final String CHANNELS = ".io.grpc.internal.ManagedChannelOrphanWrapper";
+
+  /** Complains of the channels of the rehearsal, which Beam leaves open. */
+  private static Logger complaints;
 
   private SpareHarness() {}
 
@@ -40,8 +57,9 @@ public final class SpareHarness {
     for (String name : Files.readAllLines(Path.of(arguments[0]))) {
       load(name, loader);
     }
+    rehearse(Path.of(arguments[3]), loader);
     Path ready = Path.of(arguments[2]);
-    Map<String, String> variables = new HashMap<>();
+    Map<String, String> variables;
     InputStream caller;
     // Open for both, so that whoever finds the folder finds a reader, too.
     Path begun = Path.of(arguments[1]);
@@ -50,10 +68,7 @@ public final class SpareHarness {
           new BufferedReader(
               new InputStreamReader(new FileInputStream(pipe.getFD()), StandardCharsets.UTF_8));
       Files.move(begun, ready);
-      for (String line = told.readLine(); !line.isEmpty(); line = told.readLine()) {
-        int end = line.indexOf('=');
-        variables.put(line.substring(0, end), line.substring(end + 1));
-      }
+      variables = read(told);
       String folder = variables.get(FOLDER);
       // Has an end, as no other end to write is open here.
       caller = new FileInputStream(Path.of(folder).resolve(PIPE).toFile());
@@ -62,11 +77,69 @@ public final class SpareHarness {
     Thread watch = new Thread(() -> endWith(caller, harness), "sparkdrain-caller");
     watch.setDaemon(true);
     watch.start();
+    run(variables, loader);
+  }
+
+  private static Map<String, String> read(BufferedReader told) throws IOException {
+    Map<String, String> variables = new HashMap<>();
+    for (String line = told.readLine(); !line.isEmpty(); line = told.readLine()) {
+      int end = line.indexOf('=');
+      variables.put(line.substring(0, end), line.substring(end + 1));
+    }
+    return variables;
+  }
+
+  private static void run(Map<String, String> variables, ClassLoader loader) throws Exception {
     Function<String, String> variable = variables::get;
     Class.forName(MAIN, true, loader).getMethod("main", Function.class).invoke(null, variable);
   }
 
+  /** Is a harness for once. Nothing of it is left but what Java has learned. */
+  private static void rehearse(Path told, ClassLoader loader) throws IOException {
+    PrintStream out = System.out;
+    PrintStream err = System.err;
+    PrintStream nowhere = new PrintStream(OutputStream.nullOutputStream());
+    Rehearsing rehearsing = new Rehearsing(loader);
+    Thread.currentThread().setContextClassLoader(rehearsing);
+    System.setOut(nowhere);
+    System.setErr(nowhere);
+    try (BufferedReader reader = Files.newBufferedReader(told)) {
+      run(read(reader), loader);
+      Field ran = Class.forName(INITIALIZERS, true, loader).getDeclaredField("initialized");
+      ran.setAccessible(true);
+      ((AtomicBoolean) ran.get(null)).set(false);
+    } catch (Exception | LinkageError error) {
+      // It will take longer, and say what is wrong.
+    } finally {
+      rehearsing.isOver = true;
+      Thread.currentThread().setContextClassLoader(loader);
+      System.setOut(out);
+      System.setErr(err);
+      // What it logs without Beam's client goes to what is standard error now.
+      LogManager.getLogManager().readConfiguration();
+    }
+  }
+
+  /** Finds no JvmInitializers before it is over. Threads of gRPC's that stay have it afterwards. */
+  private static final class Rehearsing extends ClassLoader {
+    private volatile boolean isOver;
+
+    Rehearsing(ClassLoader loader) {
+      super(loader);
+    }
+
+    @Override
+    public Enumeration<URL> getResources(String name) throws IOException {
+      boolean isHidden = !isOver && name.equals(INITIALIZER_FILE);
+      return isHidden ? Collections.emptyEnumeration() : super.getResources(name);
+    }
+  }
+
   private static void load(String name, ClassLoader loader) {
+    if (name.endsWith(CHANNELS)) {
+      complaints = Logger.getLogger(name);
+      complaints.setFilter(record -> false);
+    }
     try {
       Class.forName(name, true, loader);
     } catch (ClassNotFoundException | LinkageError error) {

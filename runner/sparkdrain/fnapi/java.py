@@ -56,10 +56,19 @@ def java_command(
             "version of the pipeline's Beam, to the class path of the program."
         )
         raise HarnessNotStarted(message)
+    path = os.pathsep.join(_with_names(jars, folder))
+    variables = java_variables(options, worker_id, endpoint, folder)
+    return [java_program(), "-cp", path, _MAIN], variables
+
+
+def java_variables(
+    options: Mapping[str, Any], worker_id: str, endpoint: str, folder: Path
+) -> dict[str, str]:
+    """What a harness reads of its environment; the arguments are those of ``java_command``."""
     file = folder / "options.json"
     file.write_text(json.dumps(json_format.MessageToDict(options_struct(options))))
     here = text_format.MessageToString(descriptor_of(endpoint), as_one_line=True)
-    return [java_program(), "-cp", os.pathsep.join(_with_names(jars, folder)), _MAIN], {
+    return {
         "HARNESS_ID": worker_id,
         "CONTROL_API_SERVICE_DESCRIPTOR": here,
         "STATUS_API_SERVICE_DESCRIPTOR": here,

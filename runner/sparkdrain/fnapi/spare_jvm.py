@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from sparkdrain.fnapi import class_paths
 from sparkdrain.fnapi.java import java_program
+from sparkdrain.fnapi.jvm_rehearsal import JvmRehearsal
 from sparkdrain.fnapi.process import HarnessProcess, written
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _STARTING: Final = "starting"
 _PIPE: Final = "pipe"
 _FOLDER: Final = "SPARKDRAIN_FOLDER"
 _OUTPUT: Final = "output"
+_REHEARSED: Final = "rehearsal"
 # Any byte says that the harness is to end.
 _END: Final = b"."
 _LOOK_SECONDS: Final = 0.01
@@ -72,7 +74,10 @@ class SpareJvm:
         folder, waiting = place / _STARTING, place / _waiting(known.name)
         folder.mkdir()
         os.mkfifo(folder / _PIPE, 0o600)
-        told = [str(classes), str(folder), str(waiting)]
+        rehearsal = JvmRehearsal(place, lambda: not folder.exists() or bool(process.how_it_ended()))
+        rehearsed = place / _REHEARSED
+        rehearsed.write_text(_lines(rehearsal.variables), "utf-8")
+        told = [str(classes), str(folder), str(waiting), str(rehearsed)]
 
         def command(_: str) -> Command:
             path = os.pathsep.join(map(str, jars))
@@ -80,6 +85,7 @@ class SpareJvm:
 
         process = HarnessProcess("a spare JVM", command, "", folder, ends_itself=False)
         process.start("")
+        rehearsal.begin()
         return cls(place, process, known.name)
 
     def end_unless_taken(self) -> None:
@@ -120,10 +126,8 @@ class TakenJvm:
             pipe = os.open(folder / _PIPE, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
-        rows = {**variables, _FOLDER: str(folder)}
-        told = "".join(f"{name}={value}\n" for name, value in rows.items())
         try:
-            os.write(pipe, f"{told}\n".encode())
+            os.write(pipe, _lines({**variables, _FOLDER: str(folder)}).encode())
         except OSError:
             os.close(pipe)
             return None
@@ -161,6 +165,11 @@ class TakenJvm:
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None
+
+
+def _lines(variables: Mapping[str, str]) -> str:
+    """Variables as the program reads them, up to an empty line."""
+    return "".join(f"{name}={value}\n" for name, value in variables.items()) + "\n"
 
 
 def _waiting(digest: str) -> str:

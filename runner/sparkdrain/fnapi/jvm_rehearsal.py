@@ -1,0 +1,83 @@
+"""A rehearsal of Java's SDK harness in the JVM that waits: it runs bundles of the runner's own.
+
+After it Java has linked, and partly compiled, what each harness does until its first bundle ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from apache_beam.portability.api import beam_provision_api_pb2, beam_runner_api_pb2
+
+from sparkdrain.errors import SparkDrainError
+from sparkdrain.fnapi.aside import End, StageAside
+from sparkdrain.fnapi.errors import HarnessFailed
+from sparkdrain.fnapi.java import java_variables
+from sparkdrain.fnapi.services import Admitted, SdkServices
+from sparkdrain.fnapi.worker import SdkWorker
+from sparkdrain.graph.beam import common_urns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+_CONNECT_SECONDS: Final = 120.0
+_END_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.1
+_BUNDLES: Final = 20
+_BYTES: Final = "bytes"
+_ELEMENT: Final = b"\x01x"
+
+
+class JvmRehearsal:
+    """What a JVM rehearses with: services, and bundles.
+
+    Args:
+        folder: for what the harness reads.
+        is_over: whether the JVM has ended, or has no rehearsal any more.
+    """
+
+    def __init__(self, folder: Path, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
+        self._services = SdkServices()
+        self._worker = SdkWorker(
+            f"rehearsal-{secrets.token_hex(16)}", lambda: "The rehearsal is over." * is_over()
+        )
+        self._endpoint = self._services.here()
+        self._services.admit(Admitted(self._worker, beam_provision_api_pb2.ProvisionInfo(), {}))
+        self.variables: Mapping[str, str] = java_variables(
+            {}, self._worker.id, self._endpoint, folder
+        )
+        """What the harness reads of its environment."""
+
+    def begin(self) -> None:
+        """Rehearse as soon as the harness connects; returns at once."""
+        threading.Thread(target=self._run, name="sparkdrain-rehearsal", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            # A job can do without.
+            with contextlib.suppress(SparkDrainError, HarnessFailed):
+                if self._worker.await_connection(_CONNECT_SECONDS):
+                    self._run_bundles()
+            self._worker.close()
+            until = time.monotonic() + _END_SECONDS
+            while not self._is_over() and time.monotonic() < until:
+                time.sleep(_LOOK_SECONDS)
+        finally:
+            self._services.stop()
+
+    def _run_bundles(self) -> None:
+        coder = beam_runner_api_pb2.Coder()
+        coder.spec.urn = common_urns.coders.BYTES.urn
+        end = End(_BYTES, _BYTES)
+        for embeds in (True, False):
+            for _ in range(_BUNDLES // 2):
+                stage = StageAside(
+                    self._worker, {_BYTES: coder}, self._endpoint, end, end, embeds=embeds
+                )
+                stage.run([_ELEMENT])
