@@ -125,8 +125,8 @@ class Invocation:
         directory: the current directory of the process that runs the job, as it was when the
             pipeline was run; empty if that is gone.
         leadership: which of several drivers runs the job.
-        held: the highest epoch under which a run has held the checkpoints that the job goes on
-            from, as the metadata store knew before the start; 0 if it knew of none.
+        held: the highest epoch under which a run has held the job's checkpoints, as the metadata
+            store knew before the start; 0 if it knew of none.
     """
 
     job_id: str

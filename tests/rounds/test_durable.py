@@ -15,6 +15,8 @@ from sparkdrain.checkpoints.manifest import Manifest
 from sparkdrain.checkpoints.paths import Stamp, file_name
 from sparkdrain.checkpoints.publish import publish
 from sparkdrain.checkpoints.storage import FileMissing
+from sparkdrain.coordination.backends.memory import MemoryMetadataStore
+from sparkdrain.drain import runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.errors import CheckpointDamaged, CheckpointFailed, CheckpointRefused, Fenced
@@ -27,8 +29,8 @@ from sparkdrain.stages.telling.spark_error import of_failure
 from tests.support.in_memory_rounds import InMemoryRounds, plan_of
 
 
-def job(folder):
-    return DurableJob.at(str(folder), "job", "run", {}, 2, 3)
+def job(folder, held=0):
+    return DurableJob.at(str(folder), "job", "run", {}, 2, 3, held=held)
 
 
 def find_damage():
@@ -258,12 +260,30 @@ def test_an_empty_folder_is_refused_if_there_must_be_a_checkpoint(tmp_path):
 @pytest.mark.parametrize("resume", [True, "required"])
 def test_an_empty_folder_is_refused_if_a_run_has_claimed_it_once(tmp_path, resume):
     with pytest.raises(CheckpointRefused, match=r"has claimed it under epoch 1.*without --resume"):
-        job(tmp_path).check(resume=resume, held=1)
+        job(tmp_path, held=1).check(resume=resume)
     assert not list(tmp_path.iterdir())
-    job(tmp_path).check(resume=False, held=1)
+    job(tmp_path, held=1).check(resume=False)
     # A job that died before its first checkpoint has left its claim.
     job(tmp_path).take(resume=True)
-    assert job(tmp_path).check(resume=True, held=1) is False
+    assert job(tmp_path, held=1).check(resume=True) is False
+
+
+@pytest.mark.parametrize("backup", [True, False])
+def test_a_job_goes_on_from_a_backup_and_begins_anew_where_its_folder_was_removed(tmp_path, backup):
+    """The metadata store outlives the folder, and knows of greater epochs."""
+    store, folder = MemoryMetadataStore(), tmp_path / "job"
+    run = runs.Run("run", "old", "job", "", "RUNNING", True, 1, str(tmp_path), epoch=9)
+    published(tmp_path)
+    runs.begin(store, run)
+    shutil.rmtree(folder / "claims" if backup else folder)
+
+    mine = job(tmp_path, runs.held(store, run))
+    mine.take(resume=backup)
+    runs.begin(store, replace(run, job_id="new", run_id="mine", epoch=mine.epoch))
+    assert {each.run_id: each.state for each in runs.known(store)} == {
+        "run": "FAILED",
+        "mine": "RUNNING",
+    }
 
 
 def test_a_run_that_has_published_does_not_begin_anew_by_itself(tmp_path):

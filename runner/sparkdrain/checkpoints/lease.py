@@ -76,20 +76,22 @@ class Lease:
             raise CheckpointFailed(message)
 
 
-def claim(storage: Storage, paths: Paths, token: str, note: str) -> Lease:
+def claim(storage: Storage, paths: Paths, token: str, note: str, held: int = 0) -> Lease:
     """Take a job over. From now on, no driver that had it before can publish.
 
     Args:
         storage: where the job's checkpoints are.
         token: letters and digits that no other driver has, for example a random number.
         note: for people who look at the file: who claims, and when.
+        held: the highest epoch of any claim that was there once, and may be gone: with a folder
+            that was removed, or behind a backup that was put back. 0 if that is not known.
 
     Raises:
         CheckpointFailed: the storage refuses.
     """
     published = places(storage.list(paths.manifests))
     epochs = (place.stamp.epoch for place in published)
-    epoch = 1 + max((0, *_claims(storage, paths).values(), *epochs))
+    epoch = 1 + max((held, *_claims(storage, paths).values(), *epochs))
     while True:
         storage.write(paths.claim(epoch, token), [note.encode(), MARKS])
         others = {

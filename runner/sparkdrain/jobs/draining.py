@@ -65,8 +65,8 @@ class JobDrain:
     checkpoints or the run id of a job that runs.
 
     Attributes:
-        held: the highest epoch under which a run has held the checkpoints that the job goes on
-            from, as the store knew when the job was opened; 0 if none has, or if it begins anew.
+        held: the highest epoch under which a run has held the job's checkpoints, as the store knew
+            when the job was opened; 0 if none has.
     """
 
     def __init__(
@@ -130,8 +130,7 @@ class JobDrain:
             if not self._settings.standby:  # else it ends as that run did, and needs no other id
                 runs.check(store, run)
             self._check_not_asked(store, run)
-            if self._settings.resume or self._settings.standby:
-                self.held = runs.held(store, self._run)
+            self.held = runs.held(store, self._run)
         except BaseException:
             store.close()
             raise

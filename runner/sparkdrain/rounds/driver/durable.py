@@ -64,6 +64,7 @@ class DurableJob:
         identity: what must not change, see ``graph.identity``.
         slots: per level.
         kept: how many checkpoints stay.
+        held: the highest epoch of any claim that was there once; 0 if that is not known.
         clock: microseconds since 1970.
         number: of the newest checkpoint that is known to be published.
     """
@@ -74,6 +75,7 @@ class DurableJob:
     identity: Mapping[str, str]
     slots: int
     kept: int
+    held: int = 0
     clock: Callable[[], int] = field(default=lambda: time.time_ns() // 1000)
     number: int = 0
     _lease: Lease | None = None
@@ -88,10 +90,11 @@ class DurableJob:
         slots: int,
         kept: int,
         options: PipelineOptions | None = None,
+        held: int = 0,
     ) -> DurableJob:
         """The job of that name below ``root``, a path of any of Beam's file systems."""
         storage = TimedStorage(storage_at(root, options))
-        return DurableJob(storage, Paths(root, job_name), run_id, identity, slots, kept)
+        return DurableJob(storage, Paths(root, job_name), run_id, identity, slots, kept, held)
 
     @property
     def epoch(self) -> int:
@@ -106,12 +109,11 @@ class DurableJob:
         """
         return newest_claim(self.storage, self.paths)
 
-    def check(self, *, resume: Resume, held: int = 0) -> bool:
+    def check(self, *, resume: Resume) -> bool:
         """Return if the job can begin, or go on if ``resume``; nothing is changed.
 
         Args:
             resume: whether the job goes on from a checkpoint.
-            held: the highest epoch of any claim that was there once; 0 if that is not known.
 
         Returns:
             Whether there is a checkpoint.
@@ -128,7 +130,7 @@ class DurableJob:
             message = f"{error}. {_UNREACHED}"
             raise CheckpointFailed(message) from error
         if found is None:
-            self._check_beginning(resume, held)
+            self._check_beginning(resume)
         if found is None or (is_over(found) and not resume):
             return found is not None
         if not resume:
@@ -141,15 +143,15 @@ class DurableJob:
         self._check_same(found)
         return True
 
-    def _check_beginning(self, resume: Resume, held: int = 0) -> None:
+    def _check_beginning(self, resume: Resume) -> None:
         """There is no checkpoint. A user who asked for one must not begin anew without knowing."""
         if not resume:
             return
         folder, shows = self.paths.folder, lost(self.storage, self.paths)
         if shows is not None:
             shows = f"{shows} is there"
-        elif self.claimed() < held:
-            shows = f"the metadata store knows of a run that has claimed it under epoch {held}"
+        elif self.claimed() < self.held:
+            shows = f"the metadata store knows of a run that has claimed it under epoch {self.held}"
         if shows is not None:
             message = (
                 f"{folder} has no checkpoint to resume from, but the job seems to have had one: "
@@ -221,7 +223,7 @@ class DurableJob:
         is_first = self._lease is None
         token = secrets.token_hex(8)
         try:
-            self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n")
+            self._lease = claim(self.storage, self.paths, token, f"run {self.run_id}\n", self.held)
         except CheckpointFailed as error:
             if not is_first:
                 raise

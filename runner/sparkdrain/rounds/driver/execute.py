@@ -138,6 +138,7 @@ def _durable(invocation: Invocation, plan: Plan, run_id: str) -> DurableJob | No
         0,
         settings.checkpoints_kept,
         PipelineOptions.from_dictionary(dict(invocation.pipeline_options)),
+        invocation.held,
     )
 
 
@@ -162,7 +163,7 @@ def _execute_on(
     for hazard in [*hazards(context), *lost_paths(context, invocation.pipeline)]:
         warn(hazard)
     if durable is not None:
-        durable.check(resume=settings.resume or settings.standby, held=invocation.held)
+        durable.check(resume=settings.resume or settings.standby)
         for complaint in dict.fromkeys(
             durable.keep_to(group=settings.checkpoint_access == "group")
         ):
