@@ -163,7 +163,8 @@ def test_requests_to_drain_are_as_durable_as_the_state_where_that_can_be(tmp_pat
         ("file://localhost/a/b", "/a/b"),
         ("file:///a%20b", "/a b"),
         ("/a/b", "/a/b"),
-        ("gs://bucket/a/../b/", "gs://bucket/a/../b/"),
+        ("gs://bucket/a/../b/", "gs://bucket/a/../b"),
+        ("mine:///", "mine:///"),
     ],
 )
 def test_checkpoints_are_in_the_same_place_for_every_process(given, used, tmp_path, monkeypatch):

@@ -44,7 +44,9 @@ def beside(checkpoints: str) -> StoreAddress:
 
 
 def checkpoint_root(text: str) -> str:
-    """What ``--checkpoint_dir`` names, for every process: an absolute path, or a URL as it is.
+    """What ``--checkpoint_dir`` names, for every process: an absolute path, or a URL.
+
+    Runs are known by it: a slash at the end makes no other place.
 
     Raises:
         BadOption: a ``file:`` URL names no absolute path of this machine.
@@ -59,9 +61,10 @@ def checkpoint_root(text: str) -> str:
             )
             raise BadOption(message)
         return os.path.normpath(unquote(path)) if "%" in path else os.path.normpath(path)
-    if not text or "://" in text:
-        return text
-    return os.path.abspath(text)
+    scheme, is_url, rest = text.partition("://")
+    if is_url:
+        return f"{scheme}://{rest.rstrip('/') or rest}"
+    return os.path.abspath(text) if text else ""
 
 
 def parse(text: str) -> StoreAddress:
