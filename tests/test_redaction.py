@@ -63,7 +63,8 @@ def _forgetful(monkeypatch):
         *("spark.authenticate.secret", "s3_secret_access_key", "client_secret", "SECRET"),
         *("sasl.jaas.config", "sasl.oauthbearer.token", "api-key", "azure_connection_string"),
         *("spark.hadoop.fs.azure.account.key.mine.dfs.core.windows.net", "Authorization"),
-        *("gcp_credentials", "ssl.key.pem", "private_key"),
+        *("gcp_credentials", "ssl.key.pem", "private_key", "Ocp-Apim-Subscription-Key"),
+        *("login_token_params", "SECRET_ITEMS", "tokenGrid"),
     ],
 )
 def test_a_secret_is_known_by_its_name_wherever_it_is_shown(name):
@@ -93,6 +94,8 @@ def test_a_secret_is_known_by_its_name_wherever_it_is_shown(name):
     "text",
     [
         f"https://user:{PLANTED}@host/path",
+        f"GET https://mine.blob.core.windows.net/c/b?sv=2024-11-04&sig={PLANTED}%3D&sp=r failed",
+        f"https://bucket.s3.amazonaws.com/a?X-Amz-Expires=9&X-Amz-Signature={PLANTED}",
         f"Authorization: Bearer {PLANTED}",
         f"Authorization: Basic {PLANTED}",
         f"password: {PLANTED}",
@@ -112,7 +115,8 @@ def test_a_secret_is_known_by_its_form(text):
         "Unexpected token: } at line 3",
         "key=5 and keys: 7; the key group of key 'a' is 3",
         "ssl.key.location=/etc/x.pem, sasl.mechanism=PLAIN, ssl.keystore.type=JKS",
-        "token_ttl=3600 password_file=/run/x",
+        "token_ttl=3600 password_file=/run/x secretTimeoutMs=5 client_secret_id=x secretDir=/y",
+        "http://host/a?sig=short&signature=none",
         "--checkpoint_dir=/a/b cannot be 'x': it takes a path",
         "Spark asks for no secret there: leave the setting out",
         "http://host:80/a@b",

@@ -26,14 +26,16 @@ _MOST: Final = 1000  # remembered values
 
 _NAME: Final = (
     r"passw|passphrase|pwd|secret|token|credential|jaas|authorization|sasl|"
-    r"(?:private|access|account|shared|api|ssl|storage|client|signing|encryption)[._-]?key|"
+    r"(?:private|access|account|shared|api|ssl|storage|client|signing|encryption|subscription|"
+    r"master)[._-]?key|"
     r"connection[._-]?string"
 )
 # Settings beside secrets that are none: where one is, what kind it is, how long it is good.
 _HARMLESS: Final = re.compile(
-    r"(?:location|path|file|store|dir|mechanisms?|type|name|id|ur[il]|endpoint|class|provider|"
-    r"algorithm|enabled?|size|length|count|interval|timeout|ttl|ms|seconds|sec)$",
-    re.IGNORECASE,
+    r"(?i:location|path|file|store|mechanisms?|type|name|ur[il]|endpoint|class|provider|"
+    r"algorithm|enabled?|size|length|count|interval|timeout|seconds)$|"
+    # These end other words, too.
+    r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:dir|id|ttl|ms|sec)$"
 )
 _SECRET: Final = re.compile(_NAME, re.IGNORECASE)
 
@@ -64,6 +66,9 @@ _BEARER: Final = re.compile(r"\b(Bearer\s+)[\w+/.~-]{8,}=*")
 _PRIVATE_KEY: Final = re.compile(
     r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
     re.DOTALL,
+)
+_SIGNATURE_OF_URL: Final = re.compile(
+    r"([?&](?:sig|X-Amz-Signature|X-Goog-Signature)=)[^\s&'\"<>]{8,}", re.IGNORECASE
 )
 _SEARCHED: Final = 1 << 18
 """Characters at each end of a long text in which secrets are looked for by name."""
@@ -140,6 +145,7 @@ def _redact_named(text: str) -> str:
 
 
 def representation(of: Any) -> str:
+    text = _SIGNATURE_OF_URL.sub(rf"\1{HIDDEN}", text)
     """The repr of a dataclass, without secrets."""
     shown = (
         f"{field.name}={redacted(getattr(of, field.name), field.name)!r}"
