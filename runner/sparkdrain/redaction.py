@@ -38,6 +38,11 @@ _HARMLESS: Final = re.compile(
     r"(?:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z]))(?i:dir|id|ttl|ms|sec)$"
 )
 _SECRET: Final = re.compile(_NAME, re.IGNORECASE)
+SECRET_NAMES: Final = f"(?i){_NAME}"
+"""A regular expression, for Python and Java, that finds the name of each secret setting in a text.
+
+It finds harmless names too, such as that of a password's file.
+"""
 
 # All parts have a longest length: a text may be a long word, or a quote that never ends.
 _SHOWN_VALUE: Final = (
@@ -62,13 +67,13 @@ _PAIRS: Final = tuple(
 _USER_OF_URL: Final = re.compile(
     r"\b([a-z][a-z0-9+.-]{0,20}://)[^\s/@:]{0,200}:[^\s/@]{1,500}@", re.IGNORECASE
 )
+_SIGNATURE_OF_URL: Final = re.compile(
+    r"([?&](?:sig|X-Amz-Signature|X-Goog-Signature)=)[^\s&'\"<>]{8,}", re.IGNORECASE
+)
 _BEARER: Final = re.compile(r"\b(Bearer\s+)[\w+/.~-]{8,}=*")
 _PRIVATE_KEY: Final = re.compile(
     r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)",
     re.DOTALL,
-)
-_SIGNATURE_OF_URL: Final = re.compile(
-    r"([?&](?:sig|X-Amz-Signature|X-Goog-Signature)=)[^\s&'\"<>]{8,}", re.IGNORECASE
 )
 _SEARCHED: Final = 1 << 18
 """Characters at each end of a long text in which secrets are looked for by name."""
@@ -140,12 +145,12 @@ def _redact_named(text: str) -> str:
         for pattern in _PAIRS:
             text = pattern.sub(_without_value, text)
     text = _USER_OF_URL.sub(rf"\1{HIDDEN}@", text)
+    text = _SIGNATURE_OF_URL.sub(rf"\1{HIDDEN}", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     return _PRIVATE_KEY.sub(rf"\1{HIDDEN}\2", text)
 
 
 def representation(of: Any) -> str:
-    text = _SIGNATURE_OF_URL.sub(rf"\1{HIDDEN}", text)
     """The repr of a dataclass, without secrets."""
     shown = (
         f"{field.name}={redacted(getattr(of, field.name), field.name)!r}"

@@ -17,7 +17,7 @@ from pyspark import SparkConf, SparkContext
 from sparkdrain.errors import BadSetup
 from sparkdrain.hosts.orphans import reap_as_init
 from sparkdrain.own_folder import is_private, own_folder
-from sparkdrain.redaction import is_secret
+from sparkdrain.redaction import SECRET_NAMES, is_secret
 from sparkdrain.setup_check import NotNamed, check_java, check_python_for_spark
 from sparkdrain.stages.cluster.class_data import JAVA_OPTIONS, using_class_data
 from sparkdrain.stages.cluster.encryption import certificate_for
@@ -58,6 +58,10 @@ _DEFAULTS = {
     # the executor, and for the machine.
     "spark.locality.wait": "500ms",
     "spark.python.daemon.module": "sparkdrain.stages.daemon",
+    # Spark's page asks nobody who they are. It shows properties, as event logs do, and would let
+    # everybody end Spark jobs.
+    "spark.redaction.regex": SECRET_NAMES,
+    "spark.ui.killEnabled": "false",
 }
 # spark-submit has set these to something in every case.
 _INSTEAD_OF_SHELLS = {
