@@ -190,6 +190,7 @@ PROOFS: Final = (
             "tests/checkpoints/test_object_store.py",
             "tests/checkpoints/test_kills.py",
             "tests/checkpoints/test_rivals.py",
+            "tests/checkpoints/test_object_store_on_spark.py",
         ),
     ),
     Proof(

@@ -8,7 +8,6 @@ import shutil
 import time
 
 import pytest
-from test_recovery_on_spark import checkpoints, count, wait_for
 
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.manifest import FORMAT
@@ -19,6 +18,7 @@ from sparkdrain.errors import (
     CheckpointFailed,
     CheckpointTooNew,
 )
+from tests.support.counting_job import checkpoints, count, wait_for
 
 pytestmark = pytest.mark.spark
 

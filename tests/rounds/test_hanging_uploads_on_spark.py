@@ -7,9 +7,9 @@ import signal
 import time
 
 import pytest
-from test_recovery_on_spark import assert_counted_once, checkpoints, count, seen, wait_for
 
 from tests.support import hanging_file_system
+from tests.support.counting_job import assert_counted_once, checkpoints, count, seen, wait_for
 from tests.support.hanging_file_system import closed, waiting
 
 pytestmark = pytest.mark.spark

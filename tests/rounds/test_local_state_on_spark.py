@@ -8,9 +8,9 @@ import signal
 import time
 
 import pytest
-from test_recovery_on_spark import assert_counted_once, checkpoints, count, wait_for
 
 from sparkdrain.rounds.driver.openings import FETCHED, LOCAL
+from tests.support.counting_job import assert_counted_once, checkpoints, count, wait_for
 
 pytestmark = pytest.mark.spark
 

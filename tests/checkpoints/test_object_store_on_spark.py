@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from test_recovery_on_spark import assert_counted_once, count, seen, wait_for
 
 from sparkdrain.errors import CheckpointFailed
+from tests.support.counting_job import assert_counted_once, count, seen, wait_for
 from tests.support.moody_proxy import Mood
 from tests.support.object_store import ObjectStore, s3_server
 
@@ -84,4 +84,33 @@ def test_a_job_whose_store_stays_away_ends_with_the_reason_and_goes_on_exactly(t
     wait_for(lambda: seen(tmp_path) > before + 20)
     result.drain()
     result.wait_until_finish()
+    assert_counted_once(result)
+
+
+@pytest.mark.timeout(1200)
+def test_a_job_whose_store_takes_a_second_for_each_request_goes_on_and_checkpoints_come_later(
+    tmp_path, store
+):
+    result = start(tmp_path, store, time.time())
+    wait_for(store.manifests)
+    store.proxy.seconds = 1.0
+    store.ask = lambda what: Mood.SLOW
+    longest = 0.0
+    for _ in range(2):
+        newest, began = store.manifests()[-1], time.monotonic()
+        came, last = seen(tmp_path), began
+        while store.manifests()[-1] == newest:
+            now = time.monotonic()
+            assert now - began < 300, "no checkpoint came"
+            if seen(tmp_path) > came:
+                longest = max(longest, now - last)
+                came, last = seen(tmp_path), now
+            time.sleep(0.05)
+        longest = max(longest, time.monotonic() - last)
+        print(f"a checkpoint after {time.monotonic() - began:.0f} s")
+    print(f"nothing was seen for {longest:.1f} s at most")
+    assert longest < 10
+    result.drain()
+    result.wait_until_finish()
+    assert result.state in ("DRAINED", "DONE")
     assert_counted_once(result)
