@@ -126,3 +126,25 @@ def test_a_folder_that_vanishes_while_the_job_runs_stops_it(tmp_path):
     (tmp_path / "checkpoints").rename(tmp_path / "elsewhere")
     with pytest.raises(CheckpointFailed, match=str(tmp_path / "checkpoints")):
         result.wait_until_finish()
+
+
+@pytest.mark.slow
+def test_a_job_goes_on_from_a_backup_of_its_folder_and_begins_anew_where_that_was_removed(tmp_path):
+    """The record of its run is beside its folder, and stays: three lives are in it."""
+    began, folder = time.time(), tmp_path / "checkpoints" / "counting"
+
+    def live(*more):
+        before = max(checkpoints(tmp_path), default="")
+        result = count(tmp_path, IMPULSES, began, *more)
+        wait_for(lambda: max(checkpoints(tmp_path), default="") > before)
+        result.cancel()
+        return max(checkpoints(tmp_path))[:6]
+
+    live()
+    shutil.copytree(folder, tmp_path / "backup")
+    assert [live("--resume") for _ in range(2)] == ["000002", "000003"]
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "backup", folder)
+    assert live("--resume") == "000004"
+    shutil.rmtree(folder)
+    assert live() == "000005"
