@@ -54,7 +54,7 @@ class Copied:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._writer.end()
+        self.end()
 
     @property
     def written(self) -> int:
@@ -67,9 +67,13 @@ class Copied:
         found = (value.split() for value in values)
         return [(int(number), int(count)) for number, count in found]
 
+    def end(self) -> None:
+        """Write no more."""
+        self._writer.end()
+
     def wait_for_all(self, meanwhile: Callable[[], None] = lambda: None) -> None:
         """Write no more, and wait until everything is there."""
-        self._writer.end()
+        self.end()
         enough = self._writer.written
 
         def is_there() -> bool:
@@ -92,9 +96,15 @@ class Copied:
             PARTITIONS * each + part for part, count in parts.items() for each in range(count)
         )
         assert Counter(number for number, _ in found) == begun
-        counts = defaultdict(list)
-        for number, count in found:
-            counts[number % KEYS].append(count)
-        for counted in counts.values():
-            assert sorted(counted) == list(range(1, len(counted) + 1))
+        assert_none_twice(found)
         return len(found)
+
+
+def assert_none_twice(found: list[tuple[int, int]]) -> None:
+    """No record is there twice, and those of a key were counted from 1 on."""
+    assert len({number for number, _ in found}) == len(found)
+    counts = defaultdict(list)
+    for number, count in found:
+        counts[number % KEYS].append(count)
+    for counted in counts.values():
+        assert sorted(counted) == list(range(1, len(counted) + 1))

@@ -19,9 +19,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 
 import sparkdrain
-from sparkdrain.io.kafka import ReadFromKafka, WriteToKafka
+from sparkdrain.io.kafka import ProducerRecord, ReadFromKafka, WriteToKafka
 
 JOB = "copy"
+GROUPS = 4
 
 
 class Count(beam.DoFn):
@@ -39,6 +40,12 @@ class Count(beam.DoFn):
         count.add(1)
         key, value = element
         yield key, b"%s %d" % (value, count.read())
+
+
+def marked(element):
+    """A record that is another one each time it is made: by its header."""
+    key, value = element
+    return ProducerRecord(key, value, headers=(("made", os.urandom(8)),))
 
 
 class Ask(beam.DoFn):
@@ -70,6 +77,7 @@ def copy(
     port: int = 0,
     *,
     carry_over: bool = False,
+    marks: bool = False,
 ):
     """Put the job together."""
     pids = folder / "pids"
@@ -80,11 +88,10 @@ def copy(
             Ask(port), 50, timeout=20, retries=5, carry_over=carry_over
         )
         records = records | beam.ParDo(asking)
-    _ = (
-        records
-        | beam.ParDo(Count(str(pids)))
-        | WriteToKafka(broker, target, exactly_once=target, groups=4, client=client)
-    )
+    counted = records | beam.ParDo(Count(str(pids)))
+    if marks:
+        counted = counted | beam.Map(marked).with_output_types(ProducerRecord)
+    _ = counted | WriteToKafka(broker, target, exactly_once=target, groups=GROUPS, client=client)
 
 
 def main() -> None:
@@ -96,7 +103,8 @@ def main() -> None:
     for name in ("broker", "source", "target", "folder", "client"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--carry_over", action="store_true")
+    for name in ("carry_over", "marks"):
+        parser.add_argument(f"--{name}", action="store_true")
     given, flags = parser.parse_known_args()
     pipeline = beam.Pipeline(options=PipelineOptions(flags))
     folder = Path(given.folder)
@@ -109,6 +117,7 @@ def main() -> None:
         given.client,
         given.port,
         carry_over=given.carry_over,
+        marks=given.marks,
     )
     result = pipeline.run()
     ended = threading.Event()

@@ -56,13 +56,19 @@ class Copying:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.kill_all()
+
+    def kill_all(self) -> None:
+        """Kill all processes of the job. ``look_after`` starts it again."""
+        if self._driver is not None:
+            # Collected here: if psutil did it, the driver would seem to have ended well.
+            self._driver.kill()
+            self._driver.wait()
         while processes := list(self._processes()):
             for process in processes:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
             psutil.wait_procs(processes, 1)
-        if self._driver is not None:
-            self._driver.wait()
 
     def look_after(self) -> None:
         """Start the driver, unless it runs or the job is over."""
@@ -105,6 +111,19 @@ class Copying:
         """The newest checkpoint."""
         manifests = self._folder.glob(f"checkpoints/{kafka_copy.JOB}/manifests/*/*.manifest")
         return max((path.name for path in manifests), default="")
+
+    def wait_for_failure(self) -> str:
+        """Start the driver, and wait until it fails; what it has logged in the end."""
+        self.look_after()
+        assert self._driver is not None
+        driver = self._driver
+        wait_for(lambda: driver.poll() is not None, "the end of the driver", lambda: None)
+        assert not self.is_over()
+        return self.log()
+
+    def add(self, argument: str) -> None:
+        """Give the program one more argument at its next start."""
+        self._arguments += (argument,)
 
     def wait_for_checkpoint(self) -> None:
         """Wait for one that is newer than the newest of now."""

@@ -65,11 +65,13 @@ PROOFS: Final = (
         "kafka",
         "Both client libraries do the same with a real broker: every step of a transaction at "
         "which a process can die, compression, passwords, errors; jobs go on while the broker is "
-        "killed and partitions come; what a redeploy without a drain loses",
+        "killed and partitions come; what a redeploy without a drain loses; a job of which an "
+        "older checkpoint is put back is refused, and publishes once that is overruled",
         (
             "integration/test_kafka.py",
             "integration/test_kafka_clients.py",
             "integration/test_kafka_outbox.py",
+            "integration/test_older_checkpoint.py",
             "integration/test_redeploy.py",
         ),
     ),
@@ -188,9 +190,9 @@ PROOFS: Final = (
         "it writes checkpoints, and rivals take over in many orders",
         (
             "tests/checkpoints/test_object_store.py",
+            "tests/checkpoints/test_object_store_on_spark.py",
             "tests/checkpoints/test_kills.py",
             "tests/checkpoints/test_rivals.py",
-            "tests/checkpoints/test_object_store_on_spark.py",
         ),
     ),
     Proof(
