@@ -218,3 +218,28 @@ def test_the_dofn_in_beams_wrapper_runs_without_its_timers(pipeline, asynchronou
     )
     if getattr(pipeline.runner, "reports", None) is not None:
         assert time.monotonic() - before < 5
+
+
+class Meets(beam.DoFn):
+    """An element is complete when seven others are in flight."""
+
+    def setup(self):
+        self.inside = 0
+
+    async def process(self, element):
+        self.inside += 1
+        for _ in range(2_000):
+            if self.inside == 8:
+                break
+            await asyncio.sleep(0.001)
+        yield self.inside
+
+
+def test_elements_of_a_key_in_beams_wrapper_are_in_flight_together(pipeline):
+    wrapper = AsyncWrapper(Meets(), parallelism=8, use_asyncio=True)
+    pairs = [("a", x) for x in range(8)]
+    gives(
+        pipeline,
+        lambda p: p | beam.Impulse() | beam.FlatMap(lambda _: pairs) | beam.ParDo(wrapper),
+        [8] * 8,
+    )

@@ -164,7 +164,8 @@ class StageBundle(BundleProcessor, Harness):
         inlet = self._keyed.get(edge.source)
         if inlet is None:
             source = self.inlet(edge.source)
-            dofns = {id_: self._stateful_dofn(source, id_) for id_ in edge.stateful}
+            using = [id_ for id_ in edge.stateful if id_ in self._states]
+            dofns = {id_: self._stateful_dofn(source, id_) for id_ in using}
             inlet = self._keyed[edge.source] = CalledInlet(edge, source, dofns)
         return inlet
 

@@ -103,8 +103,9 @@ def load_dofn(
             factory.descriptor.pcollections[main].windowing_strategy_id
         )
     concurrent = concurrent_dofn(dofn, chosen)
+    has_state = bool(payload.state_specs or payload.timer_family_specs)
     if concurrent is not None:
-        dofn = concurrent.dofn
+        dofn, has_state = concurrent.dofn, concurrent.has_state
     number = next(_NUMBERS)
     _LOADED[number] = (dofn, args, kwargs, tags, with_one_global_window(windowing))
     return DoFnHandle(
@@ -114,7 +115,7 @@ def load_dofn(
         windowing,
         pickler.dumps(_Reference(number)),
         _side_inputs(factory, transform_id, proto, payload, concurrent),
-        bool(payload.state_specs or payload.timer_family_specs),
+        has_state,
         drain_hook(dofn),
         concurrent,
         number,

@@ -129,7 +129,7 @@ def create_par_do(
     handle = load_dofn(factory, transform_id, proto, payload, chosen)
     factory.dofns[transform_id] = handle
     context = None
-    if payload.timer_family_specs or payload.state_specs:
+    if handle.has_state:
         coder = factory.main_input_coder(proto, payload)
         terms = factory.state_terms(transform_id)
         context = KeyedState(transform_id, handle.dofn, coder.window_coder, terms)

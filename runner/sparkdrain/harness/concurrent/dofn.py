@@ -35,6 +35,7 @@ class ConcurrentDoFn:
         settings: what users said of it.
         waits: whether methods are called in the event loop; else ``process`` in a pool of threads.
         process: the DoFn's own.
+        has_state: whether it uses state or timers. That of an ``AsyncWrapper`` does not.
     """
 
     def __init__(self, dofn: Any, settings: Concurrency) -> None:
@@ -42,6 +43,7 @@ class ConcurrentDoFn:
         self.settings = settings
         self.process: Callable[..., Any] = dofn.process
         self.waits = waits_anywhere(dofn)
+        self.has_state = is_stateful_dofn(dofn)
         self._loop: StepLoop | None = None
         self._enter: Callable[[Any], Any] = lambda call: call
         self._hand_over: Callable[..., None] | None = None

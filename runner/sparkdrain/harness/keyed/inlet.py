@@ -27,7 +27,7 @@ class CalledInlet(KeyedInlet):
     Args:
         edge: the edge.
         source: takes windowed values for all consumers of the edge.
-        dofns: those with state or timers, by transform.
+        dofns: those that use state or timers, by transform.
     """
 
     def __init__(
@@ -56,7 +56,9 @@ class CalledInlet(KeyedInlet):
 
     @override
     def fire(self, transform: TransformId, up_to: UpTo) -> bool:
-        dofn = self._dofns[transform]
+        dofn = self._dofns.get(transform)
+        if dofn is None:  # it declares state, and uses none
+            return True
         kind = Due if dofn.flight is None else DueInFlight
         return kind(dofn, up_to, self._decode_key).fire()
 
