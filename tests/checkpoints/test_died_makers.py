@@ -13,20 +13,10 @@ from sparkdrain import access
 from sparkdrain.checkpoints.local_storage import LocalStorage
 from sparkdrain.checkpoints.storage import read
 from sparkdrain.coordination.backends.file import FileStore
-from tests.support.lossy_disk import NO_DISK, LossyDisk
+from tests.support.lossy_disk import NO_DISK, LossyDisk, Nothing
 
 pytestmark = pytest.mark.skipif(bool(NO_DISK), reason=NO_DISK)
 CHANGES = 40
-
-
-class Nothing:
-    """Of all that was not synced, nothing is kept."""
-
-    def choice(self, of):
-        return 0.0
-
-    def random(self):
-        return 1.0
 
 
 class AFile:

@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from exact_job import TELL, check_exact, exact_plan
@@ -39,7 +39,7 @@ from sparkdrain.rounds.driver.durable import DurableJob
 from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce
 from tests.support.in_memory_rounds import InMemoryRounds
-from tests.support.lossy_disk import NO_DISK, LossyDisk
+from tests.support.lossy_disk import NO_DISK, LossyDisk, Nothing
 from tests.support.random_pipelines import results
 
 if TYPE_CHECKING:
@@ -50,11 +50,13 @@ pytestmark = pytest.mark.skipif(bool(NO_DISK), reason=NO_DISK)
 SLOTS = 2
 # A life that ends by itself makes about so many changes of the disk, and at least the first.
 CHANGES = 1200
-OUT: list[int] = []
+OUT: list[Any] = []
 # Of the outbox of an exactly-once sink, as fake brokers see it.
 OUTBOX = ("fence", "recorded", "begin", "send", "record", "commit", "committed")
 RECORDS = ("run record", "drain record")
-TOUCHED = ("round", "round's commit", *OUTBOX)
+# What the outside relies on from the moment when it is told.
+TOLD = {what: f"told: {what}" for what in ("begun", "asked", "checkpoint", "removed", "ended")}
+TOUCHED = ("round", "round's commit", *OUTBOX, *TOLD.values())
 PLACES = {"files": "upload", "manifests": "manifest", "claims": "claim"}
 STEPS = (*TOUCHED, *RECORDS, *PLACES.values(), "state on the local disk")
 
@@ -84,7 +86,10 @@ class StepOf:
 
 def tell(what, value) -> None:
     """To the world outside, which keeps its power."""
-    os.write(OUT[0], f"{json.dumps([what, value])}\n".encode())
+    out, mark = OUT
+    os.write(out, f"{json.dumps([what, value])}\n".encode())
+    if what in TOLD:
+        mark(TOLD[what])
 
 
 class Telling(DurableJob):
@@ -108,10 +113,10 @@ class Record:
 
     def begin(self, *, is_over) -> DrainNotification | None:
         """The request to drain, if the run was asked and has not ended well."""
-        (before, *_) = [*known(self.store), None]
+        (before, *_) = [*known(self.store), Run("run", "", "job", "", "RUNNING", True, 0)]
         asked = first_for("run", read(self.store, lambda error: None))
-        tell("known", [before and before.epoch, asked and str(asked.id)])
-        if before is not None and before.state in GOOD_ENDS:
+        tell("known", [before.epoch, before.state, asked and str(asked.id)])
+        if before.state in GOOD_ENDS:
             assert is_over, "the run ended well before its last manifest was there"
             return asked
         begin(self.store, self.run)
@@ -128,9 +133,10 @@ class Record:
         tell("ends", True)
         self.mark("drain record")
         clean_up(self.store, "run")
+        tell("removed", True)
         self.mark("run record")
         tell_state(self.store, self.run, "DRAINED")
-        tell("ended", self.run.epoch)
+        tell("ended", True)
 
 
 class Job:
@@ -142,7 +148,7 @@ class Job:
         self.metadata = f"{kind}:{disk.path}/metadata/{kind}"
         self.epoch = 0
         self.asked = None
-        self.ends = False
+        self.end: set[str] = set()
         self.failure = None
         self.rng = rng
         self.plan = exact_plan(sink=WriteToKafka("fake", "out", exactly_once="sink", groups=2))
@@ -161,7 +167,7 @@ class Job:
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            OUT[:] = [writing]
+            OUT[:] = [writing, self._mark]
             TELL[:] = [partial(tell, "effect")]
             self._die_after(self._work)
         os.close(writing)
@@ -181,16 +187,15 @@ class Job:
                 self.published = max(self.published, value)
             case "taken":
                 assert value >= self.published, "a checkpoint that was told of is gone"
-            case "begun" | "ended":
+            case "begun":
                 self.epoch = max(self.epoch, value)
             case "asked":
                 self.asked = value
-            case "ends":
-                self.ends = True
+                self.end.discard("removed")
+            case "ends" | "removed" | "ended":
+                self.end.add(what)
             case "known":
-                assert (value[0] or 0) >= self.epoch, "a run that was told of is gone"
-                asked = self.ends or value[1] == self.asked or self.asked is None
-                assert asked, "a request to drain that was told of is gone"
+                self._check_known(*value)
             case "made":
                 return Counter(value)
             case "failed":
@@ -198,6 +203,14 @@ class Job:
                 self.failure = value
 
         return None
+
+    def _check_known(self, epoch, state, asked) -> None:
+        """What the metadata store knows is what was told."""
+        assert epoch >= self.epoch, "a run that was told of is gone"
+        assert state in GOOD_ENDS or "ended" not in self.end, "an end that was told of is gone"
+        is_there = "ends" in self.end or asked == self.asked or self.asked is None
+        assert is_there, "a request to drain that was told of is gone"
+        assert not ("removed" in self.end and asked), "a request that was removed is back"
 
     def check(self, made) -> None:
         """What was told to the outside is what the job has in the end."""
@@ -279,6 +292,31 @@ def lives(disk, rng, most, *, drains, kind="file"):
         if made is not None:
             return job, made
         job.end_life()
+
+
+def told(place, kind) -> list[str]:
+    """Steps at which a job lost power: right after it had told each thing for the first time."""
+    disk = LossyDisk(place, StepOf())
+    try:
+        job = Job(disk, Random(1), drains=True, kind=kind)
+        job.drain_after = 3
+        died = []
+        for step in TOLD.values():
+            assert job.live(0, step) is None
+            died.append(disk.died_at)
+            disk.lose_power(Nothing())
+        job.check(job.live(None))
+        return died
+    finally:
+        disk.close()
+
+
+@pytest.mark.parametrize("kind", ["file", "rocksdb"])
+def test_what_was_told_outlives_the_power_though_nothing_is_kept_that_was_not_synced(
+    tmp_path, kind
+):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        assert apart.submit(told, tmp_path / kind, kind).result() == [*TOLD.values()]
 
 
 def crash(tmp_path, seeds, least, *, drains) -> Counter:

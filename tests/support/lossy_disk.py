@@ -96,6 +96,16 @@ class Change:
                 folder.names_on_disk[name] = node
 
 
+class Nothing:
+    """Chance by which nothing is kept that was not synced, for ``LossyDisk.lose_power``."""
+
+    def choice(self, of: object) -> float:
+        return 0.0
+
+    def random(self) -> float:
+        return 1.0
+
+
 class LossyDisk:
     """Mounted at ``path`` until ``close``.
 
@@ -152,7 +162,7 @@ class LossyDisk:
         """Only the process has died: all is as it was."""
         self.is_off = False
 
-    def lose_power(self, rng: Random) -> None:
+    def lose_power(self, rng: Random | Nothing) -> None:
         """What was not synced is kept by chance, or not."""
         self.close()
         likely = rng.choice([0.0, 0.2, 0.5, 0.9, 1.0])
@@ -167,7 +177,7 @@ class LossyDisk:
         self._mount()
 
     def _left(
-        self, node: Node, path: str, kept: dict[Node, Node], rng: Random, likely: float
+        self, node: Node, path: str, kept: dict[Node, Node], rng: Random | Nothing, likely: float
     ) -> Node:
         if node not in kept:
             left = kept[node] = self._new(node.mode, path)
