@@ -5,12 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.harness.beam import common, operations
 from sparkdrain.harness.concurrent.operation import way_out
-from sparkdrain.harness.concurrent.room import keys_in_flight
 from sparkdrain.harness.concurrent.tracker import STEP, StepMetrics
 from sparkdrain.harness.keyed.carrying import Arrived, CarriedKeys
 from sparkdrain.harness.keyed.flight import KeysInFlight
@@ -51,8 +49,6 @@ class KeyedOperation(operations.DoOperation):
         loop: SlotLoop,
         carrier: Carrier | None,
         state: KeyedState,
-        *,
-        most_bytes: int,
     ) -> None:
         """What it needs to know before it is set up.
 
@@ -63,7 +59,6 @@ class KeyedOperation(operations.DoOperation):
             loop: where user code runs.
             carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.
             state: of the DoFn.
-            most_bytes: that keys in flight may take.
         """
         self._concurrent = concurrent
         self._handle = handle
@@ -76,11 +71,9 @@ class KeyedOperation(operations.DoOperation):
         self._metrics = StepMetrics(self)
         calls_in = flight_calls(handle, concurrent.process) or self._calls_of_beam
         records = state.small.records
-        name, chosen = self.name_context.step_name, concurrent.settings
-        most = keys_in_flight(name, chosen.max_in_flight, most_bytes)
         self.flight = KeysInFlight(
-            name,
-            replace(chosen, max_in_flight=most),
+            self.name_context.step_name,
+            concurrent.settings,
             loop,
             self._metrics,
             lambda: KeyWorker(state, calls_in),
