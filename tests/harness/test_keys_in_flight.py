@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +11,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain.concurrency.settings import Concurrency
 from sparkdrain.harness.concurrent.slot_loop import SlotLoop
-from sparkdrain.harness.keyed.flight import KeysInFlight, KeyTurn
+from sparkdrain.harness.keyed.flight import KeysInFlight
 
 
 class Worker:
@@ -134,19 +133,6 @@ def test_what_comes_for_a_key_amid_its_turn_is_part_of_it(flight):
     assert landed(one) == [(7, 0), (7, 1), (7, 2)]
 
 
-def test_nothing_spins_while_all_keys_wait(flight):
-    class Waits(User):
-        async def start(self, key, element):
-            await asyncio.sleep(0.3)
-
-    one = flight(Waits())
-    add(one, 7, [0])
-    began = time.process_time()
-    while one.are_any:
-        one.run(feeds=False)
-    assert time.process_time() - began < 0.1
-
-
 def test_turns_are_drawn_until_there_are_no_more(flight):
     """As those of timers: one of a key that is in flight can be drawn when its turn is over."""
     dice = random.Random(1)
@@ -154,7 +140,7 @@ def test_turns_are_drawn_until_there_are_no_more(flight):
     one, left = flight(user, max_in_flight=5), list(range(30)) * 2
     drawn = []
 
-    class Turn(KeyTurn):
+    class Turn:
         def __init__(self, key):
             self.encoded, self.key = b"%d" % key, key
 

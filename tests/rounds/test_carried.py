@@ -13,6 +13,7 @@ from apache_beam import coders
 from apache_beam.coders import VarIntCoder
 from apache_beam.metrics import Metrics
 from apache_beam.testing import test_stream
+from apache_beam.transforms import userstate
 from apache_beam.transforms.trigger import AfterWatermark
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 
@@ -254,11 +255,19 @@ class Acknowledges(beam.DoFn):
         yield element
 
 
+class Sums(beam.DoFn):
+    SUM = userstate.CombiningValueStateSpec("sum", VarIntCoder(), sum)
+
+    async def process(self, element, total=beam.DoFn.StateParam(SUM)):
+        total.add(element[1])
+
+
 @pytest.mark.parametrize(
     ("dofn", "why"),
     [
         (Buffers(), "Buffers has finish_bundle, .* leave carry_over out"),
         (Acknowledges(), "Acknowledges uses BundleFinalizerParam"),
+        (Sums(), "Sums uses state or timers, .* put the call that waits into a ParDo before it"),
     ],
 )
 def test_a_dofn_that_cannot_outlast_its_bundle_is_refused_where_it_is_written(dofn, why):

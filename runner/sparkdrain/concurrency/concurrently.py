@@ -127,6 +127,12 @@ def check_carried(dofn: DoFn) -> None:
             "complete that are carried over: leave carry_over out"
         )
         raise ValueError(msg)
+    if is_stateful_dofn(dofn):
+        msg = (
+            f"{name} uses state or timers, of which nothing may count before an element is "
+            "complete: leave carry_over out, or put the call that waits into a ParDo before it"
+        )
+        raise ValueError(msg)
 
 
 def given(dofn: Any) -> tuple[DoFn, Concurrency] | None:

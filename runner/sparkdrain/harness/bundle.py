@@ -203,8 +203,7 @@ class StageBundle(BundleProcessor, Harness):
     @property
     def tracker(self) -> Any:
         """What Beam's metrics ask for the present step."""
-        has_keys_in_flight = self._slot_loop is not None
-        return self.factory.tracker if self._compile or has_keys_in_flight else self.state_sampler
+        return self.factory.tracker if self._compile else self.state_sampler
 
     @override
     def at_work(self) -> tuple[str, bytes | None]:
@@ -231,8 +230,6 @@ class StageBundle(BundleProcessor, Harness):
         op = self.ops[rest.transform]
         if isinstance(op, ConcurrentOperation):
             op.resume(rest.element, rest.failed)
-        elif isinstance(op, KeyedOperation):
-            op.resume(rest.element, rest.key)
         else:
             op.process(rest.element)
 
@@ -245,7 +242,7 @@ class StageBundle(BundleProcessor, Harness):
     @override
     def land(self) -> None:
         for op in self.ops.values():
-            if isinstance(op, (ConcurrentOperation, KeyedOperation)):
+            if isinstance(op, ConcurrentOperation):
                 op.land()
 
     @override

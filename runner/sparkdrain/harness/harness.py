@@ -54,23 +54,6 @@ class StateTerms:
     expiry_of: Callable[[Any], int] | None
 
 
-class CarriedRounds(Protocol):
-    """What a step does at both ends of each round, if the code of elements uses state."""
-
-    def begin(self) -> None:
-        """A round begins; nothing runs yet."""
-
-    def end(self) -> None:
-        """The bundle of the round has ended; nothing runs until ``begin``. May come twice."""
-
-    def hold(self) -> int:
-        """The earliest timer of a key whose elements are in flight, microseconds; END: none."""
-
-    @property
-    def are_any(self) -> bool:
-        """Whether elements are in flight."""
-
-
 class Carrier(Protocol):
     """Keeps elements of one step that are in flight when a bundle ends, as input of a later one.
 
@@ -87,16 +70,12 @@ class Carrier(Protocol):
     def patience(self) -> float:
         """Seconds for which the end of the bundle still waits for elements that came in it."""
 
-    def follow(self, rounds: CarriedRounds) -> None:
-        """Tell ``rounds`` of the ends of rounds."""
-
-    def keep(self, element: Any, failed: int, *, is_ordered: bool, key: bytes | None = None) -> int:
+    def keep(self, element: Any, failed: int, *, is_ordered: bool) -> int:
         """Keep a windowed value, in the order in which elements are to start again.
 
         Args:
             failed: how many attempts at it have failed.
             is_ordered: whether others must not overtake it.
-            key: encoded, if the step has state; it tells the slot. None: the step has none.
 
         Returns:
             Its number.
@@ -132,7 +111,6 @@ class Remainder:
         watermark: nothing that the restriction makes will be older, microseconds; None: not known.
         delay: microseconds after which the DoFn wants to go on; 0: at once.
         failed: how many attempts have failed, of an element that was carried over.
-        key: encoded, of such an element if the step has state.
     """
 
     transform: TransformId
@@ -140,7 +118,6 @@ class Remainder:
     watermark: int | None
     delay: int
     failed: int = 0
-    key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

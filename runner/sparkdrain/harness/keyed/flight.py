@@ -2,14 +2,12 @@
 
 Invariants. A key does one thing after the other: an element, or a timer, is complete before the
 next one starts. Elements of a key start in arrival order. At most ``max_in_flight`` keys have
-their turns at a time, and one more if the elements of all of these outlast their round and a timer
-is due. After an error nothing starts.
+their turns at a time. After an error nothing starts.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import deque
 from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -25,7 +23,7 @@ from sparkdrain.harness.concurrent.tracker import STEP
 from sparkdrain.harness.keyed.errors import tell_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sparkdrain.concurrency.settings import Concurrency
     from sparkdrain.harness.concurrent.slot_loop import SlotLoop
@@ -48,15 +46,9 @@ class KeyTurn(Protocol):
 
     Attributes:
         encoded: the key.
-        is_left: whether ``steps`` has ended before the turn is over.
     """
 
     encoded: bytes
-
-    @property
-    def is_left(self) -> bool:
-        """The same."""
-        return False
 
     def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
         """Call user code, from ``worker.begin`` to ``worker.end``.
@@ -130,7 +122,6 @@ class KeysInFlight:
         loop: runs in the slot's thread.
         metrics: of the step.
         new_worker: makes a worker.
-        resting: keys whose turns the caller does not wait for; the caller changes the set.
     """
 
     def __init__(
@@ -140,12 +131,7 @@ class KeysInFlight:
         loop: SlotLoop,
         metrics: StepMetrics,
         new_worker: Callable[[], KeyWorker],
-        resting: Set[bytes] = frozenset(),
     ) -> None:
-        self._resting = resting
-        # While a round ends and begins, nothing starts, and nothing becomes complete.
-        self._gate: asyncio.Future[None] | None = None
-        self._is_fed = False
         self._name = name
         self._most = settings.max_in_flight
         self._loop = loop
@@ -178,16 +164,11 @@ class KeysInFlight:
         """Hand elements of a key over, as windowed values without it; returns their turn."""
         turn = self.turns.get(encoded)
         if turn is None:
-            turn = ElementsTurn(encoded, decode_key(encoded))
-            self.begin(turn)
+            turn = self.turns[encoded] = ElementsTurn(encoded, decode_key(encoded))
+            self._queue.append(turn)
         assert isinstance(turn, ElementsTurn)
         turn.add(lists)
         return turn
-
-    def begin(self, turn: KeyTurn) -> None:
-        """Have a turn begin when a worker has nothing to do; of a key that has none."""
-        self.turns[turn.encoded] = turn
-        self._queue.append(turn)
 
     @property
     def is_full(self) -> bool:
@@ -196,8 +177,8 @@ class KeysInFlight:
 
     @property
     def are_any(self) -> bool:
-        """Whether a turn is not over that the caller waits for, or there may be more."""
-        return len(self.turns) > len(self._resting) or not self._is_dry
+        """Whether a turn is not over, or there may be more."""
+        return bool(self.turns) or not self._is_dry
 
     def draw(self, more: Callable[[], KeyTurn | None] | None) -> None:
         """Take turns from ``more``, whenever a worker has nothing to do; None: not anymore.
@@ -207,12 +188,8 @@ class KeysInFlight:
         """
         self._more, self._is_dry = more, more is None
 
-    def run(self, seconds: float = math.inf, *, feeds: bool = True) -> list[tuple[Any, Any]]:
-        """Let turns go on until something is complete.
-
-        Args:
-            seconds: at most so long, and not longer than one second.
-            feeds: come back, too, when all turns that were added have begun.
+    def run(self) -> list[tuple[Any, Any]]:
+        """Let turns go on until something is complete, or others may be pushed.
 
         Returns:
             Contexts and results of elements and timers that are complete.
@@ -220,39 +197,12 @@ class KeysInFlight:
         Raises:
             BaseException: one has failed.
         """
-        self._is_fed = feeds
         if self._error is None:
             self._wake()
-            self._loop.run(min(seconds, _LOOK_SECONDS))
+            self._loop.run(_LOOK_SECONDS)
             if self._soon is not None:
                 self._soon.cancel()
                 self._soon = None
-        return self._take()
-
-    def close_gate(self) -> list[tuple[Any, Any]]:
-        """Have nothing start and nothing become complete until ``open_gate``, though the loop runs.
-
-        Returns:
-            As ``run``.
-        """
-        if self._gate is None:
-            self._gate = self._loop.loop.create_future()
-        # One that lets others go on is between two elements, of which the first one is complete.
-        while self._yielding and self._error is None:
-            self._loop.run(0)
-        return self._take()
-
-    def open_gate(self) -> None:
-        """Undo ``close_gate``."""
-        gate, self._gate = self._gate, None
-        if gate is not None and not gate.done():
-            gate.set_result(None)
-
-    def may_start(self) -> bool:
-        """Whether user code may be called for another element."""
-        return self._gate is None
-
-    def _take(self) -> list[tuple[Any, Any]]:
         if self._error is not None:
             raise self._error
         complete, self._complete = self._complete, []
@@ -300,14 +250,11 @@ class KeysInFlight:
 
     def _pump(self) -> None:
         """Start workers, each time twice as many, unless one that has not to wait goes on."""
-        is_drawing = self._more is not None
-        is_more = not self._is_dry if is_drawing else bool(self._queue)
+        is_more = bool(self._queue) or not self._is_dry
         room = self._most - len(self._workers)
-        if is_drawing and self._resting:  # else their timers would wait for other keys
-            room += 1
-        if self._is_halted or self._gate is not None or not is_more or room <= 0:
+        if self._is_halted or not is_more or room <= 0:
             self._burst, self._is_awake = 1, False
-            if not is_more and self._is_fed:
+            if not is_more:
                 self._loop.stop()
             return
         if not self._yielding:
@@ -320,11 +267,11 @@ class KeysInFlight:
 
     def _next(self) -> KeyTurn | None:
         """The turn that begins now, if one may."""
-        if self._is_halted or self._gate is not None:
+        if self._is_halted:
             return None
-        if self._more is None:
-            return self._queue.popleft() if self._queue else None
-        if not self._is_dry:
+        if self._queue:
+            return self._queue.popleft()
+        if self._more is not None and not self._is_dry:
             turn = self._more()
             if turn is not None:
                 self.turns[turn.encoded] = turn
@@ -374,9 +321,7 @@ class KeysInFlight:
                     if worker.is_overdue:
                         raise asyncio.CancelledError
                     worker.is_armed = False
-                    while self._gate is not None:
-                        await self._gate
-                if made or type(context) is not WindowedValue:
+                if made:
                     if self._soon is None:
                         self._soon = self._loop.loop.call_later(_SOON_SECONDS, self._loop.stop)
                     self._complete.append((context, made))
@@ -391,8 +336,6 @@ class KeysInFlight:
                     await asyncio.sleep(0)
                     self._yielding -= 1
             del turns[turn.encoded]
-            if turn.is_left:
-                self.begin(turn)
             self._is_dry = self._more is None
 
     def _stop(self, failure: BaseException) -> None:

@@ -121,15 +121,19 @@ class FlightFeeder:
     ) -> None:
         """Feed what encoded keys have; what is late was dropped when it was decoded."""
         operation, decode_key, counted = self._operation, self._decode_key, self._counted
+        flight = operation.flight
         self._count = 0
         for encoded, chunks in keys:
             if isinstance(chunks, (bytes, list)):
-                operation.add(encoded, decode_key, counted(encoded, elements(chunks)))
+                flight.add(encoded, decode_key, counted(encoded, elements(chunks)))
+                if flight.is_full:
+                    operation.make_room()
                 continue
             # They are read from somewhere, where the next key is read then.
             for some in counted(encoded, elements(chunks)):
-                operation.make_room(operation.add_some(encoded, decode_key, some))
-        operation.fed()
+                turn = flight.add(encoded, decode_key, (some,))
+                operation.make_room(turn)
+        operation.land_turns()
         if self._count:
             self._source.receivers[0].opcounter.element_counter.update(self._count)
             if self._sample is not None:
@@ -182,7 +186,7 @@ class SharedFeeder:
                 for operation in self._operations:
                     operation.make_room(operation.take_arrived(encoded, key))
         for operation in self._operations:
-            operation.fed()
+            operation.land_turns()
 
     def _feed_some(self, key: Any, encoded: bytes, elements: list[Any]) -> None:
         for context in self._others:
@@ -234,10 +238,5 @@ class DueInFlight(Due):
             key = self._decode_key(encoded)
             return TimersTurn(encoded, key, self._context, self._up_to, of_clock)
 
-        self._operation.fire_turns(self._up_to, more)
+        self._operation.land_turns(more)
         return not is_left
-
-    @override
-    def _forget_all(self) -> bool:
-        # All windows go at once, so those of keys in flight are waited for.
-        return bool(self._operation.flight.turns) or super()._forget_all()

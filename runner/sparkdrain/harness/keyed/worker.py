@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sparkdrain.harness.small_place import SmallPlace
     from sparkdrain.harness.stateful import FlightCalls
 
-MOST_RECORDS: Final = 1024
-"""Records of so many keys in flight are not written out if there is no room. Others are large."""
+# Records of keys in flight are not written out when there is no more room. Other keys are large.
+_MOST_RECORDS: Final = 1024
 
 
 class _Own:
@@ -92,8 +92,7 @@ class KeyWorker:
         """
         own = self._small or self._renew()
         beside = self._records.beside
-        is_beside = encoded in beside or len(beside) < MOST_RECORDS
-        if is_beside and own.place.begin(encoded):
+        if len(beside) < _MOST_RECORDS and own.place.begin(encoded):
             beside.add(encoded)
         else:
             assert self._large is not None
@@ -109,8 +108,7 @@ class KeyWorker:
         own = self._own
         assert own is not None
         own.place.end()
-        if encoded not in self._records.resting:
-            self._records.beside.discard(encoded)
+        self._records.beside.discard(encoded)
         if own.is_held():
             self.give_up()
 
