@@ -101,53 +101,6 @@ class RecordMachine(RuleBasedStateMachine):
 
         self.turn(key, made, expiry, meanwhile, beside=True)
 
-    @rule(
-        two=st.permutations(KEYS),
-        made=turns,
-        others=turns,
-        expiry=times,
-        need=needs,
-        commits=st.booleans(),
-    )
-    def have_a_turn_that_outlasts_its_round(self, two, made, others, expiry, need, commits):
-        key, other, *_ = two
-        resting = [self.rest_in(overlay, key, made, expiry) for overlay in self.overlays]
-        self.turn(other, others, expiry, need)
-        for overlay, ahead in zip(self.overlays, resting, strict=True):
-            if ahead is not None:
-                for domain in Domain:
-                    assert overlay.next_due(STATE, domain, 3) != key
-        self.end_a_round(commits=commits)
-        if not commits:
-            return
-        self.everything_is_there()
-        self.change_model_in_turn(key, made, expiry)
-        for overlay, ahead in zip(self.overlays, resting, strict=True):
-            if ahead is None:
-                self.turn_in(overlay, key, made, expiry, need)
-                continue
-            need(overlay)
-            records = overlay.records(STATE, LAYOUT)
-            for record, content in ahead:
-                records.replace(record, content)
-            need(overlay)
-            records.wake(key)
-            records.beside.discard(key)
-
-    def rest_in(self, overlay, key, made, expiry):
-        """Have a turn whose changes are kept aside as the round ends; None if the key is large."""
-        records = overlay.records(STATE, LAYOUT)
-        if records.begin(key) is None and not records.takes(key):
-            return None
-        records.beside.add(key)
-        before = {record: record.content() for record in records.of(key)}
-        self.change_records(records, key, made, expiry, lambda: None)
-        records.rest(key)
-        ahead = [(record, record.content()) for record in records.of(key)]
-        for record, _ in ahead:
-            records.replace(record, before.get(record, records.empty))
-        return ahead
-
     def turn(self, key, made, expiry, need=lambda _: None, *, beside=False):
         self.change_model_in_turn(key, made, expiry)
         for overlay in self.overlays:

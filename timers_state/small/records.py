@@ -63,7 +63,6 @@ class Records:
         loading: makes records of what the store has.
         in_use: the key whose turn it is, or was last.
         beside: keys whose turns go on while other keys begin theirs; always this set.
-        resting: those of them whose turns go on beyond a round, see ``rest``; always this set.
         room: bytes that records may take before there has to be more; ``borrow`` if it is negative.
     """
 
@@ -80,13 +79,12 @@ class Records:
         self._lender = lender
         self.rows = RecordRows(state_id, lender.groups, layout)
         self.loading = RecordLoading(state_id, layout, self.empty)
-        resting = self.resting = set[bytes]()
-        self._times = RecordTimes(resting)
+        self._times = RecordTimes()
         # Of what has no place in ``times``; event timers are found by that.
         self._lists = {
-            EXPIRY: TimeLists(attrgetter("expiry"), resting),
-            PROCESSING: TimeLists(lambda record: record.first_other(PROCESSING), resting),
-            HOLD: TimeLists(lambda record: record.first_other(HOLD), resting),
+            EXPIRY: TimeLists(attrgetter("expiry")),
+            PROCESSING: TimeLists(lambda record: record.first_other(PROCESSING)),
+            HOLD: TimeLists(lambda record: record.first_other(HOLD)),
         }
         self._expiries = self._lists[EXPIRY]
         self._changed: list[Record] = []
@@ -296,36 +294,6 @@ class Records:
                 self.expire_at(record, None)
             self._emptied.append(record)
 
-    # --- for callers whose turns go on beyond a round -----------------------------------------
-
-    def rest(self, key: bytes) -> None:
-        """Hide the timers of a key, and when its windows expire, until ``wake``.
-
-        The key is in ``beside`` until then, also if it has no record.
-        """
-        self.beside.add(key)
-        self.resting.add(key)
-
-    def wake(self, key: bytes) -> None:
-        """The timers of a key are found again; the key is in ``beside`` as before."""
-        self.resting.discard(key)
-        for record in self.of(key):
-            record.listed = None
-            self._list(record)
-
-    def replace(self, record: Record, content: Content) -> None:
-        """Gives a record of a key that is in ``beside`` all of its content anew."""
-        before = record.content()
-        size = size_of(before)
-        if record.saved is None:
-            self._save(record)
-            self._aside += size  # it stays until the round ends
-            self.room -= size
-        self.room += size - size_of(content)
-        record.values, record.times, record.payloads, record.expiry, record.others = content
-        self._list(record)
-        self._emptied.append(record)
-
     def first_due(self, up_to: int) -> Record | None:
         """A record that has the earliest timer, if that is at or before ``up_to``."""
         if self._times.is_crowded(len(self.heads)):
@@ -373,9 +341,6 @@ class Records:
     def undo(self) -> None:
         """Go back to where the round began. No turn goes on."""
         self.beside.clear()
-        for key in self.resting.copy():
-            self.wake(key)
-            self._emptied += self.of(key)
         for record in self._changed:
             saved = record.saved
             if saved is None:  # it was taken away
@@ -537,7 +502,7 @@ class Records:
         self._changed = []
         self._aside = 0
         self._emptied += _chain(self.heads.get(self.in_use))  # if the round broke off
-        self._drop_empty(self.beside.__contains__)
+        self._drop_empty()
 
     def _drop_empty(self, stays: Callable[[bytes], bool] = lambda key: False) -> None:
         """Lets go of records without content of which the store has nothing either."""

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Set
+    from collections.abc import Callable, Iterable
 
     from timers_state.small.record import Record
 
@@ -18,16 +18,11 @@ _SPARE: Final = 1024
 
 
 class RecordTimes:
-    """The event timers of records, the earliest first.
+    """The event timers of records, the earliest first."""
 
-    Args:
-        resting: keys whose records are not found; their owner changes the set.
-    """
+    __slots__ = ("_at", "_front", "_listed", "_times")
 
-    __slots__ = ("_at", "_front", "_listed", "_resting", "_times")
-
-    def __init__(self, resting: Set[bytes]) -> None:
-        self._resting = resting
+    def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
@@ -50,7 +45,7 @@ class RecordTimes:
         after ``up_to``, no record has a timer that is due. The record that is returned then has
         some timer, at or after the bound; it need not be the earliest.
         """
-        times, resting = self._times, self._resting
+        times = self._times
         while times:
             time = times[0]
             there = self._at[time]
@@ -60,7 +55,7 @@ class RecordTimes:
                 self._front = time
             while there:
                 record = there[-1]
-                if record.listed == time and record.key not in resting:
+                if record.listed == time:
                     actual = record.first_time()
                     if actual == time or (is_later and actual is not None):
                         return record
@@ -96,14 +91,12 @@ class TimeLists:
 
     Args:
         time_of: the time that counts.
-        resting: see ``RecordTimes``.
     """
 
-    __slots__ = ("_at", "_resting", "_times", "time_of")
+    __slots__ = ("_at", "_times", "time_of")
 
-    def __init__(self, time_of: Callable[[Record], int | None], resting: Set[bytes]) -> None:
+    def __init__(self, time_of: Callable[[Record], int | None]) -> None:
         self.time_of = time_of
-        self._resting = resting
         self.clear()
 
     def clear(self) -> None:
@@ -117,14 +110,13 @@ class TimeLists:
 
     def first(self) -> Record | None:
         """The record whose time is the earliest."""
-        times, time_of, resting = self._times, self.time_of, self._resting
+        times, time_of = self._times, self.time_of
         while times:
             time = times[0]
             there = self._at[time]
             while there:
-                record = there[-1]
-                if time_of(record) == time and record.key not in resting:
-                    return record
+                if time_of(there[-1]) == time:
+                    return there[-1]
                 there.pop()
             heappop(times)
             del self._at[time]
