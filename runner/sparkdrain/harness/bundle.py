@@ -61,6 +61,7 @@ class StageBundle(BundleProcessor, Harness):
         book: where lines of code are noted with their steps.
         async_steps: by name of a step, what an option says of how it waits.
         carriers: by transform, what keeps elements that are in flight beyond a bundle.
+        flight_bytes: what the elements of one step may take that are in flight.
     """
 
     def __init__(
@@ -76,7 +77,9 @@ class StageBundle(BundleProcessor, Harness):
         book: StepBook | None = None,
         async_steps: Mapping[str, AsyncStep] | None = None,
         carriers: Mapping[TransformId, Carrier] | None = None,
+        flight_bytes: int,
     ) -> None:
+        self._flight_bytes = flight_bytes
         self._book = book
         self._async_steps = async_steps or {}
         self._carriers = carriers or {}
@@ -118,6 +121,7 @@ class StageBundle(BundleProcessor, Harness):
         factory.dofns = self._dofns
         factory.async_steps = self._async_steps
         factory.carriers = self._carriers
+        factory.flight_bytes = self._flight_bytes
         factory.state_terms = self._state_terms
         factory.slot_loop = self._open_slot_loop
         consumers = _consumers(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
@@ -61,6 +62,8 @@ class StageFactory(BeamTransformFactory):
     slot_loop: Callable[[], SlotLoop]
     carriers: Mapping[TransformId, Carrier]
     """By transform, what keeps its elements that are in flight beyond a bundle."""
+    flight_bytes: int
+    """What the elements of one step may take that are in flight."""
     entry: Callable[[str], Any]
     """What the producers of a transform see of it."""
     tracker: StepTracker
@@ -154,7 +157,7 @@ def create_par_do(
     if handle.concurrent is not None:
         parts = handle.concurrent, handle, lambda: chain_of_results(transform_id, factory)
         if context is not None:
-            operation.prepare(*parts, factory.slot_loop(), context)
+            operation.prepare(*parts, factory.slot_loop(), context, most_bytes=factory.flight_bytes)
         else:
             operation.prepare(
                 *parts,
@@ -162,8 +165,24 @@ def create_par_do(
                 factory.carriers.get(TransformId(transform_id)),
                 is_simple=takes_element_only(handle),
                 has_sides=bool(payload.side_inputs),
+                most_bytes=factory.flight_bytes,
+                size_of=_sizes(factory.main_input_coder(proto, payload)),
             )
     return factory.augment_oldstyle_op(operation, proto.unique_name, consumers, tags)
+
+
+def _sizes(coder: WindowedValueCoder) -> Callable[[Any], int]:
+    """Tells about how many bytes elements take."""
+    impl = coder.get_impl()
+
+    def size_of(element: Any) -> int:
+        try:
+            size: int = impl.estimate_size(element)
+        except Exception:  # noqa: BLE001 - between two steps of a stage nothing has to be encoded
+            return sys.getsizeof(element.value)
+        return size
+
+    return size_of
 
 
 def _kind(handle: DoFnHandle, context: KeyedState | None) -> Any:

@@ -23,6 +23,7 @@ from sparkdrain.harness.compiled.generate import refuse
 from sparkdrain.harness.concurrent.element import ElementInFlight
 from sparkdrain.harness.concurrent.ending import LAST_SECONDS, cancel_all
 from sparkdrain.harness.concurrent.limit import TimeLimit
+from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.concurrent.standing import line_of, of_thread, standing
 from sparkdrain.harness.concurrent.tracker import STEP
 
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 
-# So many elements may wait to be started, beside those in flight: handing one over costs much.
-_WAITING: Final = 256
 # A worker whose elements never wait lets others go on after so many.
 _IN_A_ROW: Final = 64
 _LOOK_SECONDS: Final = 1.0
@@ -114,7 +113,7 @@ class StepFlight:
         self._arrived: deque[Any] = deque()
         self._is_ordered = settings.order == "input"
         self._most_running = settings.max_in_flight
-        self._most = settings.max_in_flight + _WAITING
+        self._most = settings.max_in_flight + WAITING
         # Of both: deques, flags and a bell.
         self._queue: deque[Any] = deque()
         self._complete: deque[Any] = deque()
@@ -139,6 +138,10 @@ class StepFlight:
     def inside(self) -> int:
         """How many elements were pushed and not taken."""
         return self._inside
+
+    def let_in(self, most: int) -> None:
+        """So many elements may be inside from now on."""
+        self._most = most
 
     @property
     def is_full(self) -> bool:

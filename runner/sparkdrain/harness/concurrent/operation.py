@@ -17,6 +17,7 @@ from sparkdrain.harness.claims import sees_windows
 from sparkdrain.harness.compiled.gathering import Gathering
 from sparkdrain.harness.concurrent.element import ElementInFlight
 from sparkdrain.harness.concurrent.flight import StepFlight
+from sparkdrain.harness.concurrent.room import FlightRoom
 from sparkdrain.harness.concurrent.threads import Threads
 from sparkdrain.harness.concurrent.tracker import ELEMENT, STEP, StepMetrics
 from sparkdrain.harness.output_handler import output_handler
@@ -55,6 +56,8 @@ class ConcurrentOperation(operations.DoOperation):
         *,
         is_simple: bool,
         has_sides: bool,
+        most_bytes: int,
+        size_of: Callable[[Any], int],
     ) -> None:
         """What it needs to know before it is set up.
 
@@ -66,6 +69,8 @@ class ConcurrentOperation(operations.DoOperation):
             carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.
             is_simple: ``process`` takes nothing but an element.
             has_sides: it takes side inputs.
+            most_bytes: that elements in flight may take.
+            size_of: tells about how many bytes a windowed value takes.
         """
         self._concurrent = concurrent
         self._handle = handle
@@ -85,6 +90,9 @@ class ConcurrentOperation(operations.DoOperation):
         call = self._call if concurrent.waits else self._call_in_thread
         name, chosen = self.name_context.step_name, concurrent.settings
         self.flight = StepFlight(name, chosen, loop, metrics, call, concurrent.process)
+        self._size_of = size_of
+        self._room = FlightRoom(name, chosen.max_in_flight, most_bytes)
+        self.flight.let_in(self._room.most)
         is_free = chosen.order == "none" and chosen.timeout is None and self._carrier is None
         self._is_plain = is_simple and concurrent.waits and is_free
         concurrent.begin(loop, self._as_step, self._hand_over)
@@ -119,13 +127,13 @@ class ConcurrentOperation(operations.DoOperation):
             needs_care = self._push(ElementInFlight(context, (value,), None, key))
         if needs_care:
             with self.scoped_process_state:
-                self._make_room()
+                self._make_room(lambda: context.with_value(value))
 
     def _process(self, windowed_value: Any) -> None:
         with self.scoped_process_state:
             self._context = windowed_value
             super().process(windowed_value)
-            self._make_room()
+            self._make_room(lambda: windowed_value)
 
     def _hand_over(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         key = _key(self._context.value) if self._by_key else None
@@ -176,11 +184,13 @@ class ConcurrentOperation(operations.DoOperation):
 
     # --- results out --------------------------------------------------------------------------
 
-    def _make_room(self) -> None:
+    def _make_room(self, last: Callable[[], Any]) -> None:
+        """Wait until an element may come, after this last one."""
         self._hand_on()
-        while self.flight.is_full:
+        while self.flight.is_full and not self._room.grow(lambda: self._size_of(last())):
             self._wait()
             self._hand_on()
+        self.flight.let_in(self._room.most)
 
     def _wait(self, seconds: float = math.inf) -> None:
         try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain.harness.beam import common, operations
 from sparkdrain.harness.concurrent.operation import way_out
+from sparkdrain.harness.concurrent.room import keys_in_flight
 from sparkdrain.harness.concurrent.tracker import STEP, StepMetrics
 from sparkdrain.harness.keyed.flight import KeysInFlight
 from sparkdrain.harness.keyed.worker import KeyWorker
@@ -38,6 +40,8 @@ class KeyedOperation(operations.DoOperation):
         chain: Callable[[], LazyChain | None],
         loop: SlotLoop,
         state: KeyedState,
+        *,
+        most_bytes: int,
     ) -> None:
         """What it needs to know before it is set up.
 
@@ -47,6 +51,7 @@ class KeyedOperation(operations.DoOperation):
             chain: what takes its results, or None if Beam does.
             loop: where user code runs.
             state: of the DoFn.
+            most_bytes: that keys in flight may take.
         """
         self._concurrent = concurrent
         self._handle = handle
@@ -58,9 +63,11 @@ class KeyedOperation(operations.DoOperation):
         self._timers = _timers_of(handle.dofn)
         self._metrics = StepMetrics(self)
         calls_in = flight_calls(handle, concurrent.process) or self._calls_of_beam
+        name, chosen = self.name_context.step_name, concurrent.settings
+        most = keys_in_flight(name, chosen.max_in_flight, most_bytes)
         self.flight = KeysInFlight(
-            self.name_context.step_name,
-            concurrent.settings,
+            name,
+            replace(chosen, max_in_flight=most),
             loop,
             self._metrics,
             lambda: KeyWorker(state, calls_in),

@@ -161,6 +161,7 @@ class RoundSlot:
             changing_side_inputs=self.sides.change(stage),
             book=self._book,
             async_steps=dict(context.options.async_steps),
+            flight_bytes=context.options.flight_bytes,
             carriers=carried.steps,
         )
 

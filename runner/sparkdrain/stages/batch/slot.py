@@ -194,6 +194,7 @@ class BatchSlot:
             self._state.terms,
             compiled=self._options.compiled,
             async_steps=dict(self._options.async_steps),
+            flight_bytes=self._options.flight_bytes,
         )
 
     def _is_needed_later(self, environment: str) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from sparkdrain.concurrency.settings import AsyncStep
+
+_FLIGHT_SHARE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,8 @@ class TaskOptions:
     compiled: bool
     state_bytes: int = 0
     async_steps: tuple[tuple[str, AsyncStep], ...] = ()
+
+    @property
+    def flight_bytes(self) -> int:
+        """What the elements of one step may take that are in flight in a slot."""
+        return self.memory_bytes // _FLIGHT_SHARE

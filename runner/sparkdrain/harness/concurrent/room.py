@@ -1,0 +1,86 @@
+"""How many elements of a step may be inside of it: as many as users say, and memory allows."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain.harness.sampling import SampleSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LOGGER = logging.getLogger(__name__)
+
+WAITING: Final = 256
+"""So many elements may wait to be started, beside those in flight: handing one over costs much."""
+
+# As many as a step has by default, and these wait: they are let in whatever they take.
+_ALWAYS: Final = 100 + WAITING
+# What an element takes beside itself: a task, a coroutine, and a call. An estimate.
+_ELEMENT_BYTES: Final = 4 << 10
+# The same of a key in flight, which has cells and timers, too; an estimate, too.
+_KEY_BYTES: Final = 16 << 10
+
+
+class FlightRoom:
+    """Lets more elements in as long as all that are inside fit into memory, as far as is known.
+
+    Their size is that of some of them, which come when there is no more room.
+
+    Args:
+        name: of the step.
+        max_in_flight: as users say it.
+        most_bytes: that elements may take.
+
+    Attributes:
+        most: so many elements may be inside now.
+    """
+
+    def __init__(self, name: str, max_in_flight: int, most_bytes: int) -> None:
+        self._name = name
+        self._asked = max_in_flight + WAITING
+        self._most_bytes = most_bytes
+        self._is_time = SampleSchedule()
+        self._samples = 0
+        self._mean = 0.0
+        self._is_told = False
+        self.most = min(self._asked, _ALWAYS)
+
+    def grow(self, size: Callable[[], int]) -> bool:
+        """Let more elements in, if there is room; whether it has.
+
+        Args:
+            size: tells the bytes of the element that came last.
+        """
+        if self.most == self._asked:
+            return False
+        if self._is_time():
+            self._samples += 1
+            self._mean += (_ELEMENT_BYTES + size() - self._mean) / self._samples
+        fitting = max(_ALWAYS, int(self._most_bytes / self._mean))
+        before, self.most = self.most, min(self._asked, fitting, 2 * self.most)
+        if fitting < self._asked and self.most == fitting and not self._is_told:
+            self._is_told = True
+            tell_no_more(self._name, fitting - WAITING, self._asked - WAITING, int(self._mean))
+        return self.most > before
+
+
+def keys_in_flight(name: str, max_in_flight: int, most_bytes: int) -> int:
+    """So many keys of a step with state may be in flight."""
+    fitting = max(_ALWAYS, most_bytes // _KEY_BYTES)
+    if fitting < max_in_flight:
+        tell_no_more(name, fitting, max_in_flight, _KEY_BYTES)
+    return min(max_in_flight, fitting)
+
+
+def tell_no_more(name: str, most: int, asked: int, each: int) -> None:
+    """Log that fewer elements are in flight than users ask for."""
+    _LOGGER.warning(
+        "%r has %d of its %d elements in flight in each slot, since each takes about %d bytes of "
+        "memory. For more of them, raise --shuffle_memory_mb",
+        name,
+        most,
+        asked,
+        each,
+    )
