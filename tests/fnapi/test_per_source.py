@@ -8,7 +8,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms import environments
 
 from sparkdrain.fnapi import harness as fn_harness
-from sparkdrain.fnapi import make
+from sparkdrain.fnapi import per_source
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.graph.environments import is_go
@@ -65,7 +65,7 @@ def test_gos_harness_is_known_by_what_its_sdk_is_based_on():
 
 
 def test_each_source_has_a_bundle_of_its_own_and_nothing_is_lost(sources, monkeypatch):
-    monkeypatch.setattr(make, "is_go", lambda _: True)
+    monkeypatch.setattr(per_source, "is_go", lambda _: True)
     expected = [(0, 24), (1, 18), *(n + 4 for n in [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6])]
     assert _run() == sorted(expected, key=repr)
     assert set(sources) == {1}
