@@ -60,9 +60,23 @@ def fails_at(*numbers):
     return fail
 
 
-@pytest.mark.parametrize("undone", [(), (2, 3, 5, 8, 9, 12, 14)])
-def test_every_step_counts_what_it_dropped_once(in_process, undone):
-    in_process(RoundsEngine(fail=fails_at(*undone), attempts=5))
+def fails_once_in_each_round():
+    """Undoes each round once for each level, when one slot has run."""
+    undone = set()
+
+    def fail(header):
+        where = header.number, header.level
+        if header.slot == 1 and where not in undone:
+            undone.add(where)
+            message = "lost"
+            raise TruncatedInput(message)
+
+    return fail
+
+
+@pytest.mark.parametrize("fail", [fails_at(), fails_once_in_each_round()], ids=["none", "each"])
+def test_every_step_counts_what_it_dropped_once(in_process, fail):
+    in_process(RoundsEngine(fail=fail, attempts=9))
     options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
     pipeline = beam.Pipeline(SparkDrainRunner(), options)
     build(pipeline)
