@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder
-from apache_beam.coders.coders import _TimerCoder as TimerCoder
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2 as api
 from apache_beam.transforms import userstate
-from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.fnapi import outbound as outbound_module
 from sparkdrain.fnapi.java import java_command
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.provision import provision_info
 from tests.fnapi.test_staged_java import _jar
-from tests.support.scripted_harness import ELEMENT, ends_of, run_scripted
+from tests.support.scripted_harness import AT_SEVEN, ELEMENT, TIMERS, ends_of, run_scripted
 
 IN_ANSWERS = common_urns.runner_protocols.CONTROL_RESPONSE_ELEMENTS_EMBEDDING.urn
 KEY = b"\x01k"
-TIMER = TimerCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
 
 
 def _two_levels(pipeline):
@@ -57,18 +52,6 @@ class _Timed(beam.DoFn):
         pass
 
 
-def _timer():
-    return userstate.Timer(
-        user_key=b"k",
-        dynamic_timer_tag="",
-        windows=(GlobalWindow(),),
-        clear_bit=False,
-        fire_timestamp=Timestamp(7),
-        hold_timestamp=Timestamp(7),
-        paneinfo=PANE_INFO_UNKNOWN,
-    )
-
-
 def test_timers_are_set_by_an_answer_and_fire_by_a_request():
     def build(pipeline):
         pair = beam.Map(lambda _: ("k", 1)).with_output_types(tuple[str, int])
@@ -84,7 +67,7 @@ def test_timers_are_set_by_an_answer_and_fire_by_a_request():
                 found.timers.add(
                     transform_id=transform,
                     timer_family_id=family,
-                    timers=TIMER.encode_nested(_timer()),
+                    timers=TIMERS.encode_nested(AT_SEVEN),
                 )
             found.timers.add(transform_id=transform, timer_family_id=family, is_last=True)
         return found
@@ -95,7 +78,7 @@ def test_timers_are_set_by_an_answer_and_fire_by_a_request():
     assert [timers.timers for timers in set_by.timers] == [b""]
     fired = scripted.bundles[-1].elements
     assert fired.data[0].is_last
-    assert TIMER.decode_nested(fired.timers[0].timers) == _timer()
+    assert TIMERS.decode_nested(fired.timers[0].timers) == AT_SEVEN
 
 
 class _Line:

@@ -4,33 +4,14 @@ from __future__ import annotations
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder
-from apache_beam.coders.coders import _TimerCoder as TimerCoder
 from apache_beam.portability.api import beam_fn_api_pb2 as api
 from apache_beam.transforms import userstate
-from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.fnapi.descriptor import SINK
 from sparkdrain.fnapi.errors import HarnessGarbled
-from tests.support.scripted_harness import ELEMENT, ends_of, run_scripted
+from tests.support.scripted_harness import AT_SEVEN, ELEMENT, TIMERS, ends_of, run_scripted
 
-TIMER = (
-    TimerCoder(BytesCoder(), GlobalWindowCoder())
-    .get_impl()
-    .encode_nested(
-        userstate.Timer(
-            user_key=b"k",
-            dynamic_timer_tag="",
-            windows=(GlobalWindow(),),
-            clear_bit=False,
-            fire_timestamp=Timestamp(7),
-            hold_timestamp=Timestamp(7),
-            paneinfo=PANE_INFO_UNKNOWN,
-        )
-    )
-)
+TIMER = TIMERS.encode_nested(AT_SEVEN)
 
 
 class Timed(beam.DoFn):

@@ -6,9 +6,14 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 import apache_beam as beam
+from apache_beam.coders.coders import BytesCoder, GlobalWindowCoder
+from apache_beam.coders.coders import _TimerCoder as TimerCoder
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2 as api
-from apache_beam.transforms import environments
+from apache_beam.transforms import environments, userstate
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.fnapi.descriptor import SINK
 from sparkdrain.fnapi.harness import Outside
@@ -22,6 +27,18 @@ if TYPE_CHECKING:
 EMBEDDING: Final = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDING.urn
 ELEMENT: Final = b"\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x0f"
 """Time, window and pane of an element."""
+TIMERS: Final = TimerCoder(BytesCoder(), GlobalWindowCoder()).get_impl()
+"""Encodes timers of keys that are bytes, in the global window."""
+AT_SEVEN: Final = userstate.Timer(
+    user_key=b"k",
+    dynamic_timer_tag="",
+    windows=(GlobalWindow(),),
+    clear_bit=False,
+    fire_timestamp=Timestamp(7),
+    hold_timestamp=Timestamp(7),
+    paneinfo=PANE_INFO_UNKNOWN,
+)
+"""A timer of the key ``b"k"``, which fires at second 7."""
 
 
 class Scripted:
