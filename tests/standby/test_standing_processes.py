@@ -36,7 +36,9 @@ standby = Standby(FileStore(Path(folder)), "job", owner, float(lease), 3, Printe
 standby.wait(Ready(), CancelToken())
 for line in sys.stdin:
     standby.took(int(line))
-    print("took", line, flush=True)
+    # One text: another thread prints, too, and would write between two.
+    told = f"took {line.strip()}"
+    print(told, flush=True)
 """
 
 
