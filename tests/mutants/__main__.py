@@ -37,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tuple(options.name), tuple(options.file), tuple(options.area), tuple(options.point)
     )
     chosen = selection.of(mutants())
+    known = known_ends()
     if options.changed or options.never_run:
-        chosen = (never_run if options.never_run else changed)(chosen, known_ends())
+        chosen = (never_run if options.never_run else changed)(chosen, known)
     if not chosen:
         print("No mutant is selected.", file=sys.stderr)
         return 1
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     commit, began = _git("rev-parse", "--short=12", "HEAD"), time.monotonic()
     ends: dict[str, End] = {}
+    killers = {name: end.how for name, end in known.items() if end.verdict == Verdict.KILLED}
 
     def tell(outcome: Outcome) -> None:
         how = "" if outcome.verdict is Verdict.EQUIVALENT else outcome.how
@@ -71,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _prove_the_copy_is_run(base, scratch, chosen)
         for _, grouped in groupby(chosen, lambda mutant: mutant.area):
             own = list(grouped)
-            run = MutationRun(base, scratch, options.jobs)
+            run = MutationRun(base, scratch, options.jobs, killers)
             for output in run.without_mutants(own):
                 print(f"Fails without a mutant:\n{output}")
             run.outcomes(own, tell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from sparkdrain.english import counted
 from tests.mutants.mutation_run import GOOD, Verdict
 
 if TYPE_CHECKING:
@@ -39,14 +40,14 @@ def list_table(mutants: Iterable[Mutant], ends: Mapping[str, End]) -> str:
 
 
 def duration(ends: Iterable[End]) -> str:
-    """How long all mutants took, of which no run had all."""
+    """How long the tests of all mutants took."""
     known = list(ends)
     minutes = sum(end.seconds for end in known) / 60
-    parts = len({end.commit for end in known})
+    parts = counted(len({end.commit for end in known}), "commit")
     return (
         f"The tests of all mutants took {minutes:.0f} minutes, which is {minutes / 2:.0f} minutes "
-        f"for two processes. That is the sum of runs at {parts} commits: the whole list was not "
-        "run in one go. Copies, and tests without a mutant, are not counted."
+        f"for two processes, in runs at {parts}. Copies, and tests without a mutant, are not "
+        "counted."
     )
 
 
