@@ -1,6 +1,7 @@
 """``gated_drain``, and beside it a topic of Kafka that is copied into another, exactly once.
 
-Records wait in windows of an hour, so that next to all of them are copied by the drain.
+Records wait in windows of an hour, so that next to all of them are copied by the drain. What comes
+behind the checkpoint that the copy wants is told to the outside between the two last ones.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
 
 from sparkdrain.io.kafka import ReadFromKafka, WriteToKafka
+from sparkdrain.io.stable import StableParDo
 from tests.support import gated_drain
-from tests.support.gated_drain import Places
+from tests.support.gated_drain import Places, Write
 
 HOUR = 3600
 
@@ -32,6 +34,10 @@ class Note(beam.DoFn):
         yield element
 
 
+def texts(key: bytes, values) -> tuple[str, list[str]]:
+    return key.decode(), [value.decode() for value in values]
+
+
 def read(folder) -> list[int]:
     """What was read from the topic, in all lives."""
     texts = [path.read_text() for path in Places(folder).root.glob("copied-*")]
@@ -39,12 +45,16 @@ def read(folder) -> list[int]:
 
 
 def copy(pipeline: beam.Pipeline, folder: str, broker: str, source: str, target: str) -> None:
-    _ = (
+    hours = (
         pipeline
         | ReadFromKafka(broker, source, commit_offsets=True, consumer_config={"group.id": source})
         | "note" >> beam.ParDo(Note(folder))
         | "hours" >> beam.WindowInto(FixedWindows(HOUR))
         | "of an hour" >> beam.GroupByKey()
+    )
+    _ = hours | "texts" >> beam.MapTuple(texts) | "stable" >> StableParDo(Write(folder, "stable"))
+    _ = (
+        hours
         | "again" >> beam.FlatMapTuple(lambda key, values: [(key, value) for value in values])
         | WriteToKafka(broker, target, exactly_once=target, groups=4)
     )
