@@ -41,9 +41,7 @@ PROOFS: Final = (
     Proof(
         "drains",
         "Kafka to Kafka, exactly once, while the job drains: the broker, a driver, its JVM and a "
-        "host are killed in each phase of the drain, and by a seed. One moment has no kill of a "
-        "broker: between the two last checkpoints, while the outside is told. A job on Kafka has "
-        "nothing left to tell then; `programs` kills the other three there, without Kafka",
+        "host are killed in each phase of the drain, and by a seed",
         ("integration/test_killed_drains.py",),
     ),
     Proof(
