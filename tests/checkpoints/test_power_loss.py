@@ -320,8 +320,11 @@ def test_what_was_told_outlives_the_power_though_nothing_is_kept_that_was_not_sy
 
 def crash(tmp_path, seeds, least, *, drains) -> Counter:
     """At which steps so many losses of power came at least, or as many as all seeds make."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
-        losses = apart.submit(losses_of, tmp_path, seeds, least, drains=drains).result()
+    count = os.cpu_count() or 1
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as apart:
+        shares = [seeds[number::count] for number in range(count)]
+        run = partial(losses_of, tmp_path, least=-(-least // count), drains=drains)
+        losses = sum(apart.map(run, shares), Counter())
     print(*(f"{count:6} {step}" for step, count in losses.most_common()), sep="\n")
     return losses
 
