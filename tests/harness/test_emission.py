@@ -9,7 +9,6 @@ import apache_beam as beam
 import pytest
 from apache_beam.io.watermark_estimators import MonotonicWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.portability.api import metrics_pb2
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.core import WatermarkEstimatorProvider
 from apache_beam.transforms.window import (
@@ -21,7 +20,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import Timestamp
 
-from tests.support.in_memory_rounds import DEFAULTS, InMemoryRounds, run_in_rounds
+from tests.support.in_memory_rounds import DEFAULTS, element_counts, run_in_rounds
 from tests.support.restrictions import Ranges
 
 SEEN: list[Any] = []
@@ -218,20 +217,6 @@ def run(build, *, compiled):
     return seen, rounds
 
 
-def counted(rounds: InMemoryRounds) -> dict[Any, int]:
-    """How many elements each PCollection had."""
-    infos = [
-        metrics_pb2.MonitoringInfo.FromString(info)
-        for report in rounds.schedule.reports()
-        for info in report.metrics
-    ]
-    return {
-        tuple(sorted(info.labels.items())): info.payload
-        for info in infos
-        if info.urn == "beam:metric:element_count:v1"
-    }
-
-
 @pytest.mark.parametrize(
     "build",
     [
@@ -249,7 +234,7 @@ def test_results_and_counts_are_those_of_beam(build):
     by_beam, rounds_of_beam = run(build, compiled=False)
     assert by_beam
     assert seen == by_beam
-    assert counted(rounds) == counted(rounds_of_beam)
+    assert element_counts(rounds) == element_counts(rounds_of_beam)
 
 
 def test_a_word_is_not_taken_for_its_letters():

@@ -11,6 +11,7 @@ from dataclasses import replace
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
 from apache_beam.transforms import userstate
 from apache_beam.transforms.trigger import AfterWatermark
@@ -19,7 +20,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 import sparkdrain
 from sparkdrain.side_inputs.windows import WindowedContent
 from tests.support.drained import emitted_when_drained
-from tests.support.in_memory_rounds import DEFAULTS
+from tests.support.in_memory_rounds import DEFAULTS, element_counts, run_in_rounds
 from tests.support.recorded import emitted_in_rounds
 from tests.support.scripts import Mark, pairs_in_rounds
 from tests.support.undoing import undoing
@@ -184,3 +185,28 @@ def test_side_inputs_of_a_stream_are_read_in_the_slots_thread(monkeypatch):
     assert seen == [(x, [("a", 1), ("a", 3), ("b", 2)], [1, 3], []) for x in range(20)]
     assert readers
     assert not any("loop" in reader.name for reader in readers), readers
+
+
+class Sums(beam.DoFn):
+    SUM = userstate.CombiningValueStateSpec("sum", combine_fn=sum)
+
+    def process(self, element, total=beam.DoFn.StateParam(SUM)):
+        total.add(element[1])
+        yield element[0], total.read()
+
+
+class SlowSums(Sums):
+    async def process(self, element, total=beam.DoFn.StateParam(Sums.SUM)):
+        await asyncio.sleep(0)
+        total.add(element[1])
+        yield element[0], total.read()
+
+
+def test_elements_of_keys_in_flight_count_in_the_round_in_which_they_came():
+    def counted(dofn):
+        pipeline = beam.Pipeline(options=PipelineOptions([]))
+        pairs = pipeline | stream(60) | beam.Map(lambda x: (x % 7, x))
+        _ = pairs | "sums" >> beam.ParDo(dofn)
+        return element_counts(run_in_rounds(pipeline, slots=1))
+
+    assert counted(SlowSums()) == counted(Sums())

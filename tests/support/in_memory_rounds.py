@@ -9,6 +9,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apache_beam.portability.api import metrics_pb2
 from apache_beam.transforms import environments
 
 from sparkdrain.drain.phases import RESUMED, DrainPhase, drain_walk
@@ -58,6 +59,20 @@ def plan_of(pipeline: beam.Pipeline, environment: environments.Environment | Non
     environment = environment or environments.EmbeddedPythonEnvironment()
     proto = pipeline.to_runner_api(default_environment=environment)
     return translate(proto, streaming=True)
+
+
+def element_counts(rounds: InMemoryRounds) -> dict[Any, bytes]:
+    """How many elements each PCollection had, by its labels; encoded."""
+    infos = [
+        metrics_pb2.MonitoringInfo.FromString(info)
+        for report in rounds.schedule.reports()
+        for info in report.metrics
+    ]
+    return {
+        tuple(sorted(info.labels.items())): info.payload
+        for info in infos
+        if info.urn == "beam:metric:element_count:v1"
+    }
 
 
 class InMemoryRounds:
