@@ -11,6 +11,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkdrain.concurrency.settings import Concurrency
 from sparkdrain.harness.concurrent.slot_loop import SlotLoop
+from sparkdrain.harness.keyed import flight as flights
 from sparkdrain.harness.keyed.flight import KeysInFlight
 
 
@@ -65,10 +66,12 @@ class User:
 def flight():
     loops = []
 
-    def make(user, **chosen):
-        loops.append(SlotLoop())
+    def make(user, loop=None, **chosen):
+        if loop is None:
+            loop = SlotLoop()
+            loops.append(loop)
         metrics = SimpleNamespace()
-        return KeysInFlight("step", Concurrency(**chosen), loops[-1], metrics, user.worker)
+        return KeysInFlight("step", Concurrency(**chosen), loop, metrics, user.worker)
 
     yield make
     for loop in loops:
@@ -131,6 +134,48 @@ def test_what_comes_for_a_key_amid_its_turn_is_part_of_it(flight):
     assert len(one.turns) == 1
     gate.set()
     assert landed(one) == [(7, 0), (7, 1), (7, 2)]
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_the_caller_sleeps_while_all_keys_wait(flight, monkeypatch, drawn):
+    """It comes back when keys have begun, then when an element is complete, then when all are."""
+    monkeypatch.setattr(flights, "_LOOK_SECONDS", 60)
+    gates = [asyncio.Event(), asyncio.Event()]
+
+    class Waits(User):
+        async def start(self, key, element):
+            loop.call_later(0.05, gates[element.value].set)
+            await gates[element.value].wait()
+
+    one = flight(Waits())
+    loop = one._loop.loop
+    add(one, 7, [0, 1])
+    one.draw((lambda: None) if drawn else None)
+    times = 0
+    while one.are_any:
+        assert one.run() == []
+        times += 1
+    assert times <= 4
+
+
+def test_what_became_complete_while_another_step_ran_the_loop_is_given(flight, monkeypatch):
+    monkeypatch.setattr(flights, "_LOOK_SECONDS", 60)
+    gate = asyncio.Event()
+
+    class Waits(User):
+        async def start(self, key, element):
+            await gate.wait()
+            return await User.start(self, key, element)
+
+    one = flight(Waits())
+    other = flight(User(), loop=one._loop)
+    add(one, 7, [0])
+    assert one.run() == []
+    gate.set()
+    add(other, 8, [0])
+    assert landed(other) == [(8, 0)]
+    monkeypatch.setattr(one._loop, "run", None)
+    assert landed(one) == [(7, 0)]
 
 
 def test_turns_are_drawn_until_there_are_no_more(flight):

@@ -149,6 +149,8 @@ class KeysInFlight:
         self._running: dict[KeyWorker, None] = {}
         self._workers: dict[asyncio.Task[None], KeyWorker] = {}
         self._idle: list[KeyWorker] = []
+        # Whether a turn that has not begun was there when the loop was entered.
+        self._begins = False
         self._yielding = 0
         self._burst = 1
         self._is_awake = False
@@ -177,8 +179,8 @@ class KeysInFlight:
 
     @property
     def are_any(self) -> bool:
-        """Whether a turn is not over, or there may be more."""
-        return bool(self.turns) or not self._is_dry
+        """Whether a turn is not over, or its results were not taken, or there may be more."""
+        return bool(self.turns or self._complete) or not self._is_dry
 
     def draw(self, more: Callable[[], KeyTurn | None] | None) -> None:
         """Take turns from ``more``, whenever a worker has nothing to do; None: not anymore.
@@ -189,7 +191,9 @@ class KeysInFlight:
         self._more, self._is_dry = more, more is None
 
     def run(self) -> list[tuple[Any, Any]]:
-        """Let turns go on until something is complete, or others may be pushed.
+        """Let turns go on until something is complete, or all have begun that had not.
+
+        The caller sleeps meanwhile, for up to a second.
 
         Returns:
             Contexts and results of elements and timers that are complete.
@@ -197,12 +201,12 @@ class KeysInFlight:
         Raises:
             BaseException: one has failed.
         """
-        if self._error is None:
+        if self._error is None and not self._complete:  # another step may have run the loop
+            self._begins = bool(self._queue) or not self._is_dry
             self._wake()
+            self._stop_soon(None)
             self._loop.run(_LOOK_SECONDS)
-            if self._soon is not None:
-                self._soon.cancel()
-                self._soon = None
+        self._stop_soon(None)
         if self._error is not None:
             raise self._error
         complete, self._complete = self._complete, []
@@ -254,7 +258,7 @@ class KeysInFlight:
         room = self._most - len(self._workers)
         if self._is_halted or not is_more or room <= 0:
             self._burst, self._is_awake = 1, False
-            if not is_more:
+            if not is_more and self._begins:
                 self._loop.stop()
             return
         if not self._yielding:
@@ -321,9 +325,9 @@ class KeysInFlight:
                     if worker.is_overdue:
                         raise asyncio.CancelledError
                     worker.is_armed = False
+                if self._soon is None:
+                    self._soon = self._loop.loop.call_later(_SOON_SECONDS, self._loop.stop)
                 if made:
-                    if self._soon is None:
-                        self._soon = self._loop.loop.call_later(_SOON_SECONDS, self._loop.stop)
                     self._complete.append((context, made))
                 if self._is_halted:
                     return
@@ -337,6 +341,11 @@ class KeysInFlight:
                     self._yielding -= 1
             del turns[turn.encoded]
             self._is_dry = self._more is None
+
+    def _stop_soon(self, handle: asyncio.TimerHandle | None) -> None:
+        if self._soon is not None:
+            self._soon.cancel()
+        self._soon = handle
 
     def _stop(self, failure: BaseException) -> None:
         if self._error is None:
