@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
@@ -11,6 +11,9 @@ from sparkdrain.harness.concurrent.loop import StepLoop, new_loop
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+# The callback in which uvloop calls the handlers of signals.
+_OF_SIGNALS: Final = "_read_from_self"
 
 
 class SlotLoop(StepLoop):
@@ -22,7 +25,9 @@ class SlotLoop(StepLoop):
 
     def __init__(self) -> None:
         self.loop = new_loop()
+        self.loop.set_exception_handler(self._take_error)
         self._stops = False
+        self._signal: BaseException | None = None
 
     @override
     def wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -33,7 +38,11 @@ class SlotLoop(StepLoop):
         return task.result()
 
     def run(self, seconds: float | None) -> None:
-        """Run until ``stop`` is called, or so many seconds have passed."""
+        """Run until ``stop`` is called, or so many seconds have passed.
+
+        Raises:
+            BaseException: what the handler of a signal has raised meanwhile.
+        """
         self._stops = False
         end = None if seconds is None else self.loop.call_later(seconds, self.stop)
         try:
@@ -41,6 +50,17 @@ class SlotLoop(StepLoop):
         finally:
             if end is not None:
                 end.cancel()
+        if self._signal is not None:
+            error, self._signal = self._signal, None
+            raise error
+
+    def _take_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # uvloop only logs what such a handler raises.
+        if _OF_SIGNALS in str(context.get("message")):
+            self._signal = context.get("exception")
+            self.stop()
+        else:
+            loop.default_exception_handler(context)
 
     def stop(self) -> None:
         """Have ``run`` come back soon; from code that runs in the loop."""
