@@ -95,8 +95,8 @@ def test_a_job_whose_store_takes_a_second_for_each_request_goes_on_and_checkpoin
     wait_for(store.manifests)
     store.proxy.seconds = 1.0
     store.ask = lambda what: Mood.SLOW
-    longest = 0.0
     for _ in range(2):
+        longest = 0.0
         newest, began = store.manifests()[-1], time.monotonic()
         came, last = seen(tmp_path), began
         while store.manifests()[-1] == newest:
@@ -106,10 +106,10 @@ def test_a_job_whose_store_takes_a_second_for_each_request_goes_on_and_checkpoin
                 longest = max(longest, now - last)
                 came, last = seen(tmp_path), now
             time.sleep(0.2)
+        took = time.monotonic() - began
         longest = max(longest, time.monotonic() - last)
-        print(f"a checkpoint after {time.monotonic() - began:.0f} s")
-    print(f"nothing was seen for {longest:.1f} s at most")
-    assert longest < 10
+        print(f"a checkpoint after {took:.0f} s; nothing was seen for {longest:.1f} s at most")
+        assert longest < took / 2, "the job waited for its checkpoint"
     result.drain()
     result.wait_until_finish()
     assert result.state in ("DRAINED", "DONE")
