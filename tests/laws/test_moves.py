@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_other_slots import SHAPES, polling, stream_and_outcome
 
 from sparkdrain.rounds.slots import open_slot
-from tests.support.at_once import AtOnce
+from tests.support.at_once import AtOnce, RoundsLater
 from tests.support.in_memory import run_in_memory
 from tests.support.in_memory_rounds import plan_of
 from tests.support.law import law
@@ -65,6 +65,16 @@ def test_what_waits_in_a_slot_moves_with_it(name) -> None:
 
 
 def test_a_source_goes_on_where_it_was_in_another_place() -> None:
+    moves = [(number, frozenset({number % 2})) for number in range(1, 5)]
+    made, job = made_in(([2], []), polling(), clock=LeapingClock(), moves=moves)
+    assert not job.moves, "all of them were made"
+    assert len(made) == 28
+    assert set(made.values()) == {1}
+
+
+def test_while_a_checkpoint_for_a_move_is_uploaded_slots_stand_still(monkeypatch) -> None:
+    """What they did meanwhile would be missing in those that move."""
+    monkeypatch.setattr(open_slot, "Uploader", RoundsLater)
     moves = [(number, frozenset({number % 2})) for number in range(1, 5)]
     made, job = made_in(([2], []), polling(), clock=LeapingClock(), moves=moves)
     assert not job.moves, "all of them were made"
