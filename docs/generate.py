@@ -75,6 +75,10 @@ _OF_BEAM = {
     ),
     "`--gbek`": "[data is encrypted between workers](metadata.md#grouping-by-encrypted-keys)",
     "`--experiments=allow_unknown_options`": "lets unknown options pass",
+    "`--experiments=enable_data_sampling`, `enable_always_on_exception_sampling`": (
+        "[samples of elements](environments.md#samples-of-elements) are among the job's messages, "
+        "and in its error"
+    ),
 }
 
 _CAPABILITY_HEAD = f"""{_NOTE}

@@ -258,7 +258,22 @@ def test_no_option_has_the_name_of_one_of_beams():
 
 def test_every_setting_is_in_the_table_and_every_option_is_a_setting():
     fields = {field.name: field.default for field in dataclasses.fields(JobSettings)}
-    assert set(fields) == {option.name for option in OPTIONS} | {"spark_master_url", "streaming"}
+    others = {"spark_master_url", "streaming", "samples"}
+    assert set(fields) == {option.name for option in OPTIONS} | others
+
+
+@pytest.mark.parametrize(
+    ("experiments", "wants"),
+    [
+        ([], False),
+        (["beam_fn_api"], False),
+        (["beam_fn_api", "enable_data_sampling"], True),
+        (["enable_always_on_exception_sampling"], True),
+        (["enable_always_on_exception_sampling", "disable_always_on_exception_sampling"], False),
+    ],
+)
+def test_beams_own_experiments_ask_for_samples_of_elements(experiments, wants):
+    assert settings(*(f"--experiments={name}" for name in experiments)).samples == wants
 
 
 def test_every_option_says_what_it_does_its_unit_and_why_one_would_change_it():

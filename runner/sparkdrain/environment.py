@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from apache_beam.internal import pickler
-from apache_beam.options.pipeline_options import PortableOptions, SetupOptions
+from apache_beam.options.pipeline_options import DebugOptions, PortableOptions, SetupOptions
 from apache_beam.portability import python_urns
 from apache_beam.runners.portability import stager
 from apache_beam.transforms import environments
 from apache_beam.transforms.resources import resource_hints_from_options
 
 from sparkdrain import row_types
-from sparkdrain.loopback import loopback_pool
+from sparkdrain.loopback import EXPERIMENTS, loopback_pool
 from sparkdrain.main_classes import FILE_NAME, main_classes, pickled
 from sparkdrain.requirements_cache import private_requirements_cache
 from sparkdrain.room import room
@@ -55,8 +55,11 @@ def default_environment(
 def _environment(options: PipelineOptions, directory: str | None) -> environments.Environment:
     portable = options.view_as(PortableOptions)
     if portable.environment_type == _LOOPBACK:
+        experiments = ",".join(options.view_as(DebugOptions).experiments or ())
         return environments.ExternalEnvironment(
-            loopback_pool(), capabilities=environments.python_sdk_capabilities()
+            loopback_pool(),
+            {EXPERIMENTS: experiments} if experiments else None,
+            capabilities=environments.python_sdk_capabilities(),
         )
     if portable.environment_type:
         return environments.Environment.from_options(portable)

@@ -7,7 +7,11 @@ from argparse import ArgumentError, ArgumentParser
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.options.pipeline_options import (
+    DebugOptions,
+    PipelineOptions,
+    StandardOptions,
+)
 
 from sparkdrain import redaction
 from sparkdrain.concurrency.settings import AsyncStep
@@ -18,7 +22,7 @@ from sparkdrain.redaction import redacted
 from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
 __all__ = [
     "OPTIONS",
@@ -73,6 +77,7 @@ class JobSettings:
         spark_conf: Spark properties in the order given; a later one wins.
         spark_master_url: the Spark master to connect to if no session is active, or None: what
             ``spark-submit`` or ``spark-defaults.conf`` says must not be overridden.
+        samples: whether SDK harnesses are asked for samples of elements, by Beam's own experiments.
     """
 
     slots: int = 0
@@ -116,6 +121,7 @@ class JobSettings:
     spark_conf: tuple[tuple[str, str], ...] = ()
     progress: Progress = "auto"
     spark_master_url: str | None = DEFAULT_MASTER
+    samples: bool = False
 
     def __post_init__(self) -> None:
         redaction.remember(self.spark_conf)
@@ -149,7 +155,8 @@ class JobSettings:
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):
             master = DEFAULT_MASTER
         streaming = bool(options.view_as(StandardOptions).streaming)
-        settings = cls(**values, streaming=streaming, spark_master_url=master)
+        samples = _wants_samples(options.view_as(DebugOptions).experiments or ())
+        settings = cls(**values, streaming=streaming, spark_master_url=master, samples=samples)
         settings.check_needs()
         return settings
 
@@ -198,6 +205,14 @@ class JobSettings:
         for option in OPTIONS:
             if getattr(self, option.name) != getattr(plain, option.name):
                 yield option
+
+
+def _wants_samples(experiments: Container[str]) -> bool:
+    """Whether harnesses keep samples: of all elements, or of those that user code fails on."""
+    return "enable_data_sampling" in experiments or (
+        "enable_always_on_exception_sampling" in experiments
+        and "disable_always_on_exception_sampling" not in experiments
+    )
 
 
 def _check_state_dir(text: str) -> None:

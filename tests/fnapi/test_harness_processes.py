@@ -42,7 +42,7 @@ GARBAGE = f"{sys.executable} -m tests.support.garbage_harness"
 def run():
     harnesses = Harnesses()
 
-    def run(build, command=WORKER, options=None, log=lambda *_: None):
+    def run(build, command=WORKER, options=None, log=lambda *_: None, samples=None):
         pipeline = beam.Pipeline()
         build(pipeline)
         environment = environments.ProcessEnvironment(
@@ -50,7 +50,8 @@ def run():
             env={"MARK": "set", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capabilities=environments.python_sdk_capabilities(),
         )
-        outside = Outside(HarnessJob("job", options or {}, log=log), harnesses)
+        job = HarnessJob("job", options or {}, log=log, samples=samples)
+        outside = Outside(job, harnesses)
         return run_in_memory(pipeline, 1, environment=environment, outside=outside)
 
     yield run
@@ -119,8 +120,19 @@ def test_what_user_code_logs_is_told_with_the_name_of_its_step(run):
     assert not [text for level, text in told if level < logging.WARNING and "Shout" not in text]
 
 
+class _NoSamples:
+    def sample(self, of, text):
+        raise AssertionError(of, text)
+
+    def flush(self):
+        pass
+
+
 def test_no_secret_of_the_job_is_in_what_a_harness_logs(run, caplog, monkeypatch):
-    """A slot's process knows no options, but for those of its harnesses."""
+    """A slot's process knows no options, but for those of its harnesses.
+
+    The job wants to see the element that user code fails on, too.
+    """
     monkeypatch.setattr(redaction._Known, "values", ())
     secret = "HUNTER2-planted"
 
@@ -129,8 +141,16 @@ def test_no_secret_of_the_job_is_in_what_a_harness_logs(run, caplog, monkeypatch
         text = f"cannot log in with {secret}"
         raise ValueError(text)
 
-    with caplog.at_level(logging.INFO), pytest.raises(HarnessFailed, match="cannot log in"):
-        run(lambda p: p | beam.Create([1]) | beam.Map(fail), options={"client_secret": secret})
+    with caplog.at_level(logging.INFO), pytest.raises(HarnessFailed, match="cannot log in") as got:
+        run(
+            lambda p: p | beam.Create([1]) | beam.Map(fail),
+            options={
+                "client_secret": secret,
+                "experiments": ["enable_always_on_exception_sampling"],
+            },
+            samples=_NoSamples(),
+        )
+    assert "It was at an element of Create/Map(decode): 1" in got.value.__notes__
     said = [each.getMessage() for each in caplog.records if each.name.startswith("sparkdrain")]
     assert any("logged ***" in each for each in said)
     assert any("cannot log in with ***" in each for each in said)

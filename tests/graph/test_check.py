@@ -157,6 +157,17 @@ def test_a_name_to_overrule_that_no_sink_has_is_refused():
 
 
 POOL = environments.ExternalEnvironment("localhost:1")
+SAMPLING = environments.ExternalEnvironment(
+    "localhost:1", capabilities=environments.python_sdk_capabilities()
+)
+
+
+def test_samples_of_elements_need_an_sdk_harness_that_keeps_them():
+    check(_proto(_numbers, SAMPLING), samples=True)
+    for environment in (None, POOL):
+        check(_proto(_numbers, environment))
+        with pytest.raises(Unsupported, match=r"enable_data_sampling .*--environment_type=PROCESS"):
+            check(_proto(_numbers, environment), samples=True)
 
 
 class _Sorted(beam.DoFn):

@@ -122,7 +122,8 @@ PROOFS: Final = (
         "drained. Python programs "
         "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "
         "Java reads Kafka by the server's own transform; another one merges windows of its own. "
-        "Python and Java in containers of podman",
+        "Python and Java in containers of podman. Batch jobs and streams show samples of elements "
+        "that processes have kept",
         (
             "integration/test_java.py",
             "integration/test_java_windows.py",
@@ -135,6 +136,7 @@ PROOFS: Final = (
             "integration/test_process_streams.py",
             "integration/test_podman.py",
             "integration/test_sdk_streams.py",
+            "integration/test_samples.py",
         ),
     ),
     Proof(

@@ -103,13 +103,6 @@ def test_an_option_that_does_not_parse_is_an_invalid_argument(at_server):
     assert "--slots cannot be 'many'" in text
 
 
-def test_samples_that_nobody_would_see_are_an_invalid_argument(at_server):
-    code, text = code_of(lambda: at_server().prepare(experiments=["enable_data_sampling"]))
-    assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert "--experiments=enable_data_sampling: nobody would see" in text
-    at_server().prepare(experiments=["beam_fn_api"])
-
-
 def test_the_pipeline_the_list_and_the_options_can_be_asked_for(at_server):
     client = at_server(FakeEngine(until_cancelled))
     pipeline = beam_runner_api_pb2.Pipeline(requirements=["mine"])

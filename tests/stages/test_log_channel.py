@@ -23,6 +23,17 @@ def test_records_arrive_in_order_with_their_levels():
     server.close()
 
 
+def test_samples_arrive_with_the_step_that_has_made_them():
+    heard: list[tuple[str, str]] = []
+    server = log_server(HERE, lambda *record: None, lambda *sample: heard.append(sample))
+    sender = LogSender(server.endpoint)
+    sender.sample("Parse", "one\ntwo")
+    sender.flush()
+    wait_until(lambda: heard)
+    assert heard == [("Parse", "one\ntwo")]
+    server.close()
+
+
 def test_a_worker_that_logs_too_fast_drops_records_and_says_how_many(monkeypatch):
     monkeypatch.setattr(log_channel, "_WAITING", 2)
     heard: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from sparkdrain.fnapi.lent import LentInlet, SplitBundle
 from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
+from sparkdrain.fnapi.samples import Samples
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
 from sparkdrain.fnapi.sight import busiest, stack_in, times
 from sparkdrain.fnapi.timers import TimerFamilies
@@ -31,11 +33,12 @@ from sparkdrain.fnapi.value_counts import ValueCounts
 from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, proto_utils
-from sparkdrain.graph.environments import is_go, is_java
+from sparkdrain.graph.environments import can_sample, is_go, is_java
 from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.harness.harness import Harness
 from sparkdrain.metrics.merge import merge
+from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import metrics_pb2
 
     from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
+    from sparkdrain.fnapi.worker import SdkWorker
     from sparkdrain.graph.plan import Edge, EdgeId, Stage, TransformId
     from sparkdrain.harness.harness import (
         KeyedEdge,
@@ -103,8 +107,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     """Runs a stage in an SDK harness, one bundle after the other."""
 
     def __init__(self, stage: Stage, wiring: Wiring) -> None:
-        edges, components, windowings = wiring.edges, wiring.components, wiring.windowings
-        outside = wiring.outside
+        edges, outside = wiring.edges, wiring.outside
+        components, windowings = wiring.components, wiring.windowings
         environment = components.environments[stage.environment]
         self._capabilities = frozenset(environment.capabilities)
         self._truncating: dict[TransformId, tuple[FnHarness, Truncated]] = {}
@@ -136,8 +140,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._answers = Answers()
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
-        self._instruction = ""
-        self.ending = ""
+        self._instruction = self.ending = ""
         self._infos: list[metrics_pb2.MonitoringInfo] = []
         self._to_finalize: list[str] = []
         self._residuals: list[beam_fn_api_pb2.DelayedBundleApplication] = []
@@ -164,6 +167,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
                 f"{stage.name}-{uuid.uuid4().hex}",
             )
             self._worker.register(self._descriptor)
+            self._samples = _samples_of(self._worker, self._descriptor, environment, wiring)
             self._timers: dict[str, TimerFamilies] = {}
             self._families: list[tuple[str, str]] = []
             self._caches_state = True
@@ -271,6 +275,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         request = beam_fn_api_pb2.ProcessBundleRequest(
             process_bundle_descriptor_id=self._descriptor.id, cache_tokens=self._tokens
         )
+        if self._samples is not None:
+            self._samples.begin()
         self._instruction = self._worker.expect(self)
         embedded = _EMBEDDED_BYTES if self._embeds else 0
         self._outbound = Outbound(self._worker, self._instruction, request, embedded=embedded)
@@ -293,8 +299,11 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         """Raise what user code has raised, before more is sent in vain."""
         if self._response is not None and self._response.error:
             response = self._response
-            self._ended()
-            raise failed(response.error)
+            bundle = self._ended()
+            error = failed(response.error)
+            for element in [] if self._samples is None else self._samples.failed(bundle):
+                add_note(error, f"It was at an element of {element}")
+            raise error
 
     @override
     def land(self) -> None:
@@ -339,6 +348,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._infos = merge([*self._infos, *response.monitoring_infos])
         if response.requires_finalization:
             self._to_finalize.append(instruction)
+        if self._samples is not None:
+            self._samples.look()
         return list(response.residual_roots)
 
     def _ended(self) -> str:
@@ -366,6 +377,10 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             # What the bundle still does is for nobody.
             self._worker.is_lost = True
             self._ended()
+        elif self._samples is not None and not self._worker.is_lost:
+            # The harness is given back whatever becomes of its samples.
+            with contextlib.suppress(Exception):
+                self._samples.end()
         for harness, _ in self._truncating.values():
             harness.teardown()
         self._harnesses.give_back(self._worker, keep=self._keep)
@@ -619,6 +634,24 @@ def _window_coder(
     components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
 ) -> Any:
     return _windowing(components, windowings, pcollection).windowfn.get_window_coder()
+
+
+def _samples_of(
+    worker: SdkWorker,
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+    environment: beam_runner_api_pb2.Environment,
+    wiring: Wiring,
+) -> Samples | None:
+    """What asks a harness for samples of a stage; None if the job or the SDK has none."""
+    job = wiring.outside.job
+    if job.samples is None or not can_sample(environment):
+        return None
+
+    def metadata(pcollection: str) -> Metadata:
+        return Metadata(_window_coder(wiring.components, wiring.windowings, pcollection))
+
+    by_time = job.samples_all
+    return Samples(worker, descriptor, environment, job.samples, metadata, by_time=by_time)
 
 
 def _progress_of(bundle: str) -> beam_fn_api_pb2.InstructionRequest:

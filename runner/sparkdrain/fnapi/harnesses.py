@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
 
     from sparkdrain.fnapi.process import Life
+    from sparkdrain.fnapi.samples import SampleTeller
 
 _START_SECONDS: Final = 300.0
 # A job's next level, or a stream's next round, begins sooner.
@@ -41,6 +42,7 @@ class HarnessJob:
         staged: finds the staged file of a name; None if there is none.
         when_over: has a function called when the job is over. Then its harnesses end in order.
         log: takes the level and the text of each record that a client of the job is to see.
+        samples: takes samples of elements; None if the job wants none.
     """
 
     id: str
@@ -48,6 +50,12 @@ class HarnessJob:
     staged: Callable[[str], Path | None] = lambda _: None
     when_over: Callable[[Callable[[], object]], object] = lambda _: None
     log: Callable[[int, str], object] = lambda _level, _text: None
+    samples: SampleTeller | None = None
+
+    @property
+    def samples_all(self) -> bool:
+        """Whether samples are kept of all elements, not only where user code fails."""
+        return "enable_data_sampling" in (self.options.get("experiments") or ())
 
 
 @dataclass(slots=True)

@@ -68,6 +68,8 @@ class SdkWorker:
         self.id = id
         self.torn_down = torn_down or threading.Event()
         self.is_lost = False
+        self.sampled: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
+        """By PCollection, the descriptor whose coder samples of it have, see ``Samples``."""
         self._how_it_ended = how_it_ended
         self._last_words = last_words
         self._descriptors: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}

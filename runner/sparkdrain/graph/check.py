@@ -11,7 +11,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from sparkdrain.errors import Unsupported
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, expand_anyof_environments, proto_utils
-from sparkdrain.graph.environments import OUTSIDE, chosen, is_go
+from sparkdrain.graph.environments import OUTSIDE, can_sample, chosen, is_go
 from sparkdrain.graph.window_fns import has_own_windows, merges, strategy_of
 from sparkdrain.io.stable import OVERRULED, SINK
 
@@ -43,6 +43,7 @@ def check(
     streaming: bool = False,
     durable: bool = False,
     async_steps: Iterable[str] = (),
+    samples: bool = False,
 ) -> None:
     """Raise ``Unsupported``, naming transform, URN and alternative, if the job cannot run.
 
@@ -51,6 +52,7 @@ def check(
         streaming: whether it would run in rounds, see ``mode.is_streaming``.
         durable: whether it would make checkpoints.
         async_steps: names that an option has for steps that wait.
+        samples: whether an option wants samples of elements.
     """
     for requirement in pipeline.requirements:
         if requirement not in _REQUIREMENTS:
@@ -64,6 +66,8 @@ def check(
         _check_bounded(transform, pipeline.components)
     for name in async_steps:
         _check_async_step(name, leaves, pipeline.components)
+    if samples:
+        _check_samples(leaves, pipeline.components)
 
 
 def _check_sinks(transforms: Iterable[beam_runner_api_pb2.PTransform]) -> None:
@@ -113,6 +117,25 @@ def _check_async_step(
         msg = (
             f"--async_steps names {name!r}, which runs in a process of its own SDK, where this "
             "runner cannot have many of its elements in flight: leave it out"
+        )
+        raise Unsupported(msg)
+
+
+def _check_samples(
+    leaves: Iterable[beam_runner_api_pb2.PTransform],
+    components: beam_runner_api_pb2.Components,
+) -> None:
+    """At least one step has a harness that keeps samples of elements."""
+    used = {leaf.environment_id for leaf in leaves if leaf.environment_id}
+    found = [chosen(components.environments[environment]) for environment in sorted(used)]
+    if not any(choice is not None and can_sample(choice) for choice in found):
+        msg = (
+            "--experiments=enable_data_sampling (or enable_always_on_exception_sampling) has no "
+            "effect here: SDK harnesses in processes of their own keep samples of elements, and "
+            "this pipeline has none that does. Its Python steps run in Spark's own workers, by "
+            "generated code. Give --environment_type=PROCESS with "
+            """--environment_config='{"command": "sparkdrain worker"}', or leave the experiment """
+            "out"
         )
         raise Unsupported(msg)
 

@@ -37,6 +37,7 @@ IN_PROCESS: Final = frozenset(
 PROCESS: Final[str] = common_urns.environments.PROCESS.urn
 DOCKER: Final[str] = common_urns.environments.DOCKER.urn
 _SDK_BASE: Final = "beam:version:sdk_base:"
+_SAMPLING: Final[str] = common_urns.protocols.DATA_SAMPLING.urn
 _GO: Final = f"{_SDK_BASE}go:"
 # Where Beam's own images are, that have an SDK and nothing else.
 _BEAMS_IMAGES: Final = re.compile(r"(docker\.io/)?apache/beam_[\w.]+_sdk(_distroless)?(:.*)?")
@@ -99,6 +100,11 @@ def is_java(environment: beam_runner_api_pb2.Environment) -> bool:
 def is_go(environment: beam_runner_api_pb2.Environment) -> bool:
     """Whether the SDK of an environment is Go's."""
     return any(capability.startswith(_GO) for capability in environment.capabilities)
+
+
+def can_sample(environment: beam_runner_api_pb2.Environment) -> bool:
+    """Whether the SDK of an environment keeps samples of elements, if a job wants them."""
+    return environment.urn in OUTSIDE and _SAMPLING in environment.capabilities
 
 
 def settle_environments(

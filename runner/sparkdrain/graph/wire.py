@@ -102,6 +102,14 @@ class WireCoders:
         merged = self._made(_KV, several, replaced)
         return self._made(_KV, name, several), self._made(_KV, name, merged)
 
+    def strings(self, coder: str) -> tuple[str, str]:
+        """The coders of what ``beam:transform:to_string:v1`` takes, and of what it gives.
+
+        It takes a name with an element, and gives the name with the element as a text.
+        """
+        name, text = self._made(common_urns.coders.BYTES.urn), common_urns.coders.STRING_UTF8.urn
+        return self._made(_KV, name, coder), self._made(_KV, name, self._made(text))
+
     def timer(self, coder: str) -> str:
         """Of timers, given their coder."""
         key, window = self._components.coders[coder].component_coder_ids

@@ -9,7 +9,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_job_api_pb2
 from google.protobuf import json_format
 
-from sparkdrain.errors import BadOption
 from sparkdrain.options import OPTIONS, JobSettings, Option
 from sparkdrain.redaction import redacted
 
@@ -33,7 +32,6 @@ _KINDS: Final = {
     "streaming": "flag",
     _MASTER: "str",
 }
-_SAMPLING: Final = "enable_data_sampling"
 MASTER_URN: Final = f"beam:option:{_MASTER}:v1"
 
 
@@ -95,12 +93,6 @@ def settings(options: Mapping[str, Any]) -> JobSettings:
     Raises:
         BadOption: a value cannot be used.
     """
-    if _SAMPLING in (options.get("experiments") or ()):
-        message = (
-            f"--experiments={_SAMPLING}: nobody would see the samples that SDK harnesses take of "
-            "elements. Leave it out, and log what is to be seen: it is among the job's messages."
-        )
-        raise BadOption(message)
     others = {name: value for name, value in options.items() if name != _MASTER}
     # Our client sends the master only if the user gave one; as a flag it counts as given.
     flags = [f"--{_MASTER}={options[_MASTER]}"] if options.get(_MASTER) is not None else []

@@ -95,6 +95,7 @@ class SparkEngine(Engine):
             streaming=streaming,
             durable=bool(settings.checkpoint_dir),
             async_steps=[name for name, _ in settings.async_steps],
+            samples=settings.samples,
         )
 
     @override

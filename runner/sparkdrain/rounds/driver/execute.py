@@ -62,6 +62,7 @@ from sparkdrain.stages.cluster.parking import kept_executors, park_again, summon
 from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.session import is_usable
+from sparkdrain.stages.telling.sample_messages import SampleMessages
 from sparkdrain.stages.workers.pool import job_context
 from sparkdrain.standby.check import check_reach
 from sparkdrain.standby.leadership import SteppedDown
@@ -198,6 +199,7 @@ def _execute_on(
         locations,
         openings,
         MoveLog(invocation.observer.moved),
+        SampleMessages(invocation.observer.message),
     ).run()
 
 
@@ -216,6 +218,7 @@ class _StreamingJob:
     locations: Locations
     openings: Openings
     log: MoveLog
+    samples: SampleMessages
 
     def run(self) -> Outcome:
         try:
@@ -419,6 +422,7 @@ class _StreamingJob:
             settings.compiled_stages,
             settings.state_memory_mb << 20,
             settings.async_steps,
+            settings.samples,
         )
         life = self.run_id if place is None else f"{self.run_id}.{place.epoch}"
         layout = ShuffleLayout(self.slots, len(self.plan.levels), 0)
@@ -438,6 +442,7 @@ class _StreamingJob:
             settings.round_limit_ms / 1000,
             partial(self.invocation.observer.message, _WARNING),
             settings.slot_memory_limit_mb,
+            self.samples,
         )
 
     def _terms(self) -> DrainTerms:

@@ -21,6 +21,7 @@ from sparkdrain.stages.cluster.driver_address import driver_address
 from sparkdrain.stages.cluster.executors import executors
 from sparkdrain.stages.levels.level_jobs import LevelJobs
 from sparkdrain.stages.spark.notes import Notes
+from sparkdrain.stages.telling.log_channel import log_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +41,8 @@ class SparkLevels(Levels):
     """See ``Levels``. ``close`` ends the hosts.
 
     A round may take ``limit`` seconds. After ``patience`` seconds ``warn`` hears what it waits for.
-    A host may use ``memory_mib`` MiB of memory; 0 means that there is no limit.
+    A host may use ``memory_mib`` MiB of memory; 0 means that there is no limit. ``sample`` takes
+    samples of elements, if the options want them: the name of a step, and what it has made.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class SparkLevels(Levels):
         limit: float = 0.0,
         warn: Callable[[str], object] = str,
         memory_mib: int = 0,
+        sample: Callable[[str, str], object] | None = None,
     ) -> None:
         self._fresh = {first_round: frozenset(range(layout.slots))}
         self._place = place
@@ -72,6 +75,11 @@ class SparkLevels(Levels):
         self._jobs.name(job_name)
         self._reports = Notes(context)
         self._leash = Leash(driver_address(context))
+        self._samples = (
+            log_server(driver_address(context), lambda _level, _text: None, sample)
+            if options.samples and sample is not None
+            else None
+        )
         self._placement = placement or Placement(layout.slots)
         self._placement.begin(executors(context))
         self._watch = HangWatch(patience, limit, self._leash.look, warn, self._jobs.stop)
@@ -102,6 +110,7 @@ class SparkLevels(Levels):
             self._place,
             self._reports,
             self._memory_mib,
+            None if self._samples is None else self._samples.endpoint,
         )
         # Of an attempt that failed, those that came nevertheless.
         self._reports.take()
@@ -151,6 +160,8 @@ class SparkLevels(Levels):
         """End all hosts: DoFns are torn down, state is deleted."""
         self._watch.close()
         self._leash.close()
+        if self._samples is not None:
+            self._samples.close()
         self._reports.close()
         self._jobs.close()
 

@@ -46,6 +46,7 @@ class RoundTask:
         place: where checkpoints go, if the job has any.
         reports: takes the slots' reports.
         memory_mib: MiB of memory that each host may use; 0 means that there is no limit.
+        samples: takes samples of elements; None if the job wants none.
     """
 
     job: str
@@ -61,6 +62,7 @@ class RoundTask:
     place: CheckpointPlace | None
     reports: Notes
     memory_mib: int = 0
+    samples: Endpoint | None = None
 
     def __call__(self, index: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
         """Run the slot: records in, (partition, block) pairs out.
@@ -90,7 +92,9 @@ class RoundTask:
     def _service(self, plan: Path | bytes, directory: Path) -> SlotService:
         """Called in the host's process."""
         content = plan if isinstance(plan, bytes) else plan.read_bytes()
-        outside = Outside(job_of(self.job, self.preparation), harnesses())
+        wanted = self.samples is not None
+        job = job_of(self.job, self.preparation, logs=self.samples, samples=wanted)
+        outside = Outside(job, harnesses())
         return SlotService(content, self.layout, self.options, directory, outside, self.place)
 
 

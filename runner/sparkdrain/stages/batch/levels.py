@@ -34,6 +34,7 @@ from sparkdrain.stages.telling.failure_channel import first_failure
 from sparkdrain.stages.telling.job_over import JobOver
 from sparkdrain.stages.telling.log_channel import log_server
 from sparkdrain.stages.telling.report import SlotReport
+from sparkdrain.stages.telling.sample_messages import SampleMessages
 from sparkdrain.stages.telling.spark_error import of_failure
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class LevelRunner:
             settings.shuffle_memory_mb << 20,
             settings.compiled_stages,
             async_steps=settings.async_steps,
+            samples=settings.samples,
         )
         self._first = first_failure(context, self._jobs.stop, local=is_local(context))
         self._over = JobOver(driver_address(context))
@@ -91,7 +93,9 @@ class LevelRunner:
         if _has_harnesses(plan):
             tell = invocation.observer.message
             self._logs = log_server(
-                driver_address(context), lambda level, text: tell(importance_of(level), text)
+                driver_address(context),
+                lambda level, text: tell(importance_of(level), text),
+                SampleMessages(tell),
             )
 
     def run(self) -> Iterator[SlotReport]:

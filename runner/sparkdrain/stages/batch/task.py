@@ -106,7 +106,9 @@ class LevelTask:
     def _outside(self) -> Outside | None:
         if self.logs is None:
             return None
-        return Outside(job_of(self.job, self.preparation, self.over, self.logs), harnesses())
+        samples = self.options.samples
+        job = job_of(self.job, self.preparation, self.over, self.logs, samples=samples)
+        return Outside(job, harnesses())
 
     def _run(self, run: BatchSlot, slot: int, records: Iterator[bytes]) -> None:
         with ticking(self.progress, self.level, slot, run.handled):

@@ -20,6 +20,7 @@ class TaskOptions:
         compiled: whether chains of simple transforms run as generated code.
         async_steps: names of steps, and how many elements of each may be in flight.
         state_bytes: for state in streaming, of all levels of a slot; 0: a part of the above.
+        samples: whether harnesses in other processes are asked for samples of elements.
     """
 
     block_bytes: int
@@ -27,6 +28,7 @@ class TaskOptions:
     compiled: bool
     state_bytes: int = 0
     async_steps: tuple[tuple[str, AsyncStep], ...] = ()
+    samples: bool = False
 
     @property
     def flight_bytes(self) -> int:

@@ -1,6 +1,8 @@
-"""How log records of SDK harnesses reach the job's messages: best effort, never in a slot's way.
+"""How log records and samples of SDK harnesses reach the job's messages.
 
-A worker sends ``[level u8][text]`` on a connection of its own, and drops what comes too fast.
+Best effort, never in a slot's way: a worker sends ``[level u8][text]`` on a connection of its own,
+and drops what comes too fast. The level of a sample is 0, and its text begins with the name of the
+step and a line's end.
 """
 
 from __future__ import annotations
@@ -26,14 +28,20 @@ _DIAL_SECONDS: Final = 5.0
 _FLUSH_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.005
 _LONGEST: Final = 10_000
+_SAMPLE: Final = 0
 
 
-def log_server(bind: Bind, tell: Callable[[int, str], object]) -> Server:
+def log_server(
+    bind: Bind,
+    tell: Callable[[int, str], object],
+    sample: Callable[[str, str], object] = lambda _of, _text: None,
+) -> Server:
     """The driver's side, for all workers of a job.
 
     Args:
         bind: where to listen.
         tell: takes the level of ``logging`` and the text of each record.
+        sample: takes the name of a step, and an element that the step has made.
 
     Raises:
         OSError: nothing can listen there.
@@ -42,7 +50,12 @@ def log_server(bind: Bind, tell: Callable[[int, str], object]) -> Server:
     def serve(line: Line) -> None:
         while True:
             record = line.recv_bytes()
-            tell(record[0], record[1:].decode())
+            text = record[1:].decode()
+            if record[0] == _SAMPLE:
+                of, _, element = text.partition("\n")
+                sample(of, element)
+            else:
+                tell(record[0], text)
 
     return Server(bind, "logs", serve)
 
@@ -57,6 +70,10 @@ class LogSender:
         self._is_sending = False
         self._dropped = 0
         self._taken = self._sent = 0
+
+    def sample(self, of: str, text: str) -> None:
+        """Send a sample of the elements that a step has made."""
+        self(_SAMPLE, f"{of}\n{text}")
 
     def __call__(self, level: int, text: str) -> None:
         """Send a record; returns at once, and never fails."""

@@ -122,12 +122,15 @@ def job_of(
     preparation: Preparation,
     over: Endpoint | None = None,
     logs: Endpoint | None = None,
+    *,
+    samples: bool = False,
 ) -> HarnessJob:
     """What SDK harnesses in other processes need to know of a job.
 
     Args:
         over: where the driver tells that the job is over; None if this process ends with the job.
-        logs: where the driver takes log records; None if it takes none.
+        logs: where the driver takes log records, of batch jobs, and samples; None if it takes none.
+        samples: whether the driver takes samples.
     """
     sent = dict(preparation.staged)
 
@@ -135,11 +138,12 @@ def job_of(
         return sent_file(sent[name]) if name in sent else None
 
     options = json.loads(preparation.options)
+    sender = None if logs is None else LogSender(logs)
+    teller = sender if samples else None
     if over is None:
-        return HarnessJob(job, options, staged)
-    if logs is None:
+        return HarnessJob(job, options, staged, samples=teller)
+    if sender is None:
         return HarnessJob(job, options, staged, partial(when_over, over))
-    sender = LogSender(logs)
 
     def when_all_is_told(end: Callable[[], object]) -> None:
         def end_and_flush() -> None:
@@ -148,7 +152,7 @@ def job_of(
 
         when_over(over, end_and_flush)
 
-    return HarnessJob(job, options, staged, when_all_is_told, sender)
+    return HarnessJob(job, options, staged, when_all_is_told, sender, teller)
 
 
 def prepare(preparation: Preparation) -> None:
