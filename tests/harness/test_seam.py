@@ -37,6 +37,8 @@ PARTS_OF_OPERATIONS = {
 # These start an SDK harness of Beam's, or run in it; its operations are its own affair.
 IN_HARNESSES = {
     ("loopback.py", f"{WORKER[0]}.worker_pool_main.BeamFnExternalWorkerPoolServicer"),
+    ("loopback.py", f"{WORKER[0]}.data_sampler.DataSampler"),
+    ("loopback.py", f"{WORKER[0]}.sdk_worker.SdkHarness"),
     ("worker.py", f"{WORKER[0]}.sdk_worker_main"),
     ("cached_sizes.py", f"{WORKER[0]}.statecache"),
     *(
