@@ -15,26 +15,33 @@ _LOGGER = logging.getLogger(__name__)
 WAITING: Final = 256
 """So many elements may wait to be started, beside those in flight: handing one over costs much."""
 
-# As many as a step has by default, and these wait: they are let in whatever they take.
+# So many elements are let in whatever they take: those that a step has in flight by default, and as
+# many as may wait.
 _ALWAYS: Final = 100 + WAITING
-# What an element takes beside itself: a task, a coroutine, and a call. An estimate.
+# Bytes of memory that an element in flight takes beside its own encoding, an estimate: its task and
+# its coroutine, of which 20,000 that sleep took 3 KiB each, and 1 KiB for what the call has. The
+# buffers of a client are not in it, nor what user code keeps in variables.
 _ELEMENT_BYTES: Final = 4 << 10
-# The same of a key in flight, which has cells and timers, too; an estimate, too.
+# The same for a key in flight, which has a worker with a place of its own, so cells, timers and
+# generated calls, too. An estimate that was not measured. The key's state is not in it: that has
+# its own budget.
 _KEY_BYTES: Final = 16 << 10
 
 
 class FlightRoom:
-    """Lets more elements in as long as all that are inside fit into memory, as far as is known.
+    """Lets more elements in as long as all that are inside fit into memory, by an estimate.
 
-    Their size is that of some of them, which come when there is no more room.
+    The estimate is the mean of samples: the encoding of an element, and ``_ELEMENT_BYTES``. An
+    element is a sample if it comes when there is no more room, and then ever more seldom. So the
+    mean is wrong if elements get larger.
 
     Args:
         name: of the step.
-        max_in_flight: as users say it.
-        most_bytes: that elements may take.
+        max_in_flight: how many elements users want to have in flight.
+        most_bytes: bytes that all elements inside may take.
 
     Attributes:
-        most: so many elements may be inside now.
+        most: so many elements may be inside now, in flight or waiting.
     """
 
     def __init__(self, name: str, max_in_flight: int, most_bytes: int) -> None:
@@ -67,7 +74,7 @@ class FlightRoom:
 
 
 def keys_in_flight(name: str, max_in_flight: int, most_bytes: int) -> int:
-    """So many keys of a step with state may be in flight."""
+    """So many keys of a step with state may be in flight, if each takes ``_KEY_BYTES``."""
     fitting = max(_ALWAYS, most_bytes // _KEY_BYTES)
     if fitting < max_in_flight:
         tell_no_more(name, fitting, max_in_flight, _KEY_BYTES)
