@@ -41,7 +41,7 @@ from sparkdrain.checkpoints.paths import Paths
 from sparkdrain.checkpoints.publish import newest
 from sparkdrain.rounds.driver.openings import FETCHED, LOCAL
 from sparkdrain.rounds.driver.placement import Placement
-from sparkdrain.shuffle.keys import slot_of
+from sparkdrain.shuffle.keys import Owners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -87,8 +87,9 @@ class Emit(beam.DoFn):
         number = tracker.current_restriction().start
         while tracker.try_claim(number):
             first = number % self._blocks * BLOCK
-            names = (f"key-{key}" for key in range(first, first + BLOCK))
-            keys = [name for name in names if slot_of(name.encode(), SLOTS) == 0]
+            names = [f"key-{key}" for key in range(first, first + BLOCK)]
+            slots = Owners(range(SLOTS)).of(list(map(str.encode, names)))
+            keys = [name for name, slot in zip(names, slots, strict=True) if slot == 0]
             is_built = number >= self._blocks
             for key in keys[:1] if is_built else keys:
                 yield key, number

@@ -17,7 +17,7 @@ from sparkdrain.checkpoints.rescale import (
     sources_of,
 )
 from sparkdrain.errors import CheckpointDamaged
-from sparkdrain.shuffle.keys import slot_of
+from sparkdrain.shuffle.keys import Owners
 from timers_state import DEFAULT_GROUPS, Overlay, RoundStore, key_group
 
 SLOTS = st.integers(1, 40)
@@ -25,7 +25,8 @@ SLOTS = st.integers(1, 40)
 
 @given(st.binary(), SLOTS)
 def test_a_slot_has_the_groups_of_the_keys_that_it_gets(key, slots):
-    assert key_group(key) in groups_of_slot(slot_of(key, slots), slots)
+    (slot,) = Owners(range(slots)).of([key])
+    assert key_group(key) in groups_of_slot(slot, slots)
 
 
 @given(SLOTS)

@@ -19,7 +19,7 @@ from sparkdrain.shuffle.group_sender import GroupSender
 from sparkdrain.shuffle.grouped_blocks import split_groups
 from sparkdrain.shuffle.grouping import GroupWriter, KeyedWriter
 from sparkdrain.shuffle.keyed_chunks import NO_CHUNK, KeyedChunks
-from sparkdrain.shuffle.keys import Owners, key_codec, slot_of
+from sparkdrain.shuffle.keys import Owners, key_codec
 from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.shuffle.outbox import Outbox, ShuffleLayout
 from sparkdrain.step_notes import maker_of
@@ -78,7 +78,7 @@ def test_every_element_arrives_with_its_key_at_its_slot_in_order(elements, keys,
         table = merger.table()
         assert table is not None
         for encoded, chunks in table.items():
-            assert slot_of(encoded, 3) == slot
+            assert Owners(range(3)).of([encoded]) == [slot]
             for chunk in chunks if type(chunks) is list else [chunks]:
                 for element in CODING.windowed_values.decode(chunk):
                     found[decode_key(encoded)].append(shown(element.value, element))

@@ -7,16 +7,17 @@ from apache_beam import coders
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.shuffle.keys import key_codec, slot_of, slots_of
+from sparkdrain.shuffle.keys import Owners, key_codec
+from timers_state import key_group
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 300))
-def test_slots_of_many_keys_are_those_of_each(keys, slots) -> None:
-    assert slots_of(keys, slots) == [slot_of(key, slots) for key in keys]
+def test_the_slot_of_a_key_follows_from_its_key_group(keys, slots) -> None:
+    assert Owners(range(slots)).of(keys) == [key_group(key) * slots // 1024 for key in keys]
 
 
 def test_the_slot_of_a_key_never_changes_between_releases() -> None:
-    assert [slot_of(key, 7) for key in (b"", b"a", b"flight", b"\x00\x01")] == [0, 6, 6, 0]
+    assert Owners(range(7)).of([b"", b"a", b"flight", b"\x00\x01"]) == [0, 6, 6, 0]
 
 
 @pytest.mark.parametrize(

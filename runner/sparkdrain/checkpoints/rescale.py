@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def groups_of_slot(slot: int, slots: int) -> range:
-    """The key groups that one of ``slots`` has; see ``shuffle.keys.slot_of``."""
+    """The key groups that one of ``slots`` has; see ``shuffle.keys.Owners``."""
     return range(-(-slot * DEFAULT_GROUPS // slots), -(-(slot + 1) * DEFAULT_GROUPS // slots))
 
 

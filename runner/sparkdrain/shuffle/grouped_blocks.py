@@ -12,7 +12,7 @@ from array import array
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
-from sparkdrain.shuffle.keys import slots_of
+from sparkdrain.shuffle.keys import Owners
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ def part_of_slot(payload: bytes, slot: int, slots: int) -> bytes:
     """The payload for those keys that one of ``slots`` has; empty if there are none."""
     section, pairs = decode_groups(payload)
     groups = list(pairs)
-    owners = slots_of([key for key, _ in groups], slots)
+    owners = Owners(range(slots)).of([key for key, _ in groups])
     mine = [pair for pair, owner in zip(groups, owners, strict=True) if owner == slot]
     if not mine:
         return b""

@@ -10,8 +10,6 @@ from zlib import crc32
 from apache_beam import coders
 from apache_beam.coders.coders import LengthPrefixCoder
 
-from timers_state.keys import key_group
-
 KEY_GROUPS = 1024
 _SHIFT = 32 - 10  # as there are 2**10 of them
 
@@ -40,16 +38,6 @@ def key_codec(coder: coders.Coder) -> tuple[KeyEncode, KeyDecode]:
         return str.encode, bytes.decode
     impl = coder.get_impl()
     return impl.encode, impl.decode
-
-
-def slot_of(key: bytes, slots: int) -> int:
-    """The slot, of ``slots``, whose range of key groups holds the encoded ``key``."""
-    return key_group(key, KEY_GROUPS) * slots // KEY_GROUPS
-
-
-def slots_of(keys: list[bytes], slots: int) -> list[int]:
-    """``slot_of`` for each of many keys."""
-    return Owners(range(slots)).of(keys)
 
 
 class Owners(Generic[T]):
