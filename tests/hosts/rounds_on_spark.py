@@ -126,7 +126,7 @@ def main(master: str, reuse: str, daemon: str, marks: str) -> None:
 
     def exchange(inputs: list[Exchange], places: tuple[str, ...] = (), **how: bool) -> Exchange:
         task = Task(leash.endpoint, marks, **how)
-        return Exchange(context, task, inputs, SLOTS, range(SLOTS), parts, places)
+        return Exchange(context, task, inputs, range(SLOTS), parts, places)
 
     def seen(exchange: Exchange) -> list[dict[str, Any]]:
         return [json.loads(record) for record in exchange.read([0])]

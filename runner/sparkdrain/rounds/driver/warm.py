@@ -33,9 +33,9 @@ def warm_workers(context: SparkContext, slots: int, plan: Plan, preparation: Pre
         return
     task = WarmUp(plan.encode(), preparation)
     parts = partitioner(context, slots, id(task))
-    sent = Exchange(context, task, (), slots, range(slots), parts)
+    sent = Exchange(context, task, (), range(slots), parts)
     sent.run()
-    received = Exchange(context, task, [sent], slots, range(slots), parts)
+    received = Exchange(context, task, [sent], range(slots), parts)
     received.run()
     for exchange in (received, sent):
         exchange.drop()

@@ -61,8 +61,7 @@ class ResidualStore:
         self._coder = coder
         self._counts: tuple[int, int] | None = None
 
-    def _scope(self, number: int = 0) -> KeyScope:
-        # All in one place, that of no key: when slots can be moved, the number will tell where.
+    def _scope(self) -> KeyScope:
         return self._overlay.scope(self._state_id, b"")
 
     def _load(self) -> tuple[int, int]:
@@ -87,7 +86,7 @@ class ResidualStore:
     def put_written(self, payload: bytes, resume: int) -> int:
         """As ``put``, a residual as another store has it, see ``written_in``."""
         count, number = self._load()
-        scope, tag = self._scope(number), _TAG.pack(number)
+        scope, tag = self._scope(), _TAG.pack(number)
         hold = _HEAD.unpack_from(payload)[0]
         scope.timers(Domain.PROCESSING).set(resume, _FAMILY, tag, payload=payload)
         scope.timers(Domain.HOLD).set(hold, _FAMILY, tag)
@@ -96,7 +95,7 @@ class ResidualStore:
 
     def remove(self, number: int) -> None:
         """Take out a residual that ``put`` has given this number, and that is still there."""
-        scope, tag = self._scope(number), _TAG.pack(number)
+        scope, tag = self._scope(), _TAG.pack(number)
         scope.timers(Domain.PROCESSING).clear(_FAMILY, tag)
         scope.timers(Domain.HOLD).clear(_FAMILY, tag)
         count, numbers = self._load()

@@ -52,7 +52,6 @@ def ask(
             context,
             task,
             [],
-            1,
             range(len(places)),
             partitioner(context, 1, id(task) & 0x7FFFFFFF),
             places,

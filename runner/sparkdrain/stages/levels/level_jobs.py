@@ -66,7 +66,6 @@ class LevelJobs:
             self._context,
             task,
             [exchange for producer in producers for exchange in self.sent[producer]],
-            layout.partitions,
             [layout.shard(level, slot) for slot in range(slots)],
             self._partitioner,
             places,

@@ -26,7 +26,6 @@ class Exchange:
     Direct: ``RDD.partitionBy`` gathers blocks in Python lists first, and pickles.
 
     Args:
-        partitions: how many there are in what is sent.
         wanted: the partitions of the inputs, one for each slot.
         partitioner: see ``partitioner``.
         places: where Spark should run each slot, as it names places; "" is anywhere. Nothing for
@@ -38,7 +37,6 @@ class Exchange:
         context: SparkContext,
         task: Task,
         inputs: Sequence[Exchange],
-        partitions: int,
         wanted: Sequence[int],
         partitioner: Any,
         places: Sequence[str] = (),
