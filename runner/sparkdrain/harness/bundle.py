@@ -32,7 +32,7 @@ from sparkdrain.harness.keyed.inlet import CalledInlet
 from sparkdrain.harness.keyed.operation import KeyedOperation
 from sparkdrain.harness.operations import ProcessRestrictions, counted
 from sparkdrain.harness.restrictions import OperatedRestrictions, remainder
-from sparkdrain.harness.stateful import stateful_calls
+from sparkdrain.harness.stateful import beam_timers, stateful_calls
 from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
@@ -179,8 +179,12 @@ class StageBundle(BundleProcessor, Harness):
         if self._compile and handle.concurrent is None:
             chain = chain_of_results(transform, self.factory)
             calls = stateful_calls(source, operation, handle, context, chain)
+        if calls is None:
+            timers = beam_timers(operation.process_timer, context.timers)
+        else:
+            timers = calls.timers
         flight = operation if isinstance(operation, KeyedOperation) else None
-        return StatefulDoFn(context, calls, operation.process_timer, flight)
+        return StatefulDoFn(context, calls, timers, flight)
 
     @override
     def restrictions(self, source: TransformId, transform: TransformId) -> OperatedRestrictions:

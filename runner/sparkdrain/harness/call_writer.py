@@ -36,7 +36,7 @@ TIMER = {
     DoFn.WindowParam: "window",
     DoFn.WindowedValueParam: "window",
     DoFn.TimestampParam: "timestamp",
-    DoFn.DynamicTimerTagParam: "tag",
+    DoFn.DynamicTimerTagParam: "tag.decode()",
 }
 # Timers are not given these, and keep the marker.
 NOT_FOR_TIMERS = (DoFn.ElementParam, DoFn.PaneInfoParam, DoFn.SideInputParam)
@@ -46,9 +46,14 @@ _TIMESTAMP = (
     "    micros, timestamp = element.timestamp_micros, element.timestamp",
 )
 _RETURN = ("    return results",)
+# Many timers share their time and window with the one before.
 _HAND_ON = (
+    "    global fired, fired_at, fired_in",
     "    if results is not None:",
-    "        handle_results(WindowedValue(None, timestamp, (window,)), results)",
+    "        if timestamp is not fired_at or window is not fired_in:",
+    "            fired_at, fired_in = timestamp, window",
+    "            fired = WindowedValue(None, timestamp, (window,))",
+    "        handle_results(fired, results)",
 )
 _NUMBERS = itertools.count()
 
@@ -70,6 +75,9 @@ class CallWriter:
             "enter": place.enter,
             "micros": None,
             "timestamp": None,
+            "fired": None,
+            "fired_at": None,
+            "fired_in": None,
             "WindowedValue": WindowedValue,
             "handle_results": handle_results,
         }

@@ -65,6 +65,7 @@ class KeyPlace(Protocol):
         records: changes ``record``.
         expires: whether windows end.
         bound: limits the timers that callbacks set while a job is drained.
+        is_outgrown: whether the key is small and will have no records after this turn.
     """
 
     record: Any
@@ -72,10 +73,7 @@ class KeyPlace(Protocol):
     expires: bool
     bound: TimerBound
     window: Any
-
-    @property
-    def is_outgrown(self) -> bool:
-        """Whether the key is small and will have no records after this turn."""
+    is_outgrown: bool
 
     def keep(self) -> None:
         """Something is about to be kept, so the window has to expire."""

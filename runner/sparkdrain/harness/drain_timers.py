@@ -15,10 +15,12 @@ import struct
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from timers_state import Domain
+from timers_state.keys import EVENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from timers_state import Domain
 
 # No encoding of a pane begins like that.
 _MARK: Final = b"\xff"
@@ -54,7 +56,7 @@ class TimerBound:
         self.is_on = False
         self.refused: Counter[bytes] = Counter()
         self._generation = 0
-        self._domain = Domain.EVENT
+        self._domain: Domain = EVENT
         self._time = 0
 
     def another(self) -> TimerBound:
@@ -81,7 +83,7 @@ class TimerBound:
     ) -> int | None:
         """The generation of a timer that the callback sets; None if it is refused."""
         ends_by_itself = (
-            domain is self._domain is Domain.EVENT
+            domain is self._domain is EVENT
             and expiry_of is not None
             and self._time < time < expiry_of(window)
         )

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from sparkdrain.harness.cells import KeyPlace, state_kind
 from sparkdrain.harness.timers import pane_of, timer_of
-from timers_state import Domain
+from timers_state.keys import EVENT, EXPIRY, HOLD, PROCESSING
 from timers_state.large.key import LargeKey
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.drain_timers import TimerBound
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.timers import EventTimer, ProcessingTimer
-    from timers_state import KeyScope, Overlay
+    from timers_state import Domain, KeyScope, Overlay
     from timers_state.due.ahead import StoredTimer
     from timers_state.keys import TimerName
 
@@ -171,7 +171,7 @@ class LargePlace(KeyPlace):
         ident = (turn.key, turn.window)
         if ident in known:
             return
-        turn.scope().timers(Domain.EXPIRY).set(expiry_of(self.window), _EXPIRY, b"", turn.window)
+        turn.scope().timers(EXPIRY).set(expiry_of(self.window), _EXPIRY, b"", turn.window)
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known.add(ident)
@@ -203,16 +203,16 @@ class LargePlace(KeyPlace):
             processing: the same for processing time; None if no timer follows that.
         """
         scope = self._scope()
-        found = scope.timers(Domain.EVENT).pop_due(event)
-        domain = Domain.EVENT
+        found = scope.timers(EVENT).pop_due(event)
+        domain = EVENT
         if found is None:
             if processing is None:
                 return None
-            domain = Domain.PROCESSING
+            domain = PROCESSING
             found = scope.timers(domain).pop_due(processing)
             if found is None:
                 return None
-            scope.timers(Domain.HOLD).clear(found.family, found.tag, found.window)
+            scope.timers(HOLD).clear(found.family, found.tag, found.window)
         return self._due(domain, *found)
 
     def take(self, timer: StoredTimer) -> DueTimer | None:
@@ -222,9 +222,9 @@ class LargePlace(KeyPlace):
             None if state or timers of the key were asked for in this turn: then ``pop_due`` has it.
         """
         turn = self._turn
-        if turn.is_open or not self._overlay.take(self._state_id, Domain.EVENT, turn.key, timer):
+        if turn.is_open or not self._overlay.take(self._state_id, EVENT, turn.key, timer):
             return None
-        return self._due(Domain.EVENT, *timer[:5])
+        return self._due(EVENT, *timer[:5])
 
     def _due(
         self, domain: Domain, time: int, section: bytes, family: bytes, tag: bytes, payload: bytes
@@ -236,7 +236,7 @@ class LargePlace(KeyPlace):
         """All that the store has up to a time was taken; whether ``pop_due`` may have more."""
         if not self._turn.is_open:
             return False
-        self._scope().timers(Domain.EVENT).none_until(horizon)
+        self._scope().timers(EVENT).none_until(horizon)
         return True
 
     def expire(self, up_to: int) -> None:
@@ -244,14 +244,14 @@ class LargePlace(KeyPlace):
 
         A window that still has timers lasts until they have fired: call ``expire_window`` then.
         """
-        for timer in self._scope().timers(Domain.EXPIRY).due(up_to):
+        for timer in self._scope().timers(EXPIRY).due(up_to):
             self._expire(timer.window)
 
     def expire_window(self, window: Any) -> None:
         """Forget a window that has expired, and whose timers have fired, if these were the last."""
         section, name = self._context.encode_window(window), (_EXPIRY, b"")
         key = self._turn.key
-        if self._overlay.time_of(self._state_id, Domain.EXPIRY, key, section, name) is None:
+        if self._overlay.time_of(self._state_id, EXPIRY, key, section, name) is None:
             self._expire(section)
             self._turn.begin(key)
 
@@ -263,7 +263,7 @@ class LargePlace(KeyPlace):
 
     def _expire(self, section: bytes) -> None:
         scope = self._scope()
-        if any(scope.timers(d).is_any_set(section) for d in (Domain.EVENT, Domain.PROCESSING)):
+        if any(scope.timers(d).is_any_set(section) for d in (EVENT, PROCESSING)):
             return
         self.known.discard((self._turn.key, section))
         scope.forget_window(section)

@@ -33,7 +33,7 @@ _MARKERS: Final = {
 _NUMBERS = itertools.count()
 
 # {begin} and {end} are lines for each cell and timer, {entered} is one for each side input, {timed}
-# for timestamps if anybody asks for them.
+# for timestamps if anybody asks for them. {ready} is for what elements share with the one before.
 _LOOP: Final = """
 def loop(groups, decode_key, chunks, feed_key, tell):
     decode_value, start_of = chunks.decode_value, chunks.start
@@ -75,7 +75,6 @@ def loop(groups, decode_key, chunks, feed_key, tell):
                         record = add(encoded, section)
                     place.key = key
                     place.record = record
-                    place.window = window
                     {begin}
                     try:
                         results = method({arguments})
@@ -88,7 +87,7 @@ def loop(groups, decode_key, chunks, feed_key, tell):
                     tell(error, key, window)
                     raise
                 record.recent = True
-                if beyond:
+                if place.is_outgrown:
                     place.go_beyond(encoded)
                 elif record.values is no_values and record.times is no_times:
                     end_record(record)
@@ -127,7 +126,6 @@ def record_loop(
         "UNKNOWN": PANE_INFO_UNKNOWN,
         "UNREAD": UNREAD,
         "add": records.add,
-        "beyond": place.beyond_record,
         "borrow": records.borrow,
         "encode_window": place.encode_window,
         "end_record": records.end,
@@ -141,7 +139,7 @@ def record_loop(
         "reraise": reraise,
     }
     arguments: list[str] = []
-    ready, begin, end, entered = ["pass"], ["pass"], ["pass"], ["pass"]
+    ready, begin, end, entered = ["place.window = window"], ["pass"], ["pass"], ["pass"]
     is_timed = False
     for number, each in enumerate(passed):
         name, what = f"asked{number}", each.what

@@ -14,7 +14,8 @@ from typing_extensions import override
 
 from sparkdrain.harness.cells import KeyPlace, state_kind
 from sparkdrain.harness.timers import pane_of, timer_of
-from timers_state import Domain, Layout
+from timers_state import Layout
+from timers_state.keys import EVENT, HOLD, PROCESSING
 from timers_state.small.kinds import SMALL_CELLS
 from timers_state.small.record import MOST_OTHER_TIMERS
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.drain_timers import TimerBound
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.timers import EventTimer, ProcessingTimer
-    from timers_state import KeyScope
+    from timers_state import Domain, KeyScope
     from timers_state.keys import TimerName
     from timers_state.small.record import Record
     from timers_state.small.records import Records
@@ -71,8 +72,9 @@ class SmallPlace(KeyPlace):
         self.key: Any = None
         self._encoded = b""
         self._head: Record | None = None
-        self.beyond_record: list[Callable[[KeyScope], None]] = []
-        """What is to be done, after this turn, in a scope; always this list."""
+        self.is_outgrown = False
+        self._beyond: list[Callable[[KeyScope], None]] = []
+        """What is to be done, after this turn, in a scope."""
         self.records: Records = context.overlay.records(context.state_id, layout)
         self.record: Record = None  # type: ignore[assignment]
         self.window: Any = None
@@ -146,29 +148,39 @@ class SmallPlace(KeyPlace):
         """The turn is over: what has changed goes to the records."""
         if self.window is not None:
             self._leave()
-            if self.beyond_record:
+            if self.is_outgrown:
                 self.go_beyond(self._encoded)
 
     def pop_due(self, event: int, processing: int | None) -> DueTimer | None:
         """As ``LargePlace.pop_due``; its window has the turn from now on."""
-        due = self._first_event(event)
-        if due is None:
-            due = None if processing is None else self._first_of(Domain.PROCESSING, processing)
+        which: int | TimerName
+        head = self._head
+        if head is None:
+            return None
+        record, which = head, 0
+        if head.more is None and len(head.times) == 1 and not head.others:  # as most keys
+            time = head.times[0]
+            if time is None or time > event:
+                return None
+        else:
+            due = self._first_of(EVENT, event)
+            if due is None and processing is not None:
+                due = self._first_of(PROCESSING, processing)
             if due is None:
                 return None
-        record, which = due
+            record, which = due
         window = self._decode_window(record.window)
         if record is not self.record or self.window is None:
             self.point(record, window)
         records = self.records
         if isinstance(which, int):
-            domain, family, tag = Domain.EVENT, records.layout.families[which], b""
+            domain, family, tag = EVENT, records.layout.families[which], b""
             time, payload = records.take_timer(record, which)
         else:
             domain, family, tag = which
             time, payload = records.take_other(record, which)
-            if domain is Domain.PROCESSING:
-                records.clear_other(record, (Domain.HOLD, family, tag))
+            if domain is PROCESSING:
+                records.clear_other(record, (HOLD, family, tag))
         return record, time, window, family, tag, pane_of(self.bound, domain, time, payload)
 
     def expire(self, up_to: int) -> None:
@@ -189,22 +201,13 @@ class SmallPlace(KeyPlace):
         if is_here and record.expiry is None and not record.has_timers():
             self.records.forget(record)
 
-    def _first_event(self, up_to: int) -> tuple[Record, int | TimerName] | None:
-        head = self._head
-        if head is None:
-            return None
-        if head.more is None and len(head.times) == 1 and not head.others:
-            time = head.times[0]
-            return None if time is None or time > up_to else (head, 0)
-        return self._first_of(Domain.EVENT, up_to)
-
     def _first_of(self, domain: Domain, up_to: int) -> tuple[Record, int | TimerName] | None:
         families = self.records.layout.families
         first: tuple[int, bytes, bytes, bytes] | None = None
         found: tuple[Record, int | TimerName] | None = None
         record = self._head
         while record is not None:
-            if domain is Domain.EVENT:
+            if domain is EVENT:
                 for number, time in enumerate(record.times):
                     if time is not None and time <= up_to:
                         order = time, record.window, families[number], b""
@@ -223,7 +226,7 @@ class SmallPlace(KeyPlace):
             if part.is_changed:
                 part.store()
         # A record that is left with nothing does not expire; its scope, which has more, must.
-        if not self.beyond_record:
+        if not self.is_outgrown:
             self.records.end(self.record)
 
     def rest(self, record: Any) -> None:
@@ -236,18 +239,14 @@ class SmallPlace(KeyPlace):
         """Cells with something that no record has yet."""
         return [cell for cell in self._cells.values() if cell.part.is_changed]
 
-    @property
-    @override
-    def is_outgrown(self) -> bool:
-        return bool(self.beyond_record)
-
     def go_beyond(self, encoded: bytes) -> None:
         """Has a scope take a key over, whose turn is over."""
         context = self._context
         scope = context.overlay.scope(context.state_id, encoded)
-        for act in self.beyond_record:
+        for act in self._beyond:
             act(scope)
-        self.beyond_record.clear()
+        self._beyond.clear()
+        self.is_outgrown = False
 
     # --- what cells and timers ask --------------------------------------------------------------
 
@@ -278,10 +277,10 @@ class SmallPlace(KeyPlace):
     @override
     def set_timer(self, name: TimerName, time: int, payload: bytes) -> None:
         self.keep()
-        if self.beyond_record:
+        if self.is_outgrown:
             domain, family, tag = name
             window = self.record.window
-            self.beyond_record.append(
+            self._beyond.append(
                 lambda scope: scope.timers(domain).set(time, family, tag, window, payload)
             )
             return
@@ -292,15 +291,14 @@ class SmallPlace(KeyPlace):
     @override
     def clear_timer(self, name: TimerName) -> None:
         self.records.clear_other(self.record, name)
-        if self.beyond_record:
+        if self.is_outgrown:
             domain, family, tag = name
             window = self.record.window
-            self.beyond_record.append(lambda scope: scope.timers(domain).clear(family, tag, window))
+            self._beyond.append(lambda scope: scope.timers(domain).clear(family, tag, window))
 
     def outgrow(self) -> None:
         """After this turn, the key is in a scope."""
-        if not self.beyond_record:
-            self.beyond_record.append(_nothing)
+        self.is_outgrown = True
 
     @override
     def number(self, family: bytes) -> int:
@@ -309,7 +307,3 @@ class SmallPlace(KeyPlace):
     @override
     def has_one_timer(self) -> bool:
         return len(self._families) == 1
-
-
-def _nothing(scope: KeyScope) -> None:
-    """It is enough that there is a scope."""

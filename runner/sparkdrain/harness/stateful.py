@@ -8,12 +8,14 @@ not in ``ELEMENT`` and ``TIMER`` are left to Beam.
 from __future__ import annotations
 
 import inspect
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from apache_beam import DoFn
 from apache_beam.transforms.core import CallableWrapperDoFn
-from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import Timer
 
 from sparkdrain.harness.arguments import arguments_of
 from sparkdrain.harness.beam import common
@@ -26,7 +28,8 @@ from sparkdrain.harness.sampling import size_sampler
 from sparkdrain.harness.step_name import raise_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from sparkdrain.harness.arguments import Argument
     from sparkdrain.harness.compiled.chain import LazyChain
@@ -36,29 +39,36 @@ if TYPE_CHECKING:
     from sparkdrain.harness.operations import SourceOperation
     from sparkdrain.harness.small_place import SmallPlace
 
-Fire = dict[bytes, "Callable[[Any, Any, Any, Any, str], Any]"]
+Feed: TypeAlias = "Callable[[Any, list[Any]], None]"
+"""``feed(key, elements)``: processes windowed values, whose own values have no key."""
+Fire = dict[bytes, "Callable[[Any, Any, Any, Any, bytes], Any]"]
+"""By family: ``fire(key, window, timestamp, pane, tag)``."""
 
 
-@dataclass(slots=True)
-class PlaceCalls:
-    """The calls of one DoFn for the keys that have their turns in one place.
+@dataclass(frozen=True, slots=True)
+class TimerCalls:
+    """The calls of one DoFn for timers that fire.
 
     Attributes:
-        feed: ``feed(key, elements)``: processes windowed values, whose own values have no key.
-        fire: by family: ``fire(key, window, timestamp, pane, tag)``.
+        small: for small keys.
+        large: for large keys.
+        at_work: while timers fire, the step of the DoFn is at work; then all results have left it.
+        reraise: names the step in an error of user code as Beam does, once.
     """
 
-    feed: Callable[[Any, list[Any]], None]
-    fire: Fire
+    small: Fire
+    large: Fire
+    at_work: Callable[[], AbstractContextManager[Any]]
+    reraise: Callable[[BaseException], NoReturn]
 
 
 @dataclass(slots=True)
 class FlightCalls:
-    """The same, where the caller takes what the methods return.
+    """The calls of one DoFn, where the caller takes what the methods return.
 
     Attributes:
         start: ``start(key, element)``: for an element with one window.
-        fire: by family: ``fire(key, window, timestamp, pane, tag)``.
+        fire: for timers.
     """
 
     start: Callable[[Any, Any], Any]
@@ -70,33 +80,27 @@ class StatefulCalls:
     """The calls of one DoFn, for elements of one key after the other, and for its timers.
 
     Attributes:
-        small: for small keys.
-        large: for large keys.
+        small: feeds small keys.
+        large: feeds large keys.
         loop: feeds many small keys, see ``record_loop``.
-        event_only: whether all timers fire in event time.
-        flush: sees to it that all results of calls have left the DoFn; call it while it processes,
-            or fires.
+        timers: for timers.
+        flush: sees to it that all results of calls have left the DoFn; call it while it processes.
         reraise: names the step in an error of user code as Beam does, once.
     """
 
-    small: PlaceCalls
-    large: PlaceCalls
+    small: Feed
+    large: Feed
     loop: Callable[..., tuple[int, Any, Any]]
-    event_only: bool
+    timers: TimerCalls
     flush: Callable[[], None]
     reraise: Callable[[BaseException], NoReturn]
     _operation: Any
-    _firing: Any
     _source: Any
     _sample: Callable[[Any, Any], None] | None
 
     def processing(self) -> Any:
         """While the DoFn gets elements, its step is at work."""
         return self._operation.scoped_process_state
-
-    def firing(self) -> Any:
-        """The same for timers."""
-        return self._firing
 
     def fed(self, count: int, key: Any, last: Any | None) -> None:
         """Count elements that were fed in a round, of which one may be shown."""
@@ -130,32 +134,60 @@ def stateful_calls(
     else:
         gathering = Gathering(chain)
         handle_results, flush = gathering.handle_results, gathering.flush
-    event_only = all(TimeDomain.is_event_time(spec.time_domain) for spec in timers)
+    firing = _firing_state(operation)
 
     def reraise(error: BaseException) -> NoReturn:
         raise_named(error, operation.name_context)
 
-    def calls_in(place: LargePlace | SmallPlace) -> PlaceCalls:
-        return PlaceCalls(
-            CallWriter(place, handle_results).feed(process, passed),
-            {
-                spec.name.encode(): CallWriter(place, handle_results).fire(method)
-                for spec, method in timers.items()
-            },
-        )
+    @contextmanager
+    def at_work() -> Iterator[None]:
+        with firing:
+            yield
+            flush()
+
+    def feed_in(place: LargePlace | SmallPlace) -> Feed:
+        return CallWriter(place, handle_results).feed(process, passed)
+
+    def fire_in(place: LargePlace | SmallPlace) -> Fire:
+        return {
+            spec.name.encode(): CallWriter(place, handle_results).fire(method)
+            for spec, method in timers.items()
+        }
 
     return StatefulCalls(
-        calls_in(context.small),
-        calls_in(context.large),
+        feed_in(context.small),
+        feed_in(context.large),
         record_loop(context.small, process, passed, handle_results, reraise),
-        event_only,
+        TimerCalls(fire_in(context.small), fire_in(context.large), at_work, reraise),
         flush,
         reraise,
         operation,
-        _firing_state(operation),
         source,
         size_sampler(source.receivers[0]),
     )
+
+
+def beam_timers(process_timer: Callable[[str, Any], None], specs: Iterable[Any]) -> TimerCalls:
+    """The calls of a DoFn that Beam makes, by ``process_timer``, for timers of these specs."""
+
+    def fire(name: str, key: Any, window: Any, timestamp: Any, pane: Any, tag: bytes) -> None:
+        timer = Timer(
+            user_key=key,
+            dynamic_timer_tag=tag.decode(),
+            windows=(window,),
+            clear_bit=False,
+            fire_timestamp=timestamp,
+            hold_timestamp=None,
+            paneinfo=pane,
+        )
+        process_timer(name, timer)
+
+    def reraise(error: BaseException) -> NoReturn:
+        raise error
+
+    # Beam sees to it for each call that the step is at work, and names the step in errors.
+    by_family: Fire = {spec.name.encode(): partial(fire, spec.name) for spec in specs}
+    return TimerCalls(by_family, by_family, nullcontext, reraise)
 
 
 def flight_calls(

@@ -12,12 +12,12 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from sparkdrain.harness.cells import micros
 from sparkdrain.harness.drain_timers import marked
-from timers_state import Domain
-from timers_state.keys import I64_MAX, I64_MIN
+from timers_state.keys import EVENT, HOLD, I64_MAX, I64_MIN, PROCESSING
 
 if TYPE_CHECKING:
     from sparkdrain.harness.cells import KeyPlace
     from sparkdrain.harness.drain_timers import TimerBound
+    from timers_state import Domain
 
 _PANES = PaneInfoCoderImpl()
 _UNKNOWN_PANE: Final = _PANES.encode(PANE_INFO_UNKNOWN)
@@ -74,11 +74,11 @@ class EventTimer(userstate.BaseTimer):
     def _set(self, time: int, tag: str) -> None:
         """With a pane, in a drain, or with a tag."""
         place = self._place
-        payload = payload_of(place, self._family, Domain.EVENT, time, self._pane)
+        payload = payload_of(place, self._family, EVENT, time, self._pane)
         if payload is None:
             return
         if tag:
-            place.set_timer((Domain.EVENT, self._family, tag.encode()), time, payload)
+            place.set_timer((EVENT, self._family, tag.encode()), time, payload)
             return
         if place.expires:
             place.keep()
@@ -87,7 +87,7 @@ class EventTimer(userstate.BaseTimer):
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Take back the setting of this tag, if there is one."""
         if dynamic_timer_tag:
-            self._place.clear_timer((Domain.EVENT, self._family, dynamic_timer_tag.encode()))
+            self._place.clear_timer((EVENT, self._family, dynamic_timer_tag.encode()))
         else:
             self._records.clear_timer(self._place.record, self._number)
 
@@ -116,15 +116,15 @@ class ProcessingTimer(userstate.BaseTimer):
         """Fire at ``timestamp``; replaces an earlier setting of the same tag."""
         place, family = self._place, self._family
         time, tag = bounded(timestamp), dynamic_timer_tag.encode()
-        payload = payload_of(place, family, Domain.PROCESSING, time, self._pane)
+        payload = payload_of(place, family, PROCESSING, time, self._pane)
         if payload is None:
             return
-        place.set_timer((Domain.PROCESSING, family, tag), time, payload)
-        place.set_timer((Domain.HOLD, family, tag), micros(self._timestamp), b"")
+        place.set_timer((PROCESSING, family, tag), time, payload)
+        place.set_timer((HOLD, family, tag), micros(self._timestamp), b"")
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Take back the setting of this tag, if there is one."""
-        for domain in (Domain.PROCESSING, Domain.HOLD):
+        for domain in (PROCESSING, HOLD):
             self._place.clear_timer((domain, self._family, dynamic_timer_tag.encode()))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sparkdrain.harness.keyed.firing import BeamTimers, CallingTimers, Firing
+from sparkdrain.harness.keyed.firing import Firing
 from sparkdrain.watermarks.frontier import END
-from timers_state import Domain
+from timers_state.keys import EVENT, EXPIRY, PROCESSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from sparkdrain.harness.keyed.operation import KeyedOperation
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.limits import UpTo
-    from sparkdrain.harness.stateful import StatefulCalls
+    from sparkdrain.harness.stateful import StatefulCalls, TimerCalls
+    from timers_state import Domain
     from timers_state.due.ahead import DueKey
 
 # Timers are read so many at a time. What the budget has no room for is read again.
@@ -28,14 +29,14 @@ class StatefulDoFn:
 
     Attributes:
         context: its state.
-        calls: its calls; None if Beam makes them.
-        process_timer: has Beam call what the DoFn has for a timer.
+        calls: its calls for elements; None if Beam makes them.
+        timers: its calls for timers.
         flight: its operation, if many elements of it may be in flight.
     """
 
     context: KeyedState
     calls: StatefulCalls | None
-    process_timer: Callable[[str, Any], None]
+    timers: TimerCalls
     flight: KeyedOperation | None
 
 
@@ -52,70 +53,57 @@ class Due:
     """
 
     def __init__(self, dofn: StatefulDoFn, up_to: UpTo, decode_key: Callable[[bytes], Any]) -> None:
-        context, calls = dofn.context, dofn.calls
+        context = dofn.context
         self._state_id = context.state_id
         self._overlay = context.overlay
         self._small = context.small.records
         self._large = context.large
         self._up_to = up_to
         context.bound.repeats = up_to.repeats
-        small: BeamTimers | CallingTimers = BeamTimers(dofn.process_timer)
-        large = small
-        if calls is not None:
-            small, large = CallingTimers(calls, calls.small), CallingTimers(calls, calls.large)
-        self._of_small = Firing(context, context.small, small, up_to, decode_key)
-        self._of_large = Firing(context, context.large, large, up_to, decode_key)
-        self._has_clock = not small.event_only
+        self._of_small = Firing(context, context.small, dofn.timers, up_to, decode_key)
+        self._of_large = Firing(context, context.large, dofn.timers, up_to, decode_key)
         self._began = False
 
     def fire(self) -> bool:
         """Fire everything; whether the budget was enough. Something fires in any case."""
-        if not self._fire_small(self._first_event, of_clock=False):
-            return False
         up_to = self._up_to
         return (
-            self._fire_stored()
-            and self._fire_keys(Domain.EVENT, up_to.event)
-            and self._fire_keys(Domain.PROCESSING, up_to.processing)
+            self._fire_small(EVENT, up_to.event)
+            and self._fire_stored()
+            and self._fire_keys(EVENT, up_to.event)
+            and self._fire_small(PROCESSING, up_to.processing)
+            and self._fire_keys(PROCESSING, up_to.processing)
             and (self._forget_all() if up_to.event == END else self._expire(up_to.event))
         )
 
-    def _fire_small(self, first: Callable[[], bytes | None], *, of_clock: bool) -> bool:
+    def _fire_small(self, domain: Domain, up_to: int) -> bool:
         """Fire what is due as long as all keys are small; False if the budget is spent.
 
-        Args:
-            first: the key that has the first timer, None if none is due.
-            of_clock: whether timers of processing time fire too.
+        Timers of event time fire, or those of processing time and what they set in event time.
         """
-        records, firing, budget = self._small, self._of_small, self._up_to.budget
-        if not records.is_complete or (key := first()) is None:
-            return True
+        records, firing, of_clock = self._small, self._of_small, domain is PROCESSING
+        first, fire_key = records.first, firing.fire_key
+        is_spent = self._is_over()
         with firing.at_work():
-            while key is not None and records.is_complete:
-                firing.fire_key(key, of_clock=of_clock)
-                key = first()
-                if budget.is_spent():
-                    return key is None
+            while records.is_complete and (found := first(domain, up_to)) is not None:
+                time, key = found
+                if time > up_to:
+                    break
+                if is_spent:
+                    return False
+                is_spent = fire_key(key, of_clock=of_clock)
+                self._began = True
         return True
-
-    def _first_event(self) -> bytes | None:
-        record = self._small.first_due(self._up_to.event)
-        return None if record is None else record.key
-
-    def _first_of_clock(self) -> bytes | None:
-        up_to = self._up_to.processing
-        first = self._small.first(Domain.PROCESSING, up_to)
-        return None if first is None or first[0] > up_to else first[1]
 
     def _fire_stored(self) -> bool:
         """Event timers that the store has, of keys that have no records."""
         overlay, state_id, after = self._overlay, self._state_id, self._up_to.event
-        if overlay.next_due(state_id, Domain.EVENT, after) is None:
+        if overlay.next_due(state_id, EVENT, after) is None:
             return True
-        while due := overlay.read_due(state_id, Domain.EVENT, after, _READ_AHEAD):
+        while due := overlay.read_due(state_id, EVENT, after, _READ_AHEAD):
             if not self._fire_read(due):
                 return False
-            overlay.read_on(state_id, Domain.EVENT)
+            overlay.read_on(state_id, EVENT)
         return True
 
     def _fire_read(self, due: Sequence[DueKey]) -> bool:
@@ -130,10 +118,7 @@ class Due:
         return not self._up_to.budget.is_spent()
 
     def _fire_keys(self, domain: Domain, up_to: int) -> bool:
-        of_clock = domain is Domain.PROCESSING
-        is_small_first = of_clock and self._has_clock
-        if is_small_first and not self._fire_small(self._first_of_clock, of_clock=True):
-            return False
+        of_clock = domain is PROCESSING
         while (key := self._overlay.next_due(self._state_id, domain, up_to)) is not None:
             if self._is_over():
                 return False
@@ -143,7 +128,7 @@ class Due:
 
     def _expire(self, up_to: int) -> bool:
         state_id = self._state_id
-        while (key := self._overlay.next_due(state_id, Domain.EXPIRY, up_to)) is not None:
+        while (key := self._overlay.next_due(state_id, EXPIRY, up_to)) is not None:
             if self._is_over():
                 return False
             self._firing_of(key).expire(key)
@@ -152,7 +137,7 @@ class Due:
 
     def _forget_all(self) -> bool:
         """Time is at its end, and nothing is due anymore: all windows go at once."""
-        if self._overlay.first_time(self._state_id, Domain.EXPIRY) is not None:
+        if self._overlay.first_time(self._state_id, EXPIRY) is not None:
             self._large.forget_all()
         return True
 

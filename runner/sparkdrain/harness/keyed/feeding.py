@@ -137,5 +137,4 @@ class CallingFeeder:
         self, encoded: bytes
     ) -> tuple[LargePlace | SmallPlace, Callable[[Any, list[Any]], None]]:
         place = self._context.begin(encoded)
-        calls = self._calls.large if place.is_large else self._calls.small
-        return place, calls.feed
+        return place, self._calls.large if place.is_large else self._calls.small

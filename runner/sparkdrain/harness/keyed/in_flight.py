@@ -67,7 +67,7 @@ class TimersTurn(KeyTurn):
             which, time, window, family, tag, pane = due
             self._timer = family, tag
             timestamp = Timestamp(micros=time)
-            made = worker.calls.fire[family](key, window, timestamp, pane, tag.decode())
+            made = worker.calls.fire[family](key, window, timestamp, pane, tag)
             up_to.budget.spend(1)
             yield WindowedValue(None, timestamp, (window,)), made
             if expiry_of is not None and expiry_of(window) <= up_to.event:
@@ -213,7 +213,7 @@ class DueInFlight(Due):
         self._decode_key = decode_key
 
     @override
-    def _fire_small(self, first: Callable[[], bytes | None], *, of_clock: bool) -> bool:
+    def _fire_small(self, domain: Domain, up_to: int) -> bool:
         return True  # they are found with all others
 
     @override

@@ -59,7 +59,8 @@ class Budget:
 
     def is_spent(self) -> bool:
         """Whether to stop at the next occasion."""
-        if self._left > 0 and self._clock() < self._end:
+        # Each timer that fires comes here, so the property is asked once only.
+        if self._left > 0 and self._clock() < (self._ends or self._end):
             return False
         self.was_spent = True
         if self._whole is not None:
