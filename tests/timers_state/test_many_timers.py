@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.counting_store import CountingStore
-from timers_state import Domain, MemoryStore, Overlay, RoundStore
+from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore
 
 BUDGET = 32 << 20
 
@@ -87,6 +87,20 @@ def test_a_timer_that_is_moved_over_and_over_does_not_grow_the_index():
         index = overlay.index_of(1, Domain.EVENT)
         assert max(index._listed, len(index._times)) < 200
     assert overlay.first_time(1, Domain.EVENT) == 19_999
+
+
+def test_a_timer_of_a_small_key_that_is_moved_over_and_over_does_not_grow_its_lists():
+    overlay = Overlay(CountingStore(), 1 << 30)
+    records = overlay.records(1, Layout((), (b"t",)))
+    for turn in range(50, 0, -1):
+        for time in range(100, 0, -1):
+            record = records.begin(b"k") or records.add(b"k", b"")
+            records.set_timer(record, 0, 100 * turn + time)
+            records.end(record)
+        overlay.prepare()
+        overlay.commit()
+        assert records._times._listed < 1200
+    assert overlay.first_time(1, Domain.EVENT) == 101
 
 
 def test_keys_that_come_and_go_do_not_grow_the_index():

@@ -145,10 +145,10 @@ class Records:
         before = values[number]
         if value == before:
             return
-        saved_values, _, _, _, _ = record.saved or self._save(record)
+        saved = record.saved or self._save(record)
         free = 0 if value is None else -VALUE_BYTES - len(value)
         if before is not None:
-            if saved_values[number] is before:
+            if saved[0][number] is before:  # the first are the values
                 self._aside += VALUE_BYTES + len(before)  # it stays until the round ends
             else:
                 free += VALUE_BYTES + len(before)
@@ -215,8 +215,11 @@ class Records:
             return
         if record.saved is None:
             self._save(record)
-        changed = (*times[:number], None, *times[number + 1 :])
-        record.times = self._no_times if changed == self._no_times else changed
+        if len(times) == 1:
+            record.times = self._no_times
+        else:
+            changed = (*times[:number], None, *times[number + 1 :])
+            record.times = self._no_times if changed == self._no_times else changed
         if record.payloads is not self._no_payloads:
             self._set_payload(record, number, b"")
 
@@ -293,13 +296,6 @@ class Records:
             if record.expiry is not None:
                 self.expire_at(record, None)
             self._emptied.append(record)
-
-    def first_due(self, up_to: int) -> Record | None:
-        """A record that has the earliest timer, if that is at or before ``up_to``."""
-        if self._times.is_crowded(len(self.heads)):
-            self._times.list_again(self.all())
-        record = self._times.first(up_to)
-        return None if record is None or _time(record.listed) > up_to else record
 
     # --- for the overlay ----------------------------------------------------------------------
 
@@ -503,6 +499,7 @@ class Records:
         self._aside = 0
         self._emptied += _chain(self.heads.get(self.in_use))  # if the round broke off
         self._drop_empty()
+        self._times.tidy(len(self.heads), self.all())
 
     def _drop_empty(self, stays: Callable[[bytes], bool] = lambda key: False) -> None:
         """Lets go of records without content of which the store has nothing either."""

@@ -45,10 +45,11 @@ class RecordTimes:
         after ``up_to``, no record has a timer that is due. The record that is returned then has
         some timer, at or after the bound; it need not be the earliest.
         """
-        times = self._times
+        # One function: each timer that moved later is listed again here, once in a while.
+        times, at = self._times, self._at
         while times:
             time = times[0]
-            there = self._at[time]
+            there = at[time]
             is_later = up_to is not None and time > up_to
             if time != self._front and not is_later:
                 there.reverse()  # who came first is taken first
@@ -56,26 +57,25 @@ class RecordTimes:
             while there:
                 record = there[-1]
                 if record.listed == time:
-                    actual = record.first_time()
+                    own = record.times
+                    actual = own[0] if len(own) == 1 and not record.others else record.first_time()
                     if actual == time or (is_later and actual is not None):
                         return record
-                    if actual is None:
-                        record.listed = None
-                    else:
-                        self.list(record, actual)
+                    record.listed = actual
+                    if actual is not None:
+                        self._listed += 1
+                        _add(at, times, record, actual)
                 there.pop()
                 self._listed -= 1
             heappop(times)
-            del self._at[time]
+            del at[time]
             self._front = None
         return None
 
-    def is_crowded(self, count: int) -> bool:
-        """Whether much is listed that does not count; ``count`` is how many records there are."""
-        return self._listed > 2 * count + _SPARE
-
-    def list_again(self, records: Iterable[Record]) -> None:
-        """List just these."""
+    def tidy(self, count: int, records: Iterable[Record]) -> None:
+        """List just these records, of ``count`` keys, if much is listed that does not count."""
+        if self._listed <= 2 * count + _SPARE:
+            return
         self.clear()
         for record in records:
             record.listed = record.first_time()
