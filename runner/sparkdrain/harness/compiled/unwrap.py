@@ -62,21 +62,23 @@ class Unwrap:
 
     def at(self, result: TimestampedValue, context: Any) -> Any:
         """The context of a timestamped result."""
-        return self._windowed(result, context)[1]
+        try:
+            made = self._assign.at(result.timestamp, result.value)
+        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+            raise_named(error, self._name)
+        return made if len(context.windows) == 1 else _in_each(made, context)
 
     def _windowed(self, result: Any, context: Any) -> tuple[Any, Any]:
-        times = len(context.windows)
         if isinstance(result, TimestampedValue):
-            try:
-                context = self._assign.at(result.timestamp, result.value)
-            except Exception as error:  # noqa: BLE001 - raised again, with the step's name
-                raise_named(error, self._name)
-            result = result.value
-        elif isinstance(result, WindowedValue):
-            context, result = result, result.value
-        else:
-            return result, context
-        if times != 1:
-            windows = list(context.windows) * times
-            context = WindowedValue(None, context.timestamp, windows, context.pane_info)
+            return result.value, self.at(result, context)
+        if isinstance(result, WindowedValue):
+            return result.value, _in_each(result, context)
         return result, context
+
+
+def _in_each(made: Any, context: Any) -> Any:
+    """The context ``made``, as often as ``context`` has windows."""
+    times = len(context.windows)
+    if times == 1:
+        return made
+    return WindowedValue(None, made.timestamp, list(made.windows) * times, made.pane_info)

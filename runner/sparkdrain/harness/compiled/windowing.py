@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -12,9 +12,8 @@ from apache_beam.transforms.window import (
     WindowedValue,
     WindowFn,
 )
-
-if TYPE_CHECKING:
-    from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import create
 
 _REMEMBERED = 4096
 _GLOBAL = (GlobalWindow(),)
@@ -40,8 +39,9 @@ class WindowAssigner:
         # An element in several windows counts once for each, also in its new ones.
         if self._step is None or len(context.windows) != 1:
             return self._assigned(context, value)
-        if context.timestamp_micros != self._micros:
-            self._move(context.timestamp)
+        micros = context.timestamp_micros
+        if micros != self._micros:
+            self._micros, self._context = micros, create(None, micros, self._windows_at(micros))
         return self._context
 
     def at(self, timestamp: Timestamp, value: Any) -> Any:
@@ -49,17 +49,16 @@ class WindowAssigner:
         if self._step is None:
             windows = self._windowfn.assign(WindowFn.AssignContext(timestamp, value))
             return WindowedValue(None, timestamp, windows)
-        if timestamp.micros != self._micros:
-            self._move(timestamp)
+        # The context is asked: a Timestamp calculates its microseconds each time.
+        context = WindowedValue(None, timestamp, _GLOBAL)
+        micros = context.timestamp_micros
+        if micros != self._micros:
+            context.windows = self._windows_at(micros)
+            self._micros, self._context = micros, context
         return self._context
 
-    def _move(self, timestamp: Timestamp) -> None:
-        self._micros = timestamp.micros
-        self._context = WindowedValue(None, timestamp, self._windows_at(timestamp))
-
-    def _windows_at(self, timestamp: Timestamp) -> Any:
+    def _windows_at(self, micros: int) -> Any:
         """The windows of a time; only for window functions that look at nothing else."""
-        micros = timestamp.micros
         assert self._step is not None
         period, offset = self._step
         if not period:
@@ -69,7 +68,8 @@ class WindowAssigner:
         if windows is None:
             if len(self._windows) >= _REMEMBERED:
                 self._windows.clear()
-            windows = tuple(self._windowfn.assign(WindowFn.AssignContext(timestamp, element=None)))
+            asked = WindowFn.AssignContext(Timestamp(micros=micros), element=None)
+            windows = tuple(self._windowfn.assign(asked))
             self._windows[number] = windows
         return windows
 
