@@ -10,6 +10,7 @@ from timers_state.cells.cell import ITEM_BYTES
 from timers_state.cells.segment import decode_segment, encode_segment, segments_of
 from timers_state.keys import prefix_end, segment_suffix
 from timers_state.small.copied import SmallCopied
+from timers_state.small.record import MOST_ITEM_BYTES
 from timers_state.store.store import delete_rows
 
 if TYPE_CHECKING:
@@ -26,8 +27,14 @@ class SmallBag(SmallCopied):
 
     def append(self, item: bytes) -> None:
         """Adds one string at the end."""
-        self._own().append(item)
-        self._grow(ITEM_BYTES + len(item))
+        # No calls where they can be spared: a bag may get many strings.
+        items = self._items
+        if items is None:
+            items = self._own()
+        items.append(item)
+        self._size += ITEM_BYTES + len(item)
+        if self._size > MOST_ITEM_BYTES:
+            self._turn.outgrow()
 
     def read(self) -> tuple[bytes, ...]:
         """All strings."""

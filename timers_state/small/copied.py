@@ -46,7 +46,8 @@ class SmallCopied(SmallCell):
         turn.records.replace_items(turn.record, self._number, value)
         if self._size > MOST_ITEM_BYTES:
             turn.outgrow()
-        self.renew()
+        self.is_changed = False
+        self._items = None
 
     @override
     def renew(self) -> None:

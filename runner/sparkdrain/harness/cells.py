@@ -331,7 +331,6 @@ class Collection:
         self._number = number
         self._small = self._items = place.items(number)
         self.part: Any = self if self._small is None else self._small
-        self._keeps = self._small is None and place.expires
         self._read: list[ref[Again[Any]]] = []
 
     def clear(self) -> None:
@@ -353,11 +352,10 @@ class Collection:
         return items
 
     def _to_change(self) -> Any:
-        """The items, which are about to get more."""
-        if self._keeps:
+        """The items of a large key, which are about to get more."""
+        if self._place.expires:
             self._place.keep()
-        items = self._items
-        return self._stored() if items is None else items
+        return self._stored()
 
     def _all(self, size_of: Callable[[Any], int], *which: Any) -> Iterable[Any] | None:
         """What ``read`` of the items gives for some arguments; None if these are very many."""
@@ -399,7 +397,7 @@ class BagCell(Collection, userstate.BagRuntimeState):
 
     def add(self, value: Any) -> None:
         data = self.kind.encoded(value)
-        self._to_change().append(data)
+        (self._small or self._to_change()).append(data)
 
 
 class SetCell(Collection, userstate.SetRuntimeState):
@@ -414,7 +412,7 @@ class SetCell(Collection, userstate.SetRuntimeState):
 
     def add(self, value: Any) -> None:
         data = self.kind.encoded(value)
-        self._to_change().add(data)
+        (self._small or self._to_change()).add(data)
 
 
 class OrderedListCell(Collection, userstate.OrderedListRuntimeState):
@@ -422,7 +420,7 @@ class OrderedListCell(Collection, userstate.OrderedListRuntimeState):
 
     def add(self, elem: tuple[Timestamp, Any]) -> None:
         data = self.kind.encoded(elem[1])
-        self._to_change().append(micros(elem[0]), data)
+        (self._small or self._to_change()).append(micros(elem[0]), data)
 
     def read(self) -> Iterable[tuple[Timestamp, Any]]:
         return self._within()
@@ -453,7 +451,7 @@ class _Keyed(Collection):
 
     def put(self, key: Any, value: Any) -> None:
         name, data = self.kind.keys.encoded(key), self.kind.encoded(value)
-        self._to_change().put(name, data)
+        (self._small or self._to_change()).put(name, data)
 
     def remove(self, key: Any) -> None:
         self._before_clear()
