@@ -226,8 +226,9 @@ class Records:
     def take_timer(self, record: Record, number: int) -> tuple[int, bytes]:
         """Takes out a timer that is set: its time and payload."""
         time, payload = record.times[number], record.payloads[number]
+        assert time is not None
         self.clear_timer(record, number)
-        return _time(time), payload
+        return time, payload
 
     def set_other(self, record: Record, name: TimerName, time: int, payload: bytes = b"") -> None:
         """Sets or moves a timer that follows processing time, or has a dynamic tag."""
@@ -303,10 +304,12 @@ class Records:
         """Time and key of the earliest timer; not exactly, if it is after ``up_to``."""
         if domain is EVENT:
             record = self._times.first(up_to)
-            return None if record is None else (_time(record.listed), record.key)
-        lists = self._lists[domain]
-        record = lists.first()
-        return None if record is None else (_time(lists.time_of(record)), record.key)
+            time = None if record is None else record.listed
+        else:
+            lists = self._lists[domain]
+            record = lists.first()
+            time = None if record is None else lists.time_of(record)
+        return None if record is None or time is None else (time, record.key)
 
     def count(self, domain: Domain) -> int:
         """How many timers are set."""
@@ -555,8 +558,3 @@ def _chain(head: Record | None) -> Iterator[Record]:
     while head is not None:
         yield head
         head = head.more
-
-
-def _time(time: int | None) -> int:
-    assert time is not None
-    return time

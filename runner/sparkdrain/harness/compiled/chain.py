@@ -35,13 +35,10 @@ class LazyChain:
         self._factory = factory
         self._observe = observe
         self._chain: Chain | None = None
+        self.checks_results = step.checks_results
+        """Whether a string or dict instead of an iterable of results is an error."""
         self.run: Callable[[Any, Any], None] = self._run_first
         """Runs values through the chain that share a context."""
-
-    @property
-    def checks_results(self) -> bool:
-        """Whether a string or dict instead of an iterable of results is an error."""
-        return self._step.checks_results
 
     def _run_first(self, values: Any, context: Any) -> None:
         # Only now all operations are set up, from which counters come.
