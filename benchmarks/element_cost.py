@@ -1,9 +1,9 @@
 """What an element of a streaming job costs, by level and part, in one process without Spark.
 
 Run: ``python -m benchmarks.element_cost [job] [elements] [--slots N] [--state-mb N] [--part N]
-[--no-prefetch] [--no-undo] [--cprofile]``, by default ``stream-state`` with 300,000 elements. All
-slots and the driver's loop of rounds are in this process; lists stand in for shuffles. A round has
-about one element per key, or per key of one part of ``--part``.
+[--no-prefetch] [--no-undo] [--cprofile] [--instructions]``, by default ``stream-state`` with
+300,000 elements. All slots and the driver's loop of rounds are in this process; lists stand in for
+shuffles. A round has about one element per key, or per key of one part of ``--part``.
 Figures are microseconds of this process's CPU time per element of the job: what a part calls counts
 for it, other parts excepted. The job's result is checked.
 """
@@ -15,9 +15,10 @@ import cProfile
 import gc
 import logging
 import pstats
+import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
@@ -44,6 +45,7 @@ from timers_state.small.records import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
 
     from sparkdrain.rounds.messages import RoundHeader
     from sparkdrain.rounds.slots.slot import RoundSlot
@@ -117,13 +119,65 @@ class Meter:
         return measured
 
 
+class Instructions:
+    """Counts bytecode instructions and calls by function. Other load does not change them."""
+
+    def __init__(self) -> None:
+        self.instructions: Counter[CodeType] = Counter()
+        self.calls: Counter[CodeType] = Counter()
+
+    def runcall(self, function: Callable[..., None], *args: Any) -> None:
+        """As ``cProfile.Profile`` has it."""
+        sys.settrace(self._called)
+        try:
+            function(*args)
+        finally:
+            sys.settrace(None)
+
+    def _called(self, frame: FrameType, _event: str, _value: Any) -> Any:
+        self.calls[frame.f_code] += 1
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._traced
+
+    def _traced(self, frame: FrameType, event: str, _value: Any) -> Any:
+        self.instructions[frame.f_code] += event == "opcode"
+        return self._traced
+
+    def by_function(self) -> Counter[tuple[str, str]]:
+        """Of both; generated functions, whose names have a number, are put together."""
+        found: Counter[tuple[str, str]] = Counter()
+        for what, counted in (("instructions", self.instructions), ("calls", self.calls)):
+            for code, count in counted.items():
+                file = "generated" if code.co_filename[0] == "<" else Path(code.co_filename).name
+                found[what, f"{file}:{code.co_name}"] += count
+        return found
+
+
+def count(job: str, elements: int, slots: int, options: TaskOptions, part: int) -> list[str]:
+    """Lines with a function each, and what an element more costs in it."""
+    counted = []
+    for times in (1, 3):
+        counter = Instructions()
+        measure(job, times * elements, slots, options, part, counter)
+        counted.append(counter.by_function())
+    few, many = counted
+    each = {key: (many[key] - few[key]) / (2 * elements) for key in many}
+    of_all = {what: sum(n for (of, _), n in each.items() if of == what) for what, _ in each}
+    lines = ["| function | instructions | calls |", "|---|---|---|"]
+    lines.append(f"| all | {of_all['instructions']:.1f} | {of_all['calls']:.2f} |")
+    for (what, name), instructions in sorted(each.items(), key=lambda found: -found[1])[:40]:
+        if what == "instructions":
+            lines.append(f"| {name} | {instructions:.1f} | {each['calls', name]:.2f} |")
+    return lines
+
+
 def measure(
     job: str,
     elements: int,
     slots: int,
     options: TaskOptions,
     part: int,
-    profile: cProfile.Profile | None,
+    profile: cProfile.Profile | Instructions | None,
 ) -> Meter:
     """Run a job and say where its time went."""
     module, shards_of, keys_of, at_once = JOBS[job]
@@ -146,7 +200,9 @@ def measure(
     return meter
 
 
-def _metered(rounds: InMemoryRounds, claims: int, profile: cProfile.Profile | None) -> Meter:
+def _metered(
+    rounds: InMemoryRounds, claims: int, profile: cProfile.Profile | Instructions | None
+) -> Meter:
     meter = Meter()
     for (level, _), slot in rounds._slots.items():  # noqa: SLF001 - a probe
         _probe(meter, f"level {level}", slot, claims)
@@ -206,6 +262,9 @@ def main() -> None:
     parser.add_argument("--no-prefetch", action="store_true", help="each key is read in its turn")
     parser.add_argument("--no-undo", action="store_true", help="no round can be undone")
     parser.add_argument("--cprofile", action="store_true", help="also which functions took longest")
+    parser.add_argument(
+        "--instructions", action="store_true", help="count them, and calls, in place of time"
+    )
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     profile = cProfile.Profile() if given.cprofile else None
@@ -218,6 +277,9 @@ def main() -> None:
         as_they_come if given.no_prefetch else nullcontext(),
         as_in_memory if given.no_undo else nullcontext(),
     ):
+        if given.instructions:
+            print("\n".join(count(given.job, given.elements, given.slots, options, given.part)))
+            return
         meter = measure(given.job, given.elements, given.slots, options, given.part, profile)
     print("\n".join(table(meter, given.elements)))
     if profile is not None:

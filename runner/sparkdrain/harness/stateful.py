@@ -11,7 +11,7 @@ import inspect
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from apache_beam import DoFn
 from apache_beam.transforms.core import CallableWrapperDoFn
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from sparkdrain.harness.operations import SourceOperation
     from sparkdrain.harness.small_place import SmallPlace
 
-Feed: TypeAlias = "Callable[[Any, list[Any]], None]"
-"""``feed(key, elements)``: processes windowed values, whose own values have no key."""
 Fire = dict[bytes, "Callable[[Any, Any, Any, Any, bytes], Any]"]
 """By family: ``fire(key, window, timestamp, pane, tag)``."""
 
@@ -80,16 +78,16 @@ class StatefulCalls:
     """The calls of one DoFn, for elements of one key after the other, and for its timers.
 
     Attributes:
-        small: feeds small keys.
-        large: feeds large keys.
+        small: ``feed(key, elements)`` for small keys: windowed values that have no key in them.
+        large: the same for large keys.
         loop: feeds many small keys, see ``record_loop``.
         timers: for timers.
         flush: sees to it that all results of calls have left the DoFn; call it while it processes.
         reraise: names the step in an error of user code as Beam does, once.
     """
 
-    small: Feed
-    large: Feed
+    small: Callable[[Any, list[Any]], None]
+    large: Callable[[Any, list[Any]], None]
     loop: Callable[..., tuple[int, Any, Any]]
     timers: TimerCalls
     flush: Callable[[], None]
@@ -145,7 +143,7 @@ def stateful_calls(
             yield
             flush()
 
-    def feed_in(place: LargePlace | SmallPlace) -> Feed:
+    def feed_in(place: LargePlace | SmallPlace) -> Any:
         return CallWriter(place, handle_results).feed(process, passed)
 
     def fire_in(place: LargePlace | SmallPlace) -> Fire:
