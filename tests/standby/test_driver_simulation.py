@@ -101,10 +101,13 @@ class Disk:
             machine.sleep(world.chance.uniform(0, 2))
             raise CheckpointFailed(NO_STORAGE)
         accident = world.chance.random() < world.trouble
-        if accident and world.chance.random() < 0.5:
+        what = world.chance.randrange(3) if accident else None
+        if what == 0:
             raise CheckpointFailed(NO_STORAGE)
+        if what == 1:
+            machine.sleep(world.chance.expovariate(1 / 4))
         answer = request()
-        if accident:
+        if what == 2:
             machine.sleep(world.chance.expovariate(1 / 4))
             raise CheckpointFailed(NO_STORAGE)
         machine.give_way()
@@ -229,6 +232,7 @@ class Simulation:
         self.checked = 0
         self.tokens: dict[int, str] = {}
         self.newest_term = 0
+        self.lives: set[int] = set()
         self.rounds: list[tuple[int, int]] = []
         self.moves = 0
         self.befallen: Counter[str] = Counter()
@@ -274,6 +278,8 @@ class Simulation:
         while True:
             standby.check()
             lease = claim(disk, PATHS, f"{machine.name}x{len(self.files)}", "")
+            assert lease.epoch not in self.lives, "two lives go on under one epoch"
+            self.lives.add(lease.epoch)
             found = take_up(lease)
             standby.took(lease.epoch)
             life = Life(self, machine, lease, 0 if found is None else found.number)
