@@ -41,8 +41,6 @@ for _module in (sys.modules[__name__], queries, auction_site):
     cloudpickle.register_pickle_by_value(_module)
 
 PATIENCE_SECONDS = 400.0
-ASKED = tuple(map(int, os.environ.get("NEXMARK", "3 5 8 11").split()))
-"""Nexmark's queries with state and timers, sliding windows, a join of windows, and sessions."""
 KEYS, SLOTS, HOSTS = 8, 3, 3
 AT_MOST = int(os.environ.get("STILL_ROUNDS") or 2)
 """Rounds for which a job stands still when slots move; a busy machine may need more: its uploads
@@ -146,9 +144,11 @@ class Moment(beam.DoFn):
             yield TimestampedValue(event, time_)
 
 
+@pytest.mark.parametrize("number", [3, 5, 8, 11])
 def test_nexmark_gives_what_one_machine_does_while_a_host_joins_and_leaves(
-    on, where, moves, tmp_path
+    on, where, moves, tmp_path, number
 ):
+    """Queries with state and timers, sliding windows, a join of windows, and sessions."""
     begin = int(time.time())
 
     def site(pipeline):
@@ -163,7 +163,7 @@ def test_nexmark_gives_what_one_machine_does_while_a_host_joins_and_leaves(
             f"--slots={SLOTS}",
         ]
         pipeline = on(cluster.url, *flags, "--job_name=site")
-        queries.ask(pipeline, site, *ASKED)
+        queries.ask(pipeline, site, number)
         result = pipeline.run()
         wait_for_checkpoint(tmp_path)
         third = cluster.join()
@@ -179,17 +179,18 @@ def test_nexmark_gives_what_one_machine_does_while_a_host_joins_and_leaves(
     assert left.cause.startswith("Lost: 1 executor")
     assert len(moves) == 2
     alone = on("local[2]", *queries.FLAGS)
-    queries.ask(alone, queries.created(events(told["events"], start=begin)), *ASKED)
+    queries.ask(alone, queries.created(events(told["events"], start=begin)), number)
     result = alone.run()
     result.wait_until_finish()
-    assert answers(found) == answers(result.metrics().query())
+    assert answers(found, number) == answers(result.metrics().query(), number)
 
 
-def answers(found) -> dict:
-    """Those of all queries that were asked, which is something for each."""
+def answers(found, number: int) -> dict:
+    """Those of a query, which are some."""
     counters = [(c.key.metric.namespace, c.key.metric.name, c.committed) for c in found["counters"]]
-    answered = {number: queries.answers(counters, number) for number in ASKED}
-    assert all(answered.values())
+    answered = queries.answers(counters, number)
+    assert answered
+    print(f"query {number}: {len(answered)} different answers")
     return answered
 
 
