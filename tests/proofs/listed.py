@@ -54,9 +54,10 @@ PROOFS: Final = (
     Proof(
         "standby",
         "Drivers of one job in processes of their own, over a file, ZooKeeper, Azurite and Kafka: "
-        "leaders are killed, stopped, paused, alone and with all of their processes, at moments "
-        "that are drawn by a seed; another goes on. Kafka to Kafka, each record counts "
-        "once, and the job is drained. Ten thousand simulated schedules of accidents",
+        "leaders are killed, stopped, paused, alone and with all of their processes, at twenty "
+        "moments for each store, drawn by a seed; another goes on, and how soon is printed. "
+        "Kafka to Kafka, each record counts once, and the job is drained. Ten thousand simulated "
+        "schedules of accidents",
         ("tests/standby", "integration/test_standby_on_stores.py"),
     ),
     Proof(
@@ -92,8 +93,9 @@ PROOFS: Final = (
         "slots move to a worker that joins; after a restart of all, slots go to the hosts that "
         "have their state, and download none; "
         "Nexmark in both modes; nothing is left after a kill of anything. The two hosts are two "
-        "addresses of one machine. On network namespaces: Nexmark while a third host joins and "
-        "leaves, a rolling restart of all hosts, and a restart of everything",
+        "addresses of one machine. On network namespaces: Nexmark's queries 3, 5, 8 and 11, each "
+        "while a third host joins and leaves, a rolling restart of all hosts, and a restart of "
+        "everything",
         (
             "integration/test_cluster.py",
             "integration/test_spark_cluster.py",
