@@ -432,6 +432,7 @@ def test_whatever_befalls_drivers_one_leads_and_each_round_counts_once(seed):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("first", range(0, 10_000, 500))
 def test_in_ten_thousand_schedules_one_leads_and_each_round_counts_once(first):
     befallen: Counter[str] = Counter()
