@@ -138,7 +138,7 @@ PROOFS: Final = (
             "integration/test_process_streams.py",
             "integration/test_podman.py",
             "integration/test_sdk_streams.py",
-            "integration/test_samples.py",
+            "integration/test_element_samples.py",
         ),
     ),
     Proof(
