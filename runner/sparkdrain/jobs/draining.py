@@ -277,7 +277,7 @@ class JobDrain:
         text = (
             f"The metadata store knows the run {other.run_id!r} of the job {other.job_id} as "
             f"{other.state}, and this job takes the run id over. If that job still runs, a "
-            "request to drain the run reaches both; give each job a --run_id of its own."
+            "request to drain the run may drain both; give each job a --run_id of its own."
         )
         self._job.message(_M.JOB_MESSAGE_WARNING, text)
 
