@@ -17,12 +17,13 @@ from sparkdrain import redaction
 from sparkdrain.concurrency.settings import AsyncStep
 from sparkdrain.coordination.address import AUTO, StoreAddress, beside, checkpoint_root, parse
 from sparkdrain.errors import BadOption
+from sparkdrain.experiments import wants_samples
 from sparkdrain.option_table import OPTIONS, Option
 from sparkdrain.redaction import redacted
 from sparkdrain.spark_master import DEFAULT_MASTER, given_master, spark_is_set_up
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "OPTIONS",
@@ -155,7 +156,7 @@ class JobSettings:
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):
             master = DEFAULT_MASTER
         streaming = bool(options.view_as(StandardOptions).streaming)
-        samples = _wants_samples(options.view_as(DebugOptions).experiments or ())
+        samples = wants_samples(options.view_as(DebugOptions).experiments or ())
         settings = cls(**values, streaming=streaming, spark_master_url=master, samples=samples)
         settings.check_needs()
         return settings
@@ -205,14 +206,6 @@ class JobSettings:
         for option in OPTIONS:
             if getattr(self, option.name) != getattr(plain, option.name):
                 yield option
-
-
-def _wants_samples(experiments: Container[str]) -> bool:
-    """Whether harnesses keep samples: of all elements, or of those that user code fails on."""
-    return "enable_data_sampling" in experiments or (
-        "enable_always_on_exception_sampling" in experiments
-        and "disable_always_on_exception_sampling" not in experiments
-    )
 
 
 def _check_state_dir(text: str) -> None:

@@ -269,6 +269,15 @@ def test_what_go_writes_before_an_element_is_not_shown(script):
     assert harness.told == [("Parse", "<go>")]
 
 
+def test_a_header_that_cannot_be_read_hides_no_error_of_the_user(script):
+    harness = script(GO)
+    harness.keep(b"", b"\x80\x80")
+    for sample in harness.kept:
+        sample.exception.instruction_id = "bundle-1"
+    found = harness.samples().failed("bundle-1")
+    assert found == ["Parse: 0 bytes, ", "Parse: 2 bytes, 8080"]
+
+
 def test_an_edge_has_the_coder_of_the_stage_that_the_harness_had_first(script):
     harness = script(TO_STRING)
     first = harness.samples("first", "own")

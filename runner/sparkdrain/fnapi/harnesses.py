@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain import redaction
+from sparkdrain.experiments import samples_all
 from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.launch import life_of
 from sparkdrain.fnapi.provision import fetched, provision_info
@@ -55,7 +56,7 @@ class HarnessJob:
     @property
     def samples_all(self) -> bool:
         """Whether samples are kept of all elements, not only where user code fails."""
-        return "enable_data_sampling" in (self.options.get("experiments") or ())
+        return samples_all(self.options.get("experiments") or ())
 
 
 @dataclass(slots=True)

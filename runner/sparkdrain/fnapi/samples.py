@@ -16,7 +16,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from sparkdrain.fnapi.aside import End, StageAside
 from sparkdrain.fnapi.descriptor import SOURCE
 from sparkdrain.fnapi.elements import prefixed, unprefixed
-from sparkdrain.fnapi.errors import HarnessFailed, HarnessLost, HarnessNotStarted
+from sparkdrain.fnapi.errors import HarnessFailed, HarnessGarbled, HarnessLost, HarnessNotStarted
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.graph.environments import is_go, is_java
 from sparkdrain.graph.wire import WireCoders
@@ -55,7 +55,8 @@ class SampleTeller(Protocol):
 class Samples:
     """Asks for the samples of one stage, in the slot's thread and between bundles.
 
-    A harness that is lost meanwhile gives none. The next bundle finds out.
+    A harness that is lost meanwhile gives none. The next bundle finds out. Of a sample that cannot
+    be read, the bytes are shown: no sample hides the user's own error.
 
     Args:
         worker: the harness.
@@ -162,11 +163,11 @@ class Samples:
     def _shown(self, pcollection: str, elements: Sequence[bytes]) -> list[str]:
         if self._metadata is not None:
             metadata = self._metadata(pcollection)
-            elements = [data[metadata.decode(data, 0)[1] :] for data in elements]
+            elements = [_without_header(metadata, data) for data in elements]
         asked = [e for e in elements if len(e) <= _MOST_BYTES and _TO_STRING in self._capabilities]
         texts: list[str] = []
         if asked:
-            with contextlib.suppress(HarnessFailed, IndexError):
+            with contextlib.suppress(HarnessFailed, HarnessGarbled, IndexError):
                 data = b"".join(prefixed(b"") + element for element in asked)
                 (answer,) = self._to_text(pcollection).run([data])
                 texts = [_cut(text.decode(errors="replace")) for text in _texts(answer)]
@@ -210,6 +211,14 @@ def _made_by(name: str) -> str:
         if name[:size] == str(len(label) - size):
             return name[size:].removesuffix(".None")
     return name
+
+
+def _without_header(metadata: Metadata, data: bytes) -> bytes:
+    try:
+        end = metadata.decode(data, 0)[1]
+    except Exception:  # noqa: BLE001 - Beam's streams tell their end in many ways
+        return data
+    return data[end:] if end <= len(data) else data
 
 
 def _texts(answer: bytes) -> Iterable[bytes]:
