@@ -49,7 +49,7 @@ def run_levels(count: int, options: str | None) -> list[float]:
     round_: list[Exchange] = []
     while len(seconds) < count:
         start = time.perf_counter()
-        level = Exchange(context, nothing, round_[-1:], PARTITIONS, range(SLOTS), same)
+        level = Exchange(context, nothing, round_[-1:], range(SLOTS), same)
         level.run()
         seconds.append(time.perf_counter() - start)
         round_.append(level)
