@@ -32,6 +32,7 @@ def fill(directory: str, keys: int) -> None:
             scope.timers(Domain.EVENT).set(number, b"t")
         overlay.prepare()
         overlay.commit()
+    overlay.flush()
     _say(f"write, {PER_ROUND:,} to a round", start)
     start = time.perf_counter()
     overlay.close()
