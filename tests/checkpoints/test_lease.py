@@ -47,8 +47,9 @@ def meanwhile(what, act):
     return storage
 
 
-def test_who_loses_the_job_while_it_publishes_is_told(paths):
-    storage = meanwhile("publish", lambda storage: claim(storage, paths, "b", ""))
+@pytest.mark.parametrize("amid", ["publish", "write {paths.mark}"])
+def test_who_loses_the_job_while_it_publishes_is_told(paths, amid):
+    storage = meanwhile(amid.format(paths=paths), lambda storage: claim(storage, paths, "b", ""))
     lease = claim(storage, paths, "a", "")
     with pytest.raises(Fenced, match="000002-b"):
         publish(lease, manifest(lease, 1))

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparkdrain.checkpoints.decide import places
 from sparkdrain.checkpoints.lease import Lease, claim, newest_claim
 from sparkdrain.checkpoints.manifest import Manifest
-from sparkdrain.checkpoints.paths import Paths
+from sparkdrain.checkpoints.paths import Paths, Place, Stamp
 from sparkdrain.checkpoints.publish import publish, take_up
 from sparkdrain.checkpoints.storage import AlreadyThere, FileMissing
 from sparkdrain.coordination.lease import LEASES
@@ -59,6 +60,12 @@ ACCIDENTS = (
 )
 
 
+def published(files: dict[str, bytes]) -> list[Place]:
+    """The places of all manifests, the newest first."""
+    folder = f"{PATHS.manifests}/"
+    return places(path.removeprefix(folder) for path in files if path.startswith(folder))
+
+
 class Disk:
     """One machine's way to the storage that all share; see ``checkpoints.storage.Storage``."""
 
@@ -91,6 +98,10 @@ class Disk:
             if there - {path} or self._files.get(path, data) != data:
                 raise AlreadyThere(path)
             self._files[path] = data
+            stamps = [place.stamp for place in reversed(published(self._files))]
+            epochs = [stamp.epoch for stamp in stamps]
+            assert epochs == sorted(epochs), "a leader that was followed has written"
+            assert [stamp.number for stamp in stamps] == [*range(1, len(stamps) + 1)]
 
         self._ask(publish)
 
@@ -316,12 +327,9 @@ class Simulation:
         return self.chance.choice(leaders if leaders and self.chance.random() < 0.5 else alive)
 
     def published(self, epoch: int, number: int) -> None:
-        """A driver was told that its round counts."""
-        last_epoch, last = self.rounds[-1] if self.rounds else (0, 0)
-        assert number == last + 1 or (number > last and epoch > last_epoch), (
-            "a round that counts twice, or was left out"
-        )
-        assert epoch >= last_epoch, "a leader that was followed has written"
+        """A driver was told that its round counts; late, perhaps, when another has gone on."""
+        assert Stamp(epoch, number) in {place.stamp for place in published(self.files)}
+        assert (epoch, number) not in self.rounds, "a round that counts twice"
         self.rounds.append((epoch, number))
 
     def check(self) -> None:

@@ -55,10 +55,10 @@ def publish(lease: Lease, manifest: Manifest) -> Place:
         )
         raise CheckpointFailed(message)
     place = _append(lease, manifest)
-    lease.check()
     if not lease.line.is_marked:
         storage.write(paths.mark, [b"A checkpoint was published here.\n"])
         lease.line.is_marked = True
+    lease.check()  # last: another driver may go on while any request is on its way
     return place
 
 
