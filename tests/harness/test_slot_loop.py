@@ -7,9 +7,13 @@ import contextlib
 import os
 import signal
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 
+from sparkdrain.harness.concurrent import slot_loop
+from sparkdrain.harness.concurrent.limit import TimeLimit
 from sparkdrain.harness.concurrent.slot_loop import SlotLoop
 
 
@@ -44,6 +48,33 @@ def test_what_a_handler_of_a_signal_raises_interrupts_a_wait(loop, waits):
         waits(loop)
     told.join()
     loop.wait(asyncio.sleep(0))  # it goes on
+
+
+def test_time_stands_still_while_the_slot_is_elsewhere(loop, monkeypatch):
+    monkeypatch.setattr(slot_loop, "_REST_SECONDS", 0.001)
+    loop.run(0)
+    before, real = loop.time(), loop.loop.time()
+    time.sleep(0.02)
+    loop.run(0)
+    assert loop.time() - before < loop.loop.time() - real - 0.01
+
+
+def test_a_limit_waits_for_its_clock(loop):
+    now, ended = [0.0], []
+
+    async def attempt():
+        element = SimpleNamespace(is_armed=False, is_overdue=False, task=asyncio.current_task())
+        limit = TimeLimit(0.001, loop.loop, lambda: now[0], ended.append)
+        limit.arm(element)
+        await asyncio.sleep(0.01)
+        assert not element.is_overdue
+        now[0] = 1.0
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        return element.is_overdue
+
+    assert loop.wait(attempt())
+    assert not ended
 
 
 def test_other_errors_in_the_loop_are_logged_and_interrupt_nothing(loop, caplog):

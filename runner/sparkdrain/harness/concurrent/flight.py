@@ -130,7 +130,7 @@ class StepFlight:
         self._is_ringing = False
         self._limit: TimeLimit | None = None
         if settings.timeout is not None:
-            self._limit = TimeLimit(settings.timeout, loop.loop, self._stuck)
+            self._limit = TimeLimit(settings.timeout, loop.loop, loop.loop.time, self._stuck)
 
     # --- the slot's thread --------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ class Limited(Protocol):
     """What has an attempt under a limit.
 
     Attributes:
-        began: when the present attempt began, in seconds of the loop's clock.
+        began: when the present attempt began, by the clock of its limit.
         is_armed: whether that attempt is under the limit.
         is_overdue: whether the limit has ended the attempt.
         task: what runs the attempt.
@@ -36,6 +36,7 @@ class TimeLimit:
     Args:
         seconds: that an attempt may take.
         loop: whose thread all calls come from.
+        clock: seconds in which the loop has run, or might have.
         stuck: told of an element whose code goes on after it was cancelled, 5 s later.
     """
 
@@ -43,33 +44,36 @@ class TimeLimit:
         self,
         seconds: float,
         loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
         stuck: Callable[[Any], None],
     ) -> None:
         self.seconds = seconds
         self._loop = loop
+        self._clock = clock
         self._stuck = stuck
         self._begun: deque[tuple[float, Limited]] = deque()
         self._handle: asyncio.TimerHandle | None = None
 
     def arm(self, element: Limited) -> None:
         """An attempt at an element begins."""
-        element.began = self._loop.time()
+        element.began = self._clock()
         begun = self._begun
         while begun and not _is_present(*begun[0]):
             begun.popleft()
         element.is_armed = True
         begun.append((element.began, element))
         if self._handle is None:
-            self._handle = self._loop.call_at(element.began + self.seconds, self._ring)
+            self._handle = self._loop.call_later(self.seconds, self._ring)
 
     def _ring(self) -> None:
         self._handle = None
-        begun, now = self._begun, self._loop.time()
+        begun, now = self._begun, self._clock()
         while begun:
             began, element = begun[0]
             if _is_present(began, element):
-                if began + self.seconds > now:
-                    self._handle = self._loop.call_at(began + self.seconds, self._ring)
+                left = began + self.seconds - now
+                if left > 0:
+                    self._handle = self._loop.call_later(left, self._ring)
                     return
                 self._end(element)
             begun.popleft()

@@ -12,6 +12,8 @@ from sparkdrain.harness.concurrent.loop import StepLoop, new_loop
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+# While nothing runs the loop for longer, time stands still in it.
+_REST_SECONDS: Final = 0.25
 # The callback in which uvloop calls the handlers of signals.
 _OF_SIGNALS: Final = "_read_from_self"
 
@@ -28,6 +30,15 @@ class SlotLoop(StepLoop):
         self.loop.set_exception_handler(self._take_error)
         self._stops = False
         self._signal: BaseException | None = None
+        self._left = self.loop.time()
+        self._stood = 0.0
+
+    def time(self) -> float:
+        """Seconds of the loop's clock, without those in which it could not take an answer.
+
+        Call it in the loop. A short rest counts, as that between two rounds.
+        """
+        return self.loop.time() - self._stood
 
     @override
     def wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -44,12 +55,14 @@ class SlotLoop(StepLoop):
             BaseException: what the handler of a signal has raised meanwhile.
         """
         self._stops = False
+        self._stood += max(0.0, self.loop.time() - self._left - _REST_SECONDS)
         end = None if seconds is None else self.loop.call_later(seconds, self.stop)
         try:
             self.loop.run_forever()
         finally:
             if end is not None:
                 end.cancel()
+            self._left = self.loop.time()
         if self._signal is not None:
             error, self._signal = self._signal, None
             raise error

@@ -156,7 +156,7 @@ class KeysInFlight:
         self._is_awake = False
         self._limit: TimeLimit | None = None
         if settings.timeout is not None:
-            self._limit = TimeLimit(settings.timeout, loop.loop, self._stuck)
+            self._limit = TimeLimit(settings.timeout, loop.loop, loop.time, self._stuck)
 
     # --- outside of the loop ------------------------------------------------------------------
 
