@@ -234,6 +234,10 @@ class SparkCluster:
         busy = [one for one in self.workers() if one["coresused"] > 0]
         return {one["host"] for one in busy}
 
+    def applications(self) -> set[str]:
+        """The ids of those that have cores now."""
+        return {one["id"] for one in self.state().get("activeapps", ()) if one["cores"] > 0}
+
     def local_folders(self) -> list[Path]:
         """Where executors write, by host; a folder may not be there yet."""
         return [self._directory / f"local-{host}" for host in self.hosts]

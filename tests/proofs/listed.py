@@ -57,8 +57,12 @@ PROOFS: Final = (
         "leaders are killed, stopped, paused, alone and with all of their processes, at twenty "
         "moments for each store, drawn by a seed; another goes on, and how soon is printed. "
         "Kafka to Kafka, each record counts once, and the job is drained. Ten thousand simulated "
-        "schedules of accidents",
-        ("tests/standby", "integration/test_standby_on_stores.py"),
+        "schedules of accidents. Two drivers share a Spark cluster",
+        (
+            "tests/standby",
+            "integration/test_standby_on_stores.py",
+            "integration/test_standby_on_cluster.py",
+        ),
     ),
     Proof(
         "kafka",
