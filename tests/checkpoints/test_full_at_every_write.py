@@ -67,7 +67,7 @@ def test_a_job_whose_disk_is_full_stops_and_goes_on_exactly(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 def test_a_job_whose_disk_is_full_at_any_write_stops_and_goes_on_exactly(tmp_path):
     ends = stopped(tmp_path, range(CHANGES), os.cpu_count())
     print(dict(ends))
