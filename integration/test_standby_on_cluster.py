@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from spark_cluster import EXECUTOR_OPTIONS, SparkCluster
@@ -16,16 +15,7 @@ from sparkdrain.coordination.address import StoreAddress
 from tests.support import standing_job
 from tests.support.standing_drivers import StandingDrivers
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-def epochs(folder: Path) -> set[str]:
-    """Which have published."""
-    found = folder.glob(f"checkpoints/{standing_job.JOB}/manifests/*/*.manifest")
-    return {path.name.partition("-")[0] for path in found}
 
 
 def test_a_driver_that_waits_holds_no_executors_and_gets_those_of_the_leader(tmp_path, monkeypatch):
@@ -59,15 +49,17 @@ def test_a_driver_that_waits_holds_no_executors_and_gets_those_of_the_leader(tmp
         )
         with drivers as standing:
             first, second = standing.start(), standing.start()
-            standing.until(lambda: epochs(tmp_path), "a first checkpoint")
+            standing.until(lambda: standing_job.epochs(tmp_path), "a first checkpoint")
             leader = standing.leader()
             other = second if leader is first else first
             standing.until(lambda: standing.waits(other), "one that waits")
             (of_leader,) = cluster.applications()
 
-            before, killed = epochs(tmp_path), time.monotonic()
+            before, killed = standing_job.epochs(tmp_path), time.monotonic()
             standing.kill(leader)
-            standing.until(lambda: epochs(tmp_path) - before, "a checkpoint of the next leader")
+            standing.until(
+                lambda: standing_job.epochs(tmp_path) - before, "a checkpoint of the next leader"
+            )
             print(f"its first checkpoint came {time.monotonic() - killed:.1f} s after SIGKILL")
             assert len(cluster.applications() - {of_leader}) == 1
             assert main(["drain", "run", f"--metadata_store=zookeeper:{store}"]) == 0

@@ -48,12 +48,6 @@ def drivers(folder: Path, *flags: str) -> StandingDrivers:
     return StandingDrivers(command, folder, store, standing_job.JOB, checkpoints)
 
 
-def manifests(folder: Path) -> set[str]:
-    """Which epochs have published."""
-    found = folder.glob(f"checkpoints/{standing_job.JOB}/manifests/*/*.manifest")
-    return {path.name.partition("-")[0] for path in found}
-
-
 def hosts(folder: Path) -> set[str]:
     return {path.name for path in (folder / "hosts").iterdir()}
 
@@ -65,7 +59,9 @@ def drain(folder: Path) -> None:
 def test_another_driver_goes_on_when_the_leader_is_killed_and_when_it_is_paused(tmp_path):
     with drivers(tmp_path) as standing:
         first, second = standing.start(), standing.start()
-        standing.until(lambda: standing.leader() and manifests(tmp_path), "a first checkpoint")
+        standing.until(
+            lambda: standing.leader() and standing_job.epochs(tmp_path), "a first checkpoint"
+        )
         leader = standing.leader()
         other = second if leader is first else first
         standing.until(lambda: standing.waits(other), "one that waits")
@@ -76,7 +72,9 @@ def test_another_driver_goes_on_when_the_leader_is_killed_and_when_it_is_paused(
         print(f"went on {time.monotonic() - killed:.1f} s after SIGKILL")
         third = standing.start()
         standing.until(lambda: standing.waits(third), "one that waits")
-        standing.until(lambda: "000002" in manifests(tmp_path), "a checkpoint of the second")
+        standing.until(
+            lambda: "000002" in standing_job.epochs(tmp_path), "a checkpoint of the second"
+        )
 
         before, paused = hosts(tmp_path), time.monotonic()
         standing.pause(other)
@@ -84,7 +82,9 @@ def test_another_driver_goes_on_when_the_leader_is_killed_and_when_it_is_paused(
         print(f"went on {time.monotonic() - paused:.1f} s after SIGSTOP")
         standing.go_on(other)
         standing.until(lambda: "stops working on the job" in other.said(), "its stepping down")
-        standing.until(lambda: "000003" in manifests(tmp_path), "a checkpoint of the third")
+        standing.until(
+            lambda: "000003" in standing_job.epochs(tmp_path), "a checkpoint of the third"
+        )
         drain(tmp_path)
         for one in (other, third):
             assert one.process.wait(60) == 0, one.said()

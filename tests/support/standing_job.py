@@ -90,6 +90,12 @@ def check_outcome(folder: Path) -> int:
     return sum(count for _, count, _ in found)
 
 
+def epochs(folder: Path) -> set[str]:
+    """Which have published, of the job with checkpoints in a folder of this one."""
+    found = folder.glob(f"checkpoints/{JOB}/manifests/*/*.manifest")
+    return {path.name.partition("-")[0] for path in found}
+
+
 def main(arguments: list[str]) -> int:
     """Run it with these options; 0 if it has ended well."""
     logging.basicConfig(level=logging.INFO, force=True)
