@@ -10,6 +10,7 @@ from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
+from sparkdrain.fnapi.errors import HarnessGarbled
 from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.timers import TimerFamilies
 from sparkdrain.harness.harness import StateTerms
@@ -57,3 +58,12 @@ def test_a_timer_holds_the_time_of_its_outputs_until_it_fires(overlay, domain):
     ((_, data),) = timers.due(EVERYTHING)
     assert TIMERS.decode_nested(data).hold_timestamp == Timestamp(3)
     assert overlay.first_time(7, Domain.HOLD) is None
+
+
+@pytest.mark.parametrize("number", [0x10000, -1, 0x7FFFFFFF])
+def test_a_timer_of_more_windows_than_bytes_is_refused(overlay, number):
+    timers, good = _families(overlay, TimeDomain.WATERMARK), _set(Timestamp(3))
+    windows = len(b"\x03key" + b"\x00")
+    rubbish = good[:windows] + number.to_bytes(4, "big", signed=True) + good[windows + 4 :]
+    with pytest.raises(HarnessGarbled, match="number of windows"):
+        timers.take("end", good + rubbish)

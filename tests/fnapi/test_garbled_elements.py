@@ -39,3 +39,16 @@ def test_an_element_that_is_cut_short_is_refused_and_never_written(pairs, cut):
 def test_rubbish_is_refused(data):
     with pytest.raises(HarnessGarbled):
         Output(Writer(), METADATA, pairs=False).take(data)
+
+
+@pytest.mark.parametrize("number", [0x10000, -1, 0x7FFFFFFF])
+def test_more_windows_than_bytes_are_never_made(number):
+    rubbish = HEAD[:8] + number.to_bytes(4, "big", signed=True) + HEAD[12:] + prefixed(b"1")
+    with pytest.raises(HarnessGarbled, match=rf"windows, {rubbish[8:12].hex()}, .* 3 bytes after"):
+        Output(Writer(), METADATA, pairs=False).take(rubbish)
+
+
+@pytest.mark.parametrize("length", range(12))
+def test_a_head_without_the_number_of_windows_is_never_read(length):
+    with pytest.raises(ValueError, match="number of windows"):
+        METADATA.decode(HEAD[:length], 0)

@@ -20,6 +20,8 @@ _VALUES: Final = coders.ListCoder(coders.BytesCoder()).get_impl()
 _SHORT: Final = [bytes([n]) for n in range(128)]
 # Most metadata is shorter: a time, a few windows, a pane.
 _METADATA: Final = 256
+_TIME: Final = 8
+_ONE: Final = _COUNT.pack(1)
 
 
 def prefix(size: int) -> bytes:
@@ -55,6 +57,23 @@ def unprefixed(data: bytes, position: int = 0) -> tuple[bytes, int]:
     return data[position : position + size], position + size
 
 
+def check_windows(data: bytes, position: int) -> None:
+    """Return if as many windows as a number at a position says can follow it.
+
+    Beam's streams do not look where the data end: rubbish would be read as up to two thousand
+    million windows.
+
+    Raises:
+        ValueError: there cannot be so many.
+    """
+    number = data[position : position + _COUNT.size]
+    if number != _ONE:
+        left = len(data) - position - _COUNT.size
+        if left < 0 or not 0 <= int.from_bytes(number, "big", signed=True) <= left:
+            message = f"a number of windows, {number.hex()}, does not fit the {left} bytes after it"
+            raise ValueError(message)
+
+
 class Metadata:
     """Reads and writes timestamp, windows and pane."""
 
@@ -68,7 +87,12 @@ class Metadata:
         return encoded
 
     def decode(self, data: bytes, position: int) -> tuple[Any, int]:
-        """A windowed value without its value, and the position behind the metadata."""
+        """A windowed value without its value, and the position behind the metadata.
+
+        Raises:
+            Exception: no coder has written that. If the end is missing, the position is behind it.
+        """
+        check_windows(data, position + _TIME)
         part = data[position : position + _METADATA]
         try:
             return self._decode(part, position)

@@ -14,6 +14,7 @@ from apache_beam.transforms import userstate
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
+from sparkdrain.fnapi.elements import check_windows, unprefixed
 from sparkdrain.fnapi.errors import garbled
 from sparkdrain.harness.drain_timers import TimerBound, marked
 from sparkdrain.watermarks.frontier import END
@@ -118,6 +119,8 @@ class TimerFamilies:
         stream, timers = create_InputStream(data), []
         try:
             while stream.size() > 0:
+                _, behind_key = unprefixed(data, len(data) - stream.size())
+                check_windows(data, unprefixed(data, behind_key)[1])
                 timers.append(self._impl.decode_from_stream(stream, True))
         except Exception as error:  # Beam's streams tell their end in many ways
             raise garbled(repr(error), "timers") from error
