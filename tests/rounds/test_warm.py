@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
+import time
 
 import apache_beam as beam
 import pytest
 
-from sparkdrain.rounds.driver.warm import WarmUp
+from sparkdrain.rounds.driver import warm
+from sparkdrain.rounds.driver.warm import WarmUp, warming
 from sparkdrain.stages.workers.preparation import Preparation
 from tests.support.in_memory_rounds import plan_of
 
@@ -53,3 +56,36 @@ def test_what_cannot_be_loaded_is_left_to_the_first_round(module, monkeypatch):
     monkeypatch.setattr(sys, "path", [])
     importlib.invalidate_caches()
     assert list(WarmUp(plan.encode(), Preparation.of({}))(0, iter(()))) == [(0, b"warm")]
+
+
+def test_executors_that_come_are_asked_to_load_and_their_workers_are_awaited(module, monkeypatch):
+    started, loaded = threading.Event(), []
+
+    def ask(context, group, executors, question) -> None:
+        started.set()
+        time.sleep(0.05)
+        question()
+        loaded.append((group, list(executors)))
+
+    stopped: list[str] = []
+    monkeypatch.setattr(warm, "ask_in_group", ask)
+    monkeypatch.setattr(warm, "stop_group", lambda context, group: stopped.append(group))
+    plan = plan_with(module)
+    del sys.modules[MODULE]
+    with warming(None, plan, Preparation.of({}), "warm") as came:
+        came(["a", "b"])
+        assert started.wait(30)
+        assert not stopped
+    assert loaded == [("warm", ["a", "b"])]
+    assert MODULE in sys.modules
+    assert stopped == ["warm"]
+
+
+def test_a_worker_that_hangs_while_it_loads_is_left_to_the_first_round(module, monkeypatch):
+    hangs = threading.Event()
+    monkeypatch.setattr(warm, "ask_in_group", lambda *_: hangs.wait(60))
+    monkeypatch.setattr(warm, "stop_group", lambda *_: hangs.set())
+    monkeypatch.setattr(warm, "_WARM_SECONDS", 0.01)
+    with warming(None, plan_with(module), Preparation.of({}), "warm") as came:
+        came(["a"])
+    assert hangs.is_set()

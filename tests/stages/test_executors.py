@@ -42,11 +42,10 @@ class Cluster:
     def registered(self, context) -> list[tuple[Executor, float]]:
         return [(Executor("a", f"{at}"), at) for at in self.added if at <= self.now]
 
-    def await_them(self, session: Session, monkeypatch, *, all_of_them: bool) -> float:
+    def await_them(self, session: Session, monkeypatch, came=None) -> float:
         """How long it was waited for them."""
         monkeypatch.setattr(executors, "_registered", self.registered)
-        tell, clock = self.told.append, lambda: self.now
-        await_executors(session, self, tell, all_of_them=all_of_them, clock=clock)
+        await_executors(session, self, self.told.append, came, clock=lambda: self.now)
         return self.now
 
 
@@ -75,10 +74,10 @@ def test_in_a_session_that_has_been_there_it_does_not_wait():
     assert patience(500.0, 500.0, 0.0, [4.0, 5.0], None) < 0
 
 
-@pytest.mark.parametrize("all_of_them", [True, False])
-def test_a_cluster_that_gives_no_executor_is_told_of(monkeypatch, all_of_them):
+@pytest.mark.parametrize("came", [None, list])
+def test_a_cluster_that_gives_no_executor_is_told_of(monkeypatch, came):
     cluster = Cluster()
-    waited = cluster.await_them(Session("yarn"), monkeypatch, all_of_them=all_of_them)
+    waited = cluster.await_them(Session("yarn"), monkeypatch, came)
     assert waited == pytest.approx(30)
     (told,) = cluster.told
     assert "yarn has given no executor in 30 s" in told
@@ -86,9 +85,9 @@ def test_a_cluster_that_gives_no_executor_is_told_of(monkeypatch, all_of_them):
 
 def test_a_job_without_homes_waits_for_the_first_executor_only(monkeypatch):
     two = Session("spark://a:1", executor_instances="2")
-    for all_of_them, waited in ((False, 3), (True, 4)):
+    for came, waited in ((None, 3), (list, 4)):
         cluster = Cluster(3, 4)
-        found = cluster.await_them(two, monkeypatch, all_of_them=all_of_them)
+        found = cluster.await_them(two, monkeypatch, came)
         assert found == pytest.approx(waited, abs=0.2)
         assert cluster.told == []
 
@@ -98,8 +97,19 @@ def test_a_job_without_homes_waits_for_the_first_executor_only(monkeypatch):
 )
 def test_where_no_executor_has_to_be_there_nobody_waits(monkeypatch, session):
     cluster = Cluster()
-    assert cluster.await_them(session, monkeypatch, all_of_them=False) == 0
+    assert cluster.await_them(session, monkeypatch) == 0
     assert cluster.told == []
+
+
+def test_each_executor_is_told_of_once_as_soon_as_it_is_there(monkeypatch):
+    cluster, came = Cluster(3, 4), []
+    cluster.await_them(
+        Session("spark://a:1"), monkeypatch, lambda new: came.append((cluster.now, new))
+    )
+    assert [(round(at), [one.id for one in new]) for at, new in came] == [
+        (3, ["3"]),
+        (4, ["4"]),
+    ]
 
 
 def test_settings_that_take_state_away_are_named():

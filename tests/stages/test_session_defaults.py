@@ -39,5 +39,13 @@ def test_spark_hides_the_secrets_that_this_package_hides(configured):
     assert configured(own).get("spark.redaction.regex") == "mine"
 
 
+def test_executors_start_with_class_data_unless_the_user_has_options_there(monkeypatch, configured):
+    monkeypatch.setattr(context, "class_data_of_executors", lambda environ: "-XX:mine")
+    name = "spark.executor.defaultJavaOptions"
+    on_a_cluster = (configured().get("spark.master") or "").startswith("spark://")
+    assert configured().get(name) == ("-XX:mine" if on_a_cluster else None)
+    assert configured((name, "-Xss1m")).get(name) == "-Xss1m"
+
+
 def test_who_reaches_the_page_of_spark_cannot_end_jobs(configured):
     assert configured().get("spark.ui.killEnabled") == "false"

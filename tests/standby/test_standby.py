@@ -58,12 +58,13 @@ class Told:
 
 @dataclass
 class Ready:
-    """A contender; ``looks`` is how often it was asked."""
+    """A contender; ``looks`` is how often it was asked, ``expected`` what it was told each time."""
 
     number: int = 0
     epoch: int = 1000
     looks: int = 0
     refuse: Exception | None = None
+    expected: list[bool] = field(default_factory=list)
 
     def check(self) -> None:
         self.looks += 1
@@ -72,6 +73,9 @@ class Ready:
 
     def shares(self, epoch: int) -> bool:
         return self.epoch >= epoch
+
+    def expect(self, *, is_next: bool) -> None:
+        self.expected.append(is_next)
 
 
 class Waits(CancelToken):
@@ -174,6 +178,47 @@ def test_a_leader_that_is_not_heard_of_is_followed_in_the_time_of_a_lease_and_tw
     second.wait(Ready(), Waits(other))
     assert SECONDS <= other.clock <= SECONDS + 2 * SECONDS / 6
     assert told.warned_ == ["b leads the job from now on: a was not heard of for 6.0 s."]
+
+
+def test_who_waits_gets_ready_when_the_leader_is_silent_for_half_of_a_lease(standing):
+    led(standing)
+    other, ready = Machine(), Ready()
+    second, _ = standing.make("b", other)
+    second.wait(ready, Waits(other))
+    # It looks each second, and first sees the lease at 0.
+    assert ready.expected == [False] * 4 + [True] * 2
+
+
+def test_who_waits_is_not_ready_any_more_when_the_leader_is_heard_of_again(standing):
+    first, _, machine = led(standing)
+    other, ready = Machine(), Ready()
+    second, _ = standing.make("b", other)
+    waits = Waits(machine, other, n4=first._renew, n6=first._renew)
+    waits.then[8] = waits.cancel
+    with pytest.raises(Cancelled):
+        second.wait(ready, waits)
+    assert ready.expected == [False] * 4 + [True] + [False] * 4
+
+
+def test_nobody_gets_ready_because_the_store_is_away_or_was(standing):
+    first, _, machine = led(standing)
+    other, ready = Machine(), Ready()
+    second, _ = standing.make("b", other)
+    waits = Waits(machine, other)
+
+    def cut_off(*, yes: bool) -> None:
+        machine.is_cut_off = other.is_cut_off = yes
+
+    waits.then = {
+        1: lambda: cut_off(yes=True),
+        30: lambda: cut_off(yes=False),
+        33: first._renew,
+        35: first._renew,
+        36: waits.cancel,
+    }
+    with pytest.raises(Cancelled):
+        second.wait(ready, waits)
+    assert not any(ready.expected)
 
 
 def test_a_leader_that_was_stopped_is_followed_at_the_next_look(standing):

@@ -48,6 +48,9 @@ class Endless(FakeEngine):
     def shares(self, epoch: int) -> bool:
         return True
 
+    def expect(self, *, is_next: bool) -> None:
+        pass
+
     def end(self, failure: Exception | None = None) -> None:
         self.failure = failure
         self.stopped.set()

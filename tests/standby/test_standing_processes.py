@@ -30,6 +30,8 @@ class Ready:
         pass
     def shares(self, epoch):
         return True
+    def expect(self, *, is_next):
+        pass
 
 folder, owner, lease = sys.argv[1:]
 standby = Standby(FileStore(Path(folder)), "job", owner, float(lease), 3, Printed())

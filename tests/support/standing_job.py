@@ -6,6 +6,7 @@ shows in the count and the sum.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -92,8 +93,23 @@ def check_outcome(folder: Path) -> int:
 
 def epochs(folder: Path) -> set[str]:
     """Which have published, of the job with checkpoints in a folder of this one."""
-    found = folder.glob(f"checkpoints/{JOB}/manifests/*/*.manifest")
-    return {path.name.partition("-")[0] for path in found}
+    found: set[str] = set()
+    for number in _numbers(folder):
+        with contextlib.suppress(FileNotFoundError):  # older ones are removed
+            names = os.listdir(folder / "checkpoints" / JOB / "manifests" / number)
+            found |= {name.partition("-")[0] for name in names if name.endswith(".manifest")}
+    return found
+
+
+def newest(folder: Path) -> int:
+    """The number of the newest checkpoint of that job, or of one that is about to be."""
+    return max(map(int, _numbers(folder)), default=0)
+
+
+def _numbers(folder: Path) -> list[str]:
+    with contextlib.suppress(FileNotFoundError):
+        return os.listdir(folder / "checkpoints" / JOB / "manifests")
+    return []
 
 
 def main(arguments: list[str]) -> int:

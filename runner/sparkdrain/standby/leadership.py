@@ -50,6 +50,13 @@ class Contender(Protocol):
     def shares(self, epoch: int) -> bool:
         """Whether a claim of the job with this epoch, or a later one, can be seen from here."""
 
+    def expect(self, *, is_next: bool) -> None:
+        """Get ready, or stop that: the leader is silent, or not any more. Called at each look.
+
+        Args:
+            is_next: whether the leader is silent for so long that this driver may lead soon.
+        """
+
 
 class Leadership(Protocol):
     """Which of several drivers runs a job.

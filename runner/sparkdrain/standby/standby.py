@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _RECENT_SECONDS: Final = 600.0
+_SILENT: Final = 0.5
+"""Of the lease's time: a leader that lives is mostly heard of sooner, see ``Election``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ class Standby(Leadership):
             pause = self._seconds / 6
             if self._is_led():
                 self._tell_leader()
+                self._expect(contender, grace)
             elif not self._looks():
                 grace = self._clock() + self._seconds
             elif self._clock() >= grace:
@@ -149,6 +152,7 @@ class Standby(Leadership):
                 if self._heard(self._election.problem) and self._begins():
                     return
                 self._tell_leader()
+                self._expect(contender, grace)
             cancel.wait(pause)
 
     @override
@@ -277,6 +281,12 @@ class Standby(Leadership):
         if term is not None and not term.is_end and term.epoch > self._seen_epoch:
             self._check_shared(term)
         return not was_away
+
+    def _expect(self, contender: Contender, grace: float) -> None:
+        """Tell whether the leader is silent, and not only because the store was away."""
+        silence = min(self._election.unheard, self._clock() + self._seconds - grace)
+        is_silent = bool(self._election.other) and silence > self._seconds * _SILENT
+        contender.expect(is_next=self._outage is None and is_silent)
 
     def _check_end(self, value: bytes) -> None:
         term = Term.decode(value)

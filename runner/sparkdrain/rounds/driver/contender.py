@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from typing_extensions import override
 
@@ -19,21 +19,34 @@ _EVERY: Final = 10.0
 """Seconds between two looks for the first checkpoint of the job."""
 
 
+class Summoned(Protocol):
+    """Executors that a driver has when it leads."""
+
+    def summon(self) -> None:
+        """Ask for them."""
+
+    def dismiss(self) -> None:
+        """Give them back."""
+
+
 class DurableContender(Contender):
     """See ``Contender``.
 
     Args:
         is_usable: whether the session of Spark is.
+        executors: of that session.
     """
 
     def __init__(
         self,
         durable: DurableJob,
         is_usable: Callable[[], bool],
+        executors: Summoned,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._durable = durable
         self._is_usable = is_usable
+        self._executors = executors
         self._clock = clock
         self._looked: float | None = None
         self._fits = False
@@ -64,3 +77,11 @@ class DurableContender(Contender):
     @override
     def shares(self, epoch: int) -> bool:
         return self._durable.claimed() >= epoch
+
+    @override
+    def expect(self, *, is_next: bool) -> None:
+        """Executors start while the lease of a silent leader runs out."""
+        if is_next:
+            self._executors.summon()
+        else:
+            self._executors.dismiss()

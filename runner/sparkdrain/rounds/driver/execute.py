@@ -51,14 +51,14 @@ from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.driver.supply import HostSupply, NoSupply
 from sparkdrain.rounds.driver.tell import Teller, refused_timers
 from sparkdrain.rounds.driver.test_stream import play_for
-from sparkdrain.rounds.driver.warm import warm_workers
+from sparkdrain.rounds.driver.warm import warm_workers, warming
 from sparkdrain.rounds.slots.checkpoint_place import CheckpointPlace
 from sparkdrain.shuffle.outbox import ShuffleLayout
 from sparkdrain.stages.cluster.ask import ask, ask_in_group, stop_group
 from sparkdrain.stages.cluster.context import spark_context
 from sparkdrain.stages.cluster.elsewhere import lost_paths
 from sparkdrain.stages.cluster.executors import await_executors, executors, hazards
-from sparkdrain.stages.cluster.parking import kept_executors, park_again, summon_executors
+from sparkdrain.stages.cluster.parking import ParkedExecutors, kept_executors, park_again
 from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.errors import JVM_LOST
 from sparkdrain.stages.spark.session import is_usable
@@ -174,10 +174,12 @@ def _execute_on(
         for text in kept_executors(context):
             warn(text)
         warm_workers(context, settings.slots or context.defaultParallelism, plan, preparation)
-        contender = DurableContender(durable, lambda: is_usable(context))
+        parked = ParkedExecutors(context)
+        contender = DurableContender(durable, lambda: is_usable(context), parked)
         invocation.leadership.wait(contender, invocation.cancel)
-        summon_executors(context)
-    await_executors(context, invocation.cancel, warn, all_of_them=True)
+        parked.summon()
+    with warming(context, plan, preparation, f"{run_id}/warm") as warm:
+        await_executors(context, invocation.cancel, warn, warm)
     slots = settings.slots or context.defaultParallelism
     if durable is not None:
         durable.slots = slots

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.plan import Plan
 from sparkdrain.harness.drain_hook import loaded_dofns
 from sparkdrain.rounds.slots import service  # noqa: F401 - workers load it with this module
+from sparkdrain.stages.cluster.ask import ask_in_group, stop_group
 from sparkdrain.stages.cluster.context import is_local
 from sparkdrain.stages.shards.codings import Codings
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
 from sparkdrain.stages.workers.worker import worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark import SparkContext
 
+    from sparkdrain.hosts.executor import Executor
     from sparkdrain.stages.workers.preparation import Preparation
+
+_WARM_SECONDS: Final = 30.0
 
 
 def warm_workers(context: SparkContext, slots: int, plan: Plan, preparation: Preparation) -> None:
@@ -41,6 +47,37 @@ def warm_workers(context: SparkContext, slots: int, plan: Plan, preparation: Pre
         exchange.drop()
 
 
+@contextlib.contextmanager
+def warming(
+    context: SparkContext, plan: Plan, preparation: Preparation, group: str
+) -> Iterator[Callable[[Sequence[Executor]], None]]:
+    """Have executors of a cluster start and load workers as they come, while others are awaited.
+
+    Args:
+        group: of Spark's jobs for that.
+
+    Returns:
+        What takes executors that have come. The end of the context waits for their workers, which
+        the first round needs, and not for ever.
+    """
+    task = WarmUp(plan.encode(), preparation)
+    threads: list[threading.Thread] = []
+
+    def came(executors: Sequence[Executor]) -> None:
+        asked = (context, group, executors, task.load)
+        thread = threading.Thread(target=ask_in_group, args=asked, name="warming", daemon=True)
+        threads.append(thread)
+        thread.start()
+
+    try:
+        yield came
+        end = time.monotonic() + _WARM_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+    finally:
+        stop_group(context, group)
+
+
 @dataclass(frozen=True, slots=True)
 class WarmUp:
     """A task that loads what the slots of a job load, and sets nothing up.
@@ -57,6 +94,13 @@ class WarmUp:
 
     def __call__(self, slot: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
         """Load; passes one record on to the slot itself."""
+        self.load()
+        for _ in records:
+            pass
+        yield slot, b"warm"
+
+    def load(self) -> None:
+        """Load what a slot loads."""
         with contextlib.suppress(Exception):
             worker().prepare(self.preparation)
             plan = Plan.decode(self.plan)
@@ -65,6 +109,3 @@ class WarmUp:
                 if not place_of(codings.components, stage.environment):
                     with contextlib.suppress(Exception):
                         list(loaded_dofns(stage, codings.context))
-        for _ in records:
-            pass
-        yield slot, b"warm"

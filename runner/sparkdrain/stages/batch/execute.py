@@ -65,7 +65,7 @@ def execute(invocation: Invocation) -> Outcome:
     )
     for path in lost_paths(context, invocation.pipeline):
         warn(path)
-    await_executors(context, invocation.cancel, warn, all_of_them=False)
+    await_executors(context, invocation.cancel, warn)
     invocation.observer.began(0)
     progress = JobProgress(invocation.job_id, steps_of(plan), time.monotonic)
 

@@ -6,6 +6,7 @@ Spark starts faster.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 """The property with the options of the driver's JVM: the runner's, unless the user sets it."""
+EXECUTOR_OPTIONS: Final = "spark.executor.defaultJavaOptions"
+"""The property with options of executors that stand before the user's."""
 
 # The JVM schedules and moves bytes: compiling that further costs a short job as much again as it
 # takes to start, and gives a long one nothing. Compiling that much soon costs a start nothing, and
@@ -30,6 +33,7 @@ _OPTIONS: Final = (
 )
 # Whatever is wrong with the file: Java then does without it.
 _SILENTLY: Final = "-Xshare:auto -Xlog:cds*=off"
+_IF_KNOWN: Final = "-XX:+IgnoreUnrecognizedVMOptions"
 # Java takes a colon for a list of files, Spark a space for the next option.
 _NOT_IN_PATHS: Final = frozenset(" :,'\"\\\t\n")
 
@@ -41,12 +45,30 @@ def using_class_data(environ: Mapping[str, str], directory: Path | None = None) 
         environ: the environment in which Spark's scripts will look for Java.
         directory: see ``class_data_file``.
     """
-    try:
+    file = _class_data(environ, directory)
+    return _OPTIONS if file is None else f"{_OPTIONS} {_SILENTLY} -XX:SharedArchiveFile={file}"
+
+
+def class_data_of_executors(environ: Mapping[str, str], directory: Path | None = None) -> str:
+    """Options for executors whose machines have the same files; elsewhere, Java does without.
+
+    Args:
+        environ: see ``using_class_data``.
+        directory: see ``class_data_file``.
+
+    Returns:
+        The options; "" if there are no class data here.
+    """
+    file = _class_data(environ, directory)
+    # A Java before 9, which may run an executor, has other words for a log.
+    return "" if file is None else f"{_IF_KNOWN} -XX:SharedArchiveFile={file}"
+
+
+def _class_data(environ: Mapping[str, str], directory: Path | None) -> Path | None:
+    with contextlib.suppress(BadSetup, OSError):
         file = class_data_file(environ, directory)
-        there = file.is_file()
-    except (BadSetup, OSError):
-        return _OPTIONS
-    return f"{_OPTIONS} {_SILENTLY} -XX:SharedArchiveFile={file}" if there else _OPTIONS
+        return file if file.is_file() else None
+    return None
 
 
 def writing_class_data(file: Path) -> str:

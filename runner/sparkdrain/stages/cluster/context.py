@@ -19,7 +19,12 @@ from sparkdrain.hosts.orphans import reap_as_init
 from sparkdrain.own_folder import is_private, own_folder
 from sparkdrain.redaction import SECRET_NAMES, is_secret
 from sparkdrain.setup_check import NotNamed, check_java, check_python_for_spark
-from sparkdrain.stages.cluster.class_data import JAVA_OPTIONS, using_class_data
+from sparkdrain.stages.cluster.class_data import (
+    EXECUTOR_OPTIONS,
+    JAVA_OPTIONS,
+    class_data_of_executors,
+    using_class_data,
+)
 from sparkdrain.stages.cluster.encryption import certificate_for
 from sparkdrain.stages.cluster.jvm import Launched, launch, start_jvm
 from sparkdrain.stages.cluster.master_check import check_master
@@ -77,6 +82,7 @@ _DRIVER_MEMORY = ("spark.driver.memory", "2g")
 # Properties that a JVM must know when it starts; the others are told to each session.
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.files", "spark.archives")
 _WITH_CONTAINERS = ("yarn", "k8s://")
+_WITH_WORKERS = ("spark://", "local-cluster")
 _LOCAL_FOLDERS = "spark.local.dir"
 # They print what the user will be told anyway, with the user's own exception first.
 _SILENT = (
@@ -248,6 +254,8 @@ def _configuration(settings: JobSettings) -> SparkConf:
         known = spark_defaults(os.environ)
         conf.setAll([entry for entry in _INSTEAD_OF_SHELLS.items() if entry[0] not in known])
     conf.setAll(list(settings.spark_conf))
+    if known_master.startswith(_WITH_WORKERS) and (given := class_data_of_executors(os.environ)):
+        conf.setIfMissing(EXECUTOR_OPTIONS, given)
     _keep_sockets_private(conf)
     if known_master.startswith("local"):
         # Else Spark takes the first python3 on the PATH.

@@ -45,15 +45,18 @@ def await_executors(
     context: SparkContext,
     cancel: CancelToken,
     tell: Callable[[str], object],
-    *,
-    all_of_them: bool,
+    came: Callable[[Sequence[Executor]], object] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Return when the session has an executor, or ``all_of_them`` as far as that can be known.
+    """Return when the session has an executor; with ``came``, all as far as that can be known.
 
     Executors of a new session come one after the other, and Spark gives all tasks to the first
-    one. How many there will be only some masters say. See ``patience``. If none has come, ``tell``
-    takes a warning: Spark itself would be silent, and the job would wait for ever.
+    one. How many there will be only some masters say. See ``patience``.
+
+    Args:
+        tell: takes a warning if none has come: Spark itself would be silent, and the job would
+            wait for ever.
+        came: takes those that are new, at each look that finds some; returns soon.
     """
     conf = context.getConf()
     if is_local(context) or (
@@ -62,12 +65,17 @@ def await_executors(
         return
     asked, awaited = clock(), _expected(context)
     began = asked if is_parked(conf) else min(asked, started(context))
+    seen: set[Executor] = set()
     while not cancel.is_cancelled():
-        added = [seconds for _, seconds in _registered(context)]
+        found = dict(_registered(context))
+        if came is not None and (new := [one for one in found if one not in seen]):
+            seen.update(new)
+            came(new)
+        added = list(found.values())
         left = patience(clock(), asked, began, added, awaited)
         if left <= 0 and not added:
             tell(_NONE.format(context.master, _NONE_SECONDS))
-        if left <= 0 or (added and not all_of_them):
+        if left <= 0 or (added and came is None):
             return
         cancel.wait(min(left, _LOOK_SECONDS))
 

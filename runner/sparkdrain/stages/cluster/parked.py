@@ -30,7 +30,7 @@ _ALL: Final = 10_000
 def park(conf: SparkConf, master: str) -> None:
     """Have a session begin without executors, unless the user lets Spark decide all the time.
 
-    Spark itself has only one way to begin without: as if it decided by itself. ``summon_executors``
+    Spark itself has only one way to begin without: as if it decided by itself. ``ParkedExecutors``
     ends that.
     """
     if runs_here(master) or conf.get(_DYNAMIC, "false") == "true":

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from sparkdrain.stages.cluster.context import is_local, is_ours
 from sparkdrain.stages.cluster.parked import is_parked, number
-from sparkdrain.stages.spark.session import executor_summaries, request_executors
+from sparkdrain.stages.spark.errors import JVM_LOST
+from sparkdrain.stages.spark.session import end_executors, executor_summaries, request_executors
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-def summon_executors(context: SparkContext) -> None:
-    """Ask for the executors of a session that began without, and keep them."""
-    conf = context.getConf()
-    if is_parked(conf):
-        request_executors(context, number(conf))
+class ParkedExecutors:
+    """The executors of a session that began without; of another session, nothing happens.
+
+    A session that is lost meanwhile has none.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._number = number(context.getConf())
+        self._are_wanted = self._were_wanted = False
+
+    def summon(self) -> None:
+        """Ask for all of them, and keep those that come."""
+        if self._number and not self._are_wanted:
+            self._are_wanted = self._were_wanted = True
+            with contextlib.suppress(*JVM_LOST):
+                request_executors(self._context, self._number)
+
+    def dismiss(self) -> None:
+        """Give back those that are there. Call it again: some may have been on their way."""
+        if not self._were_wanted:
+            return
+        with contextlib.suppress(*JVM_LOST):
+            if self._are_wanted:
+                self._are_wanted = False
+                request_executors(self._context, 0)
+            if ids := [one.id for one in executor_summaries(self._context)]:
+                end_executors(self._context, ids)
 
 
 def kept_executors(context: SparkContext) -> list[str]:

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark import SparkConf
 
@@ -119,17 +119,24 @@ def executor_summaries(context: SparkContext) -> Iterator[ExecutorSummary]:
 
 
 def request_executors(context: SparkContext, number: int) -> None:
-    """Ask the master for so many more, and let Spark not decide by itself any more.
+    """Ask the master for so many in all, and let Spark not decide by itself any more.
 
     Args:
         context: of a session that was made with dynamic allocation.
-        number: more than the master has is no error.
+        number: more than the master has is no error; fewer than there are ends none of them.
     """
     session: Any = context._jsc.sc()
     manager = session.executorAllocationManager()
     if manager.isDefined():
         manager.get().stop()
-    session.requestExecutors(number)
+    nowhere = context._jvm.PythonUtils.toScalaMap({})
+    session.requestTotalExecutors(number, 0, nowhere)
+
+
+def end_executors(context: SparkContext, ids: Sequence[str]) -> None:
+    """Give executors back to the master, whatever runs on them."""
+    backend: Any = context._jsc.sc().schedulerBackend()
+    backend.killExecutors(context._jvm.PythonUtils.toSeq(list(ids)), False, False, True)
 
 
 def silence(context: SparkContext, loggers: Iterable[str]) -> None:
