@@ -200,7 +200,8 @@ def test_who_waits_is_not_ready_any_more_when_the_leader_is_heard_of_again(stand
     assert ready.expected == [False] * 4 + [True] + [False] * 4
 
 
-def test_nobody_gets_ready_because_the_store_is_away_or_was(standing):
+@pytest.mark.parametrize("until", [3, 30])
+def test_nobody_gets_ready_because_the_store_is_away_or_was(standing, until):
     first, _, machine = led(standing)
     other, ready = Machine(), Ready()
     second, _ = standing.make("b", other)
@@ -211,10 +212,10 @@ def test_nobody_gets_ready_because_the_store_is_away_or_was(standing):
 
     waits.then = {
         1: lambda: cut_off(yes=True),
-        30: lambda: cut_off(yes=False),
-        33: first._renew,
-        35: first._renew,
-        36: waits.cancel,
+        until: lambda: cut_off(yes=False),
+        until + 2: first._renew,
+        until + 4: first._renew,
+        until + 5: waits.cancel,
     }
     with pytest.raises(Cancelled):
         second.wait(ready, waits)
