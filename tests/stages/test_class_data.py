@@ -6,8 +6,8 @@ import pytest
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.stages.cluster.class_data import (
+    class_data,
     class_data_file,
-    class_data_of_executors,
     using_class_data,
 )
 
@@ -39,14 +39,16 @@ def test_class_data_are_used_from_the_moment_that_they_are_there(java, tmp_path)
     assert "-Xshare:auto" in options.split()  # "on" would be an error where they do not fit
 
 
-def test_executors_are_told_where_class_data_are_in_words_that_any_java_takes(java, tmp_path):
+def test_executors_are_told_where_class_data_are_and_nothing_else(java, tmp_path):
     environ = java()
-    assert class_data_of_executors(environ, tmp_path) == ""
+    assert class_data(environ, tmp_path) == ""
     file = class_data_file(environ, tmp_path)
     file.touch()
-    first, *options = class_data_of_executors(environ, tmp_path).split()
-    assert first == "-XX:+IgnoreUnrecognizedVMOptions"
-    assert options == [f"-XX:SharedArchiveFile={file}"]  # Java 8 ends at "-Xlog"
+    assert class_data(environ, tmp_path).split() == [
+        "-Xshare:auto",
+        "-Xlog:cds*=off",
+        f"-XX:SharedArchiveFile={file}",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,16 @@ def test_spark_hides_the_secrets_that_this_package_hides(configured):
     assert configured(own).get("spark.redaction.regex") == "mine"
 
 
-def test_executors_start_with_class_data_unless_the_user_has_options_there(monkeypatch, configured):
-    monkeypatch.setattr(context, "class_data_of_executors", lambda environ: "-XX:mine")
+@pytest.mark.parametrize("version", ["3.5.9", "4.0.1", "10.0.0"])
+def test_executors_have_class_data_unless_their_java_may_be_8_or_the_user_says_something_else(
+    monkeypatch, configured, version
+):
+    monkeypatch.setattr(context, "class_data", lambda environ: "-XX:mine")
+    monkeypatch.setattr(context, "pyspark_version", lambda: version)
     name = "spark.executor.defaultJavaOptions"
     on_a_cluster = (configured().get("spark.master") or "").startswith("spark://")
-    assert configured().get(name) == ("-XX:mine" if on_a_cluster else None)
+    have = on_a_cluster and version != "3.5.9"
+    assert configured().get(name) == ("-XX:mine" if have else None)
     assert configured((name, "-Xss1m")).get(name) == "-Xss1m"
 
 

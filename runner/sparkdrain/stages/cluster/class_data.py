@@ -33,7 +33,6 @@ _OPTIONS: Final = (
 )
 # Whatever is wrong with the file: Java then does without it.
 _SILENTLY: Final = "-Xshare:auto -Xlog:cds*=off"
-_IF_KNOWN: Final = "-XX:+IgnoreUnrecognizedVMOptions"
 # Java takes a colon for a list of files, Spark a space for the next option.
 _NOT_IN_PATHS: Final = frozenset(" :,'\"\\\t\n")
 
@@ -45,12 +44,13 @@ def using_class_data(environ: Mapping[str, str], directory: Path | None = None) 
         environ: the environment in which Spark's scripts will look for Java.
         directory: see ``class_data_file``.
     """
-    file = _class_data(environ, directory)
-    return _OPTIONS if file is None else f"{_OPTIONS} {_SILENTLY} -XX:SharedArchiveFile={file}"
+    return f"{_OPTIONS} {class_data(environ, directory)}".strip()
 
 
-def class_data_of_executors(environ: Mapping[str, str], directory: Path | None = None) -> str:
-    """Options for executors whose machines have the same files; elsewhere, Java does without.
+def class_data(environ: Mapping[str, str], directory: Path | None = None) -> str:
+    """The options of any JVM of Spark that may have class data. Java 8 knows no such options.
+
+    Where the file is missing or does not fit, Java does without it.
 
     Args:
         environ: see ``using_class_data``.
@@ -59,16 +59,11 @@ def class_data_of_executors(environ: Mapping[str, str], directory: Path | None =
     Returns:
         The options; "" if there are no class data here.
     """
-    file = _class_data(environ, directory)
-    # A Java before 9, which may run an executor, has other words for a log.
-    return "" if file is None else f"{_IF_KNOWN} -XX:SharedArchiveFile={file}"
-
-
-def _class_data(environ: Mapping[str, str], directory: Path | None) -> Path | None:
     with contextlib.suppress(BadSetup, OSError):
         file = class_data_file(environ, directory)
-        return file if file.is_file() else None
-    return None
+        if file.is_file():
+            return f"{_SILENTLY} -XX:SharedArchiveFile={file}"
+    return ""
 
 
 def writing_class_data(file: Path) -> str:

@@ -22,7 +22,7 @@ from sparkdrain.setup_check import NotNamed, check_java, check_python_for_spark
 from sparkdrain.stages.cluster.class_data import (
     EXECUTOR_OPTIONS,
     JAVA_OPTIONS,
-    class_data_of_executors,
+    class_data,
     using_class_data,
 )
 from sparkdrain.stages.cluster.encryption import certificate_for
@@ -254,13 +254,19 @@ def _configuration(settings: JobSettings) -> SparkConf:
         known = spark_defaults(os.environ)
         conf.setAll([entry for entry in _INSTEAD_OF_SHELLS.items() if entry[0] not in known])
     conf.setAll(list(settings.spark_conf))
-    if known_master.startswith(_WITH_WORKERS) and (given := class_data_of_executors(os.environ)):
+    has_workers = known_master.startswith(_WITH_WORKERS) and _has_new_java(pyspark_version())
+    if has_workers and (given := class_data(os.environ)):
         conf.setIfMissing(EXECUTOR_OPTIONS, given)
     _keep_sockets_private(conf)
     if known_master.startswith("local"):
         # Else Spark takes the first python3 on the PATH.
         os.environ["PYSPARK_PYTHON"] = sys.executable
     return conf
+
+
+def _has_new_java(version: str) -> bool:
+    """Whether no executor has Java 8; Spark has asked for 17 since its version 4."""
+    return int(version.partition(".")[0]) >= 4
 
 
 def _own_local_folders(conf: SparkConf, master: str) -> None:
