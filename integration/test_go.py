@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -78,3 +79,7 @@ def test_a_go_program_finds_what_it_expects_and_fails_if_it_does_not(tmp_path):
         looped = ran(exact, exact, endpoint, "--environment_type=LOOPBACK")
         assert looped.returncode == 0, looped.stdout + looped.stderr
         assert looped.stdout == "read 1000\n"
+        sampled = ran(exact, exact, endpoint, "--experiments=enable_data_sampling")
+        assert sampled.returncode == 0, sampled.stdout + sampled.stderr
+        key = b"\x05key ".hex()
+        assert re.search(rf"Sample of main\.byKey: \d+ bytes, {key}", sampled.stderr)
