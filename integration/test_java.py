@@ -14,14 +14,15 @@ from tests.support.server_process import server_process
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
-def test_a_java_program_finds_what_it_expects(tmp_path):
+@pytest.mark.parametrize("kind", [[], ["--streaming"]], ids=["batch", "stream"])
+def test_a_java_program_finds_what_it_expects(tmp_path, kind):
     """Groups, sums, a side input, state, timers and a splittable DoFn, each checked inside."""
     if shutil.which("javac") is None:
         pytest.skip("there is no Java compiler here")
     jar = compiled(tmp_path)
     with server_process("--warm=off") as (_process, endpoint):
         done = subprocess.run(
-            command(jar, endpoint, "--numbers=1000"),
+            command(jar, endpoint, "--numbers=1000", *kind),
             capture_output=True,
             text=True,
             check=False,

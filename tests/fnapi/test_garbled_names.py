@@ -68,7 +68,7 @@ def with_timers(transform="", family="", data=b"\x01k"):
         (plain, with_element_of_nobody, "elements .*'nobody', where nothing leaves the stage"),
         (timed, with_timers("nobody"), "timers .*the stage has none of 'nobody'"),
         (timed, with_timers(family="never"), "timers .*has no family 'never'"),
-        (timed, with_timers(data=b"\x80" * 20), "timers that cannot be read: RuntimeError"),
+        (timed, with_timers(data=b"\x80" * 20), "timers that cannot be read: IndexError"),
         (timed, with_timers(data=TIMER[:-1]), "1 bytes are missing at the end"),
     ],
 )

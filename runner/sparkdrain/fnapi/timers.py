@@ -17,6 +17,7 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from sparkdrain.fnapi.elements import check_windows, unprefixed
 from sparkdrain.fnapi.errors import garbled
 from sparkdrain.harness.drain_timers import TimerBound, marked
+from sparkdrain.panes.times import end_of
 from sparkdrain.watermarks.frontier import END
 from timers_state import Domain
 
@@ -91,7 +92,11 @@ class TimerFamilies:
             payload = _HOLD.pack(last) + _PANES.encode(PANE_INFO_UNKNOWN)
             self._lives.keep(key, section)
             self._lives.scope(key).timers(Domain.EVENT).set(
-                min(last + self._lateness, END), self._on_expiry, b"", section, payload
+                min(end_of(window) - 1 + self._lateness, END),
+                self._on_expiry,
+                b"",
+                section,
+                payload,
             )
             if len(self._awaited) >= _MOST_AWAITED:
                 self._awaited.clear()

@@ -31,7 +31,7 @@ class OutputTime:
     ) -> int | None:
         """Of windowed values, in one window of theirs; None if all are behind."""
         if self.at_end:
-            return times.end - 1 if frontier < times.end else None
+            return times.last if frontier <= times.last else None
         if self._transformed is not None:
             stamps = [self._transformed(window, element.timestamp).micros for element in elements]
         else:
@@ -44,4 +44,4 @@ class OutputTime:
 
     def of_pane(self, times: WindowTimes, hold: int | None) -> int:
         """The timestamp of a pane, by what its elements say."""
-        return times.end - 1 if self.at_end or hold is None else hold
+        return times.last if self.at_end or hold is None else hold

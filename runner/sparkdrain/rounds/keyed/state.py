@@ -10,6 +10,7 @@ from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.state_ids import edge_state_id
 from sparkdrain.graph.stateful import stateful_behind
 from sparkdrain.harness.harness import KeyedEdge, StateTerms
+from sparkdrain.panes.times import end_of
 from sparkdrain.rounds.keyed.input import KeyedInput
 from sparkdrain.rounds.keyed.time_sorted import SortedWait
 from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
@@ -65,6 +66,5 @@ def expiry_for(windowing: Any) -> Callable[[Any], int] | None:
     """Tells the time at which nothing more is kept of a window; None if windows last for ever."""
     if windowing.windowfn == GlobalWindows():
         return None
-    # At the frontier that follows its last moment, nothing on time can come for a window.
-    after = 1 + windowing.allowed_lateness.micros
-    return lambda window: min(window.max_timestamp().micros + after, END)
+    lateness = windowing.allowed_lateness.micros
+    return lambda window: min(end_of(window) + lateness, END)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 
+from sparkdrain.panes.times import end_of
 from sparkdrain.watermarks.frontier import BEGIN, END
 
 if TYPE_CHECKING:
@@ -108,8 +109,7 @@ class Doors:
     def _is_over(self, window: Any, frontier: int) -> bool:
         if not self._expires or frontier == BEGIN:
             return False
-        end: int = window.max_timestamp().micros + 1 + self._lateness
-        return min(end, END) <= frontier
+        return min(end_of(window) + self._lateness, END) <= frontier
 
     def is_open(self, door: bytes) -> bool:
         """Whether all of its windows are ready."""

@@ -19,6 +19,7 @@ from typing_extensions import override
 from sparkdrain.graph.state_ids import edge_state_id, side_state_id
 from sparkdrain.panes.choose import grouping_for
 from sparkdrain.panes.grouping import GroupingTerms, OnTime
+from sparkdrain.panes.times import end_of
 from sparkdrain.shuffle.grouped_blocks import decode_groups
 from sparkdrain.side_inputs.broadcast import comes_with_window
 from sparkdrain.side_inputs.windows import WindowedContent, chunk_of, count_of
@@ -76,7 +77,7 @@ class SideStream(Input):
 
     def end_of(self, window: bytes) -> int:
         """When a window, in its encoding, is over."""
-        return min(int(self._decode_window(window).max_timestamp().micros) + 1, END)
+        return end_of(self._decode_window(window))
 
     def is_ready(self, window: bytes) -> bool:
         """Whether a window, in its encoding, may be read; once it is, it always is."""
