@@ -7,6 +7,7 @@ import socket
 import threading
 from collections import Counter
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import grpc
@@ -127,8 +128,8 @@ def standing_server() -> Iterator[Listener]:
 def listener(request, monkeypatch) -> Iterator[Listener]:
     """With the real limits, only sooner and lower."""
 
-    def shorter(most: int) -> tuple[tuple[str, int], ...]:
-        *times, (limit, _) = short_stay(most)
+    def shorter(most: int, *meet: int) -> tuple[tuple[str, int], ...]:
+        *times, (limit, _) = short_stay(most, *(seconds // 12 for seconds in meet))
         return *((name, value // 10) for name, value in times), (limit, 40)
 
     for module in (fnapi, standing):
@@ -190,6 +191,25 @@ def test_a_crowd_is_kept_small_and_sent_away_in_time(listener, said):
     finally:
         for each in crowd:
             each.close()
+
+
+def test_a_harness_on_a_busy_machine_has_a_minute_for_its_first_words(monkeypatch):
+    """A JVM that was stopped for 6 s while it connected was lost, or waited for ever."""
+    given = []
+
+    def server(*arguments, options, **named):
+        given.append(dict(options))
+        return grpc.server(*arguments, options=options, **named)
+
+    monkeypatch.setattr(fnapi, "grpc", SimpleNamespace(**{**vars(grpc), "server": server}))
+    made = SdkServices()
+    made.here()
+    made.stop()
+    assert len(given) == 2
+    for options in given:
+        assert options["grpc.server_handshake_timeout_ms"] == 60_000
+        assert options["grpc.http2.settings_timeout"] == 60_000
+        assert options["grpc.max_connection_idle_ms"] == 60_000
 
 
 def test_harnesses_of_typescript_ask_for_a_descriptor_without_an_id(monkeypatch):

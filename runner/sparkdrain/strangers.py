@@ -18,23 +18,27 @@ from sparkdrain.peers import users_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
-_MEET_MILLIS: Final = 5_000
-_IDLE_MILLIS: Final = 10_000
+_MEET_SECONDS: Final = 5
+_IDLE_SECONDS: Final = 10
 _CALL_SECONDS: Final = 5.0
 _MOST_CALLS: Final = 16
 _NO_MESSAGE: Final = "the call has no message"
 
 
-def short_stay(most: int) -> tuple[tuple[str, int], ...]:
+def short_stay(
+    most: int, meet_seconds: int = _MEET_SECONDS, idle_seconds: int = _IDLE_SECONDS
+) -> tuple[tuple[str, int], ...]:
     """Options of a server: for how long a connection without a call stays.
 
     Args:
         most: connections at a time; who comes when there are so many has to try again.
+        meet_seconds: how long the first words of a connection may take.
+        idle_seconds: how long a connection may have no call.
     """
     return (
-        ("grpc.server_handshake_timeout_ms", _MEET_MILLIS),
-        ("grpc.http2.settings_timeout", _MEET_MILLIS),
-        ("grpc.max_connection_idle_ms", _IDLE_MILLIS),
+        ("grpc.server_handshake_timeout_ms", meet_seconds * 1000),
+        ("grpc.http2.settings_timeout", meet_seconds * 1000),
+        ("grpc.max_connection_idle_ms", idle_seconds * 1000),
         ("grpc.max_allowed_incoming_connections", most),
     )
 

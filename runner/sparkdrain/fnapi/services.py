@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 _THREADS: Final = 256
 _CONNECTIONS: Final = 128
+# A JVM that starts on a busy machine takes long to say anything, and does not try again. If it
+# loses the connection for elements, it does not even end.
+_PATIENCE_SECONDS: Final = 60
 _LOOPBACK: Final = "127.0.0.1"
 _STOP_SECONDS: Final = 1.0
 _CHUNK: Final = 1 << 20
@@ -118,7 +121,7 @@ class SdkServices(
         server = grpc.server(
             threads,
             interceptors=asking,
-            options=(*_OPTIONS, *short_stay(_CONNECTIONS)),
+            options=(*_OPTIONS, *short_stay(_CONNECTIONS, _PATIENCE_SECONDS, _PATIENCE_SECONDS)),
         )
         for add in (
             beam_fn_api_pb2_grpc.add_BeamFnControlServicer_to_server,
