@@ -12,7 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkdrain.concurrency.settings import Concurrency
 from sparkdrain.harness.concurrent.slot_loop import SlotLoop
 from sparkdrain.harness.keyed import flight as flights
-from sparkdrain.harness.keyed.flight import KeysInFlight
+from sparkdrain.harness.keyed.flight import KeysInFlight, KeyTurn
 
 
 class Worker:
@@ -185,7 +185,7 @@ def test_turns_are_drawn_until_there_are_no_more(flight):
     one, left = flight(user, max_in_flight=5), list(range(30)) * 2
     drawn = []
 
-    class Turn:
+    class Turn(KeyTurn):
         def __init__(self, key):
             self.encoded, self.key = b"%d" % key, key
 

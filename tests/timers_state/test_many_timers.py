@@ -103,6 +103,23 @@ def test_a_timer_of_a_small_key_that_is_moved_over_and_over_does_not_grow_its_li
     assert overlay.first_time(1, Domain.EVENT) == 101
 
 
+def test_an_earlier_timer_is_found_that_was_set_while_its_key_was_hidden():
+    overlay = Overlay(MemoryStore(), 1 << 30)
+    records = overlay.records(1, Layout((), (b"f", b"g")))
+    record = records.begin(b"k") or records.add(b"k", b"")
+    records.set_timer(record, 0, 50)
+    records.beside.add(b"k")
+    records.hide(b"k")
+    assert overlay.first_time(1, Domain.EVENT) is None
+    apart = records.apart()
+    apart.take_in(records.copies(b"k"))
+    apart.set_timer(apart.begin(b"k"), 1, 20)
+    records.put(b"k", apart.take_changes())
+    records.show(b"k")
+    assert overlay.next_due(1, Domain.EVENT, 30) == b"k"
+    assert overlay.first_time(1, Domain.EVENT) == 20
+
+
 def test_keys_that_come_and_go_do_not_grow_the_index():
     overlay = Overlay(MemoryStore(), 1 << 30)
     for number in range(1000):
