@@ -79,6 +79,39 @@ class SlowTotal(beam.DoFn):
         yield key, total.read() + len(list(seen.read()))
 
 
+class SlowTotalWithOthers(beam.DoFn):
+    """What ``TotalWithOthers`` makes; reads its side input before its call and after that."""
+
+    TOTAL = userstate.ReadModifyWriteStateSpec("total", VarIntCoder())
+    VARIED = userstate.SetStateSpec("varied", VarIntCoder())
+    END = userstate.TimerSpec("end", userstate.TimeDomain.WATERMARK)
+
+    async def process(
+        self,
+        element,
+        others,
+        w=beam.DoFn.WindowParam,
+        total=beam.DoFn.StateParam(TOTAL),
+        varied=beam.DoFn.StateParam(VARIED),
+        end=beam.DoFn.TimerParam(END),
+    ):
+        total.write((total.read() or 0) + element[1] + sum(other[1] for other in others))
+        end.set(w.max_timestamp())
+        await asyncio.sleep(random.choice((0, 0, 0.001, 0.01)))
+        total.write(total.read() - sum(other[1] for other in others))
+        varied.add(element[1] % 5)
+        total.write(total.read() + sum(other[1] for other in others))
+
+    @userstate.on_timer(END)
+    def tell(
+        self,
+        key=beam.DoFn.KeyParam,
+        total=beam.DoFn.StateParam(TOTAL),
+        varied=beam.DoFn.StateParam(VARIED),
+    ):
+        yield key, total.read() + 3 * sum(varied.read())
+
+
 class Beside(beam.DoFn):
     """Makes nothing, and has the elements of other steps go on whenever it waits."""
 
@@ -96,6 +129,9 @@ class Beside(beam.DoFn):
 
 
 def slow(order):
+    if order == WITH_OTHERS:
+        dofn = sparkdrain.Concurrently(SlowTotalWithOthers(), 3, carry_over=True)
+        return lambda p: p | beam.ParDo(dofn, beam.pvalue.AsIter(p))
     if order != "state":
         dofn = sparkdrain.Concurrently(Slow(), 3, order, carry_over=True)
         return lambda p: p | beam.ParDo(dofn)
@@ -108,8 +144,9 @@ def slow(order):
     return build
 
 
-ORDERS = ("none", "by_key", "input", "state")
-PLAIN = {"state": "state"}
+WITH_OTHERS = "state and side input"
+ORDERS = ("none", "by_key", "input", "state", WITH_OTHERS)
+PLAIN = {"state": "state", WITH_OTHERS: WITH_OTHERS}
 SLOW = {f"slowly {order}": slow(order) for order in ORDERS}
 
 
@@ -131,8 +168,8 @@ def pipelines(stream, windowing, before, behind, order):
     """What a plain DoFn makes of the first events of a stream, and pipelines that wait."""
     _, script = stream
     before, behind = sound(windowing, before, behind)
-    if windowing == "sessions" and order == "state":
-        behind = []  # what timers send may come too late to be merged
+    if windowing == "sessions" and order in PLAIN:
+        order, behind = "state", []  # what timers send may come too late to be merged
 
     def expected(events=None):
         batch = beam.Pipeline(options=PipelineOptions([]))
@@ -168,7 +205,7 @@ def test_rounds_that_carry_over_make_what_a_plain_dofn_makes(
 @law(2, HealthCheck.function_scoped_fixture)
 @given(
     *PIPELINES,
-    st.sampled_from(["none", "state"]),
+    st.sampled_from(["none", "state", WITH_OTHERS]),
     st.none() | st.integers(0, 12),
     LIVES,
     MOVES,

@@ -318,14 +318,25 @@ class Records:
         """By window, the content of records that have changed since the last call."""
         changed = [(record.window, record.content()) for record in self._changed]
         self.commit()
+        for lists in (self._times, *self._lists.values()):
+            lists.clear()  # nothing is asked for of copies, however long their turn goes on
         return changed
 
-    def put(self, key: bytes, changed: Iterable[tuple[bytes, Content]]) -> None:
-        """Make the changes that other records have made to copies of a key."""
+    def put(
+        self, key: bytes, changed: Iterable[tuple[bytes, Content]], *, ends: bool = True
+    ) -> None:
+        """Make the changes that other records have made to copies of a key.
+
+        Args:
+            ends: whether the turn of these records is over; else a scope takes them over.
+        """
         self.begin(key)
         for window, content in changed:
             same = (record for record in self.of(key) if record.window == window)
-            self._put(next(same, None) or self.add(key, window), content)
+            record = next(same, None) or self.add(key, window)
+            self._put(record, content)
+            if ends:
+                self.end(record)
 
     def _put(self, record: Record, content: Content) -> None:
         before = record.content()
@@ -345,7 +356,6 @@ class Records:
             domain, known = name[0], before[4].get(name)
             if domain is not EVENT and (known is None or known[0] != time):
                 self._lists[domain].list(record, time)
-        self.end(record)
 
     def hide(self, key: bytes) -> None:
         """Have nobody find timers of a key, or when its windows expire, until ``show``.

@@ -25,6 +25,9 @@ class Lists(Protocol):
     def list(self, record: Record, time: int) -> None:
         """A record has this time."""
 
+    def clear(self) -> None:
+        """Forget all."""
+
 
 class Parked(NamedTuple):
     """What was found while its key was hidden, and is to be listed again after that."""

@@ -173,11 +173,13 @@ class CarriedKeys(KeysCarried):
 
         Returns:
             Their turn, which may be one that the round waits for, if the key is large or there is
-            no room to hold it; None if they start in a later round.
+            no room to hold it; None if there are none, or if they start in a later round.
         """
+        if not elements:  # all were late
+            return None
         held = self.held.get(encoded)
         if held is None:
-            if not elements or encoded in self._flight.turns or not self._hold(encoded):
+            if encoded in self._flight.turns or not self._hold(encoded):
                 return self._flight.add(encoded, decode_key, (elements,))
             held = self.held[encoded] = HeldKey(
                 encoded, decode_key(encoded), self._records, self._flight
@@ -238,11 +240,12 @@ class CarriedKeys(KeysCarried):
             held = arrived.held
             first = held.inside.popleft()
             assert first is arrived
-            self._records.put(held.encoded, arrived.changes.contents)
+            changes = arrived.changes
+            self._records.put(held.encoded, changes.contents, ends=not changes.is_outgrown)
             self._drop(arrived)
             updates, arrived.updates = arrived.updates or [], None
-            if arrived.changes.is_outgrown:
-                self._outgrow(held, arrived.changes)
+            if changes.is_outgrown:
+                self._outgrow(held, changes)
             elif not (held.inside or held.behind):
                 self._let_go(held)
             elif held.has_paused:
