@@ -403,6 +403,50 @@ def test_state_of_a_key_in_flight_stays_though_time_is_at_its_end():
     assert sorted(made) == [("a", [11]), ("a", [12]), ("a", [13, 14]), ("a", [14]), ("b", [3])]
 
 
+class Fills(Waits):
+    """The elements 1 and 11 are complete when their numbers are in ``OPEN``."""
+
+    async def process(
+        self, element, last=beam.DoFn.StateParam(Waits.LAST), due=beam.DoFn.TimerParam(Waits.DUE)
+    ):
+        key, x = element
+        if x > 90:
+            OPEN.add(str(x - 90))
+        if x == 0:
+            due.set(self.AT)
+        while x in (1, 11) and str(x) not in OPEN:
+            await asyncio.sleep(0)
+        for _ in range(1 if key == "a" else 50):
+            last.add(x)
+        if key == "a":
+            yield x, sorted(last.read())
+
+
+def test_state_of_a_key_stays_after_its_timer_has_fired_though_there_is_no_room():
+    many = [(f"c{number}", 2, 13) for number in range(200)]
+    script = (
+        [("a", 0, 1)],
+        [("a", 1, 2)],  # in flight
+        Mark(10),
+        [("a", 11, 11)],  # behind the timer
+        [("b", 91, 12)],  # the first one is complete, the timer fires, the second one is in flight
+        many,
+        many,
+        [("b", 101, 14)],  # it is complete
+        many,
+        [("a", 20, 15)],
+    )
+    build = lambda p: pairs_in_rounds(*script)(p) | carrying(Fills())
+    made = emitted(build, slots=1, options=replace(DEFAULTS, state_bytes=20_000))
+    assert made == [
+        (0, [0]),
+        (1, [0, 1]),
+        ("a", "due", [0, 1]),
+        (11, [0, 1, 11]),
+        (20, [0, 1, 11, 20]),
+    ]
+
+
 class Opens(beam.DoFn):
     """The timer of one key fires until the element of another one is complete."""
 
