@@ -699,6 +699,26 @@ def test_a_round_waits_for_large_keys():
     assert of[str(("a", 1, 10_000))] == of[str(("b", 3, 5_000))] < of[str(("b", 4, 10_000))]
 
 
+class Lends(Waits):
+    """Leaves a cell to the next element, which is of another key."""
+
+    KEPT: list = []
+
+    async def process(self, element, last=beam.DoFn.StateParam(Waits.LAST)):
+        await asyncio.sleep(0)
+        if self.KEPT:
+            self.KEPT[0].add(1)
+        self.KEPT.append(last)
+
+
+def test_state_that_is_used_after_the_turn_of_a_carried_key_is_an_error(monkeypatch):
+    monkeypatch.setattr(Lends, "KEPT", [])
+    with pytest.raises(Exception, match="no key has its turn"):
+        emitted(
+            lambda p: pairs_in_rounds([("a", 2, 1), ("b", 3, 1)])(p) | carrying(Lends()), slots=1
+        )
+
+
 @pytest.mark.parametrize("most", [2, 3])
 def test_timers_fire_though_all_that_may_be_in_flight_are_carried_over(most):
     script = (
