@@ -32,6 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 STARTED: Counter[int] = Counter()
 OPEN: set[str] = set()
+LENT: list = []
 
 
 class Keeps(beam.DoFn):
@@ -168,6 +169,7 @@ def expected(most=40):
 def _nothing_is_waited_for(monkeypatch):
     STARTED.clear()
     OPEN.clear()
+    LENT.clear()
     monkeypatch.setattr(carried, "_PATIENCE_SECONDS", 0.0)
 
 
@@ -702,17 +704,14 @@ def test_a_round_waits_for_large_keys():
 class Lends(Waits):
     """Leaves a cell to the next element, which is of another key."""
 
-    KEPT: list = []
-
     async def process(self, element, last=beam.DoFn.StateParam(Waits.LAST)):
         await asyncio.sleep(0)
-        if self.KEPT:
-            self.KEPT[0].add(1)
-        self.KEPT.append(last)
+        if LENT:
+            LENT[0].add(1)
+        LENT.append(last)
 
 
-def test_state_that_is_used_after_the_turn_of_a_carried_key_is_an_error(monkeypatch):
-    monkeypatch.setattr(Lends, "KEPT", [])
+def test_state_that_is_used_after_the_turn_of_a_carried_key_is_an_error():
     with pytest.raises(Exception, match="no key has its turn"):
         emitted(
             lambda p: pairs_in_rounds([("a", 2, 1), ("b", 3, 1)])(p) | carrying(Lends()), slots=1

@@ -197,7 +197,7 @@ class KeysInFlight:
     @property
     def is_full(self) -> bool:
         """Whether the caller has to ``run`` before it adds another key."""
-        return len(self._queue) >= WAITING or len(self._lasting_queue) >= WAITING
+        return len(self._queue) + len(self._lasting_queue) >= WAITING
 
     @property
     def are_any(self) -> bool:

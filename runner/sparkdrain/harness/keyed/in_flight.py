@@ -123,12 +123,15 @@ class FlightFeeder:
     ) -> None:
         """Feed what encoded keys have; what is late was dropped when it was decoded."""
         operation, decode_key, counted = self._operation, self._decode_key, self._counted
+        flight, is_whole = operation.flight, operation.carried is None
         self._count = 0
         for encoded, chunks in keys:
-            if isinstance(chunks, (bytes, list)):
-                operation.add(encoded, decode_key, counted(encoded, elements(chunks)))
+            if is_whole and isinstance(chunks, (bytes, list)):
+                flight.add(encoded, decode_key, counted(encoded, elements(chunks)))
+                if flight.is_full:
+                    operation.make_room()
                 continue
-            # They are read from somewhere, where the next key is read then.
+            # They may be read from somewhere, where the next key is read then.
             for some in counted(encoded, elements(chunks)):
                 operation.make_room(operation.add_some(encoded, decode_key, some))
         operation.fed()

@@ -19,7 +19,7 @@ from sparkdrain.harness.step_name import raise_named
 from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from sparkdrain.harness.compiled.chain import LazyChain
     from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
@@ -123,18 +123,6 @@ class KeyedOperation(operations.DoOperation):
         self._land()
         return self.carried.arrive(encoded, decode_key, elements)
 
-    def add(
-        self, encoded: bytes, decode_key: Callable[[bytes], Any], lists: Iterable[list[Any]]
-    ) -> None:
-        """Take all elements of a key, as windowed values without it; wait until there is room."""
-        if self.carried is None:
-            self.flight.add(encoded, decode_key, lists)
-            if self.flight.is_full:
-                self.make_room()
-            return
-        for elements in lists:
-            self.make_room(self.add_some(encoded, decode_key, elements))
-
     def resume(self, windowed_value: Any, encoded: bytes) -> None:
         """Start an element again that was carried over."""
         key, value = windowed_value.value
@@ -220,11 +208,15 @@ class KeyedOperation(operations.DoOperation):
         if not complete:
             return
         handle_results = self._results or self._begin_results()
-        for context, results in complete:
-            if type(context) is not Arrived:
+        if self.carried is None:
+            for context, results in complete:
                 handle_results(context, results)
-            elif self.carried is not None:
-                self.carried.is_complete(context, results)
+        else:
+            for context, results in complete:
+                if type(context) is Arrived:
+                    self.carried.is_complete(context, results)
+                else:
+                    handle_results(context, results)
         self._flush()
 
     def _land(self) -> None:

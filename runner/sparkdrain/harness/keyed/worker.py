@@ -94,8 +94,7 @@ class KeyWorker:
         """
         own = self._small or self._renew()
         beside = self._records.beside
-        is_beside = encoded in beside or len(beside) < MOST_RECORDS
-        if is_beside and own.place.begin(encoded):
+        if (len(beside) < MOST_RECORDS or encoded in beside) and own.place.begin(encoded):
             beside.add(encoded)
         else:
             assert self._large is not None
@@ -111,8 +110,9 @@ class KeyWorker:
         own = self._own
         assert own is not None
         own.place.end()
-        if encoded not in self._records.hidden:
-            self._records.beside.discard(encoded)
+        records = self._records
+        if encoded not in records.hidden:
+            records.beside.discard(encoded)
         if own.is_held():
             self.give_up()
 
