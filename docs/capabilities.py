@@ -97,10 +97,12 @@ _TRANSFORMS = (
         "timers_of_a_key_fire_one_after_the_other",
     ),
     _row(
-        "Steps without state that a round does not wait for",
+        "Steps that a round does not wait for, with state and without",
         "",
         f"{ROUNDS}carried: a_round_does_not_wait_for_an_element_in_flight "
         "a_window_waits_for_elements_that_are_carried_over",
+        f"{ROUNDS}carried_keys: a_round_does_not_wait_for_a_key_in_flight "
+        "due_timers_of_a_key_wait_for_its_elements_in_flight_and_others_fire",
     ),
     _row(
         "ParDo with tagged outputs",

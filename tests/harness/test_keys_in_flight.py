@@ -12,7 +12,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkdrain.concurrency.settings import Concurrency
 from sparkdrain.harness.concurrent.slot_loop import SlotLoop
 from sparkdrain.harness.keyed import flight as flights
-from sparkdrain.harness.keyed.flight import KeysInFlight
+from sparkdrain.harness.keyed.carrying import CarriedKeys
+from sparkdrain.harness.keyed.flight import KeysInFlight, KeyTurn
 
 
 class Worker:
@@ -178,6 +179,18 @@ def test_what_became_complete_while_another_step_ran_the_loop_is_given(flight, m
     assert landed(one) == [(7, 0)]
 
 
+def test_elements_that_are_all_late_begin_no_turn_that_a_round_waits_for(flight):
+    user = User()
+    one = flight(user)
+    records = SimpleNamespace(beside=set(), begin=lambda _: None, takes=lambda _: True)
+    context = SimpleNamespace(small=SimpleNamespace(records=records))
+    carried = CarriedKeys(one, context, SimpleNamespace(follow=lambda _: None))
+    assert carried.arrive(b"k", lambda key: key, []) is None
+    carried.arrive(b"k", lambda key: key, [WindowedValue(1, 0, (None,))])
+    assert one.are_lasting
+    assert not one.are_any
+
+
 def test_turns_are_drawn_until_there_are_no_more(flight):
     """As those of timers: one of a key that is in flight can be drawn when its turn is over."""
     dice = random.Random(1)
@@ -185,7 +198,7 @@ def test_turns_are_drawn_until_there_are_no_more(flight):
     one, left = flight(user, max_in_flight=5), list(range(30)) * 2
     drawn = []
 
-    class Turn:
+    class Turn(KeyTurn):
         def __init__(self, key):
             self.encoded, self.key = b"%d" % key, key
 

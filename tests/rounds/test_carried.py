@@ -267,12 +267,16 @@ class Sums(beam.DoFn):
     [
         (Buffers(), "Buffers has finish_bundle, .* leave carry_over out"),
         (Acknowledges(), "Acknowledges uses BundleFinalizerParam"),
-        (Sums(), "Sums uses state or timers, .* put the call that waits into a ParDo before it"),
     ],
 )
 def test_a_dofn_that_cannot_outlast_its_bundle_is_refused_where_it_is_written(dofn, why):
     with pytest.raises(ValueError, match=why):
         carrying(dofn)
+
+
+def test_keys_that_carry_over_leave_a_place_to_timers():
+    with pytest.raises(ValueError, match=r"Sums uses state or timers.* let max_in_flight be 2"):
+        sparkdrain.Concurrently(Sums(), 1, carry_over=True)
 
 
 def test_an_element_that_cannot_be_encoded_is_told_with_its_step():

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkdrain import Concurrently
+from sparkdrain.rounds import carried
 from sparkdrain.stages.shards import writers
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.law import law
@@ -284,24 +285,27 @@ def waiting(plain):
     st.sampled_from([2, 10_000]),
     st.sampled_from([4_000, 400_000, 256 << 20]),
     st.sampled_from([1, 2, 100]),
+    st.booleans(),
 )
 def test_dofns_that_wait_make_what_plain_ones_make_of_bounded_input(
-    steps, windowing, slots, seed, failing, elements, memory, most
+    steps, windowing, slots, seed, failing, elements, memory, most, carry_over
 ) -> None:
     def build(source, dofn):
         return lambda p: (
             source(*steps, windows=WINDOWS[windowing]())(p) | beam.ParDo(dofn) | beam.Map(told)
         )
 
-    found = emitted(
-        build(pairs_in_rounds, Concurrently(waiting(Everything), max_in_flight=most)),
-        slots=slots,
-        fail=undoing(seed, failing),
-        attempts=ATTEMPTS,
-        elements=elements,
-        seconds=100,
-        options=replace(DEFAULTS, memory_bytes=memory),
-    )
+    dofn = Concurrently(waiting(Everything), max_in_flight=most, carry_over=carry_over and most > 1)
+    with patch.object(carried, "_PATIENCE_SECONDS", 0.0):
+        found = emitted(
+            build(pairs_in_rounds, dofn),
+            slots=slots,
+            fail=undoing(seed, failing),
+            attempts=ATTEMPTS,
+            elements=elements,
+            seconds=100,
+            options=replace(DEFAULTS, memory_bytes=memory),
+        )
     plain = build(pairs_at_once, Everything())
     assert sorted(found) == sorted(emitted_in_batch(plain))
     also = build(pairs_at_once, waiting(Everything))

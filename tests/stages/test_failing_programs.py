@@ -192,21 +192,27 @@ def test_a_killed_program_takes_its_workers_with_it(program, tmp_path):
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("carry_over", [False, True], ids=["waits", "carries over"])
-def test_ctrl_c_ends_a_thousand_hanging_calls_within_seconds(program, tmp_path, carry_over):
+@pytest.mark.parametrize("state", ["None", "beam.DoFn.StateParam(SEEN)"], ids=["plain", "state"])
+def test_ctrl_c_ends_a_thousand_hanging_calls_within_seconds(program, tmp_path, carry_over, state):
     process = program(f"""
         import asyncio
+        from apache_beam.transforms import userstate
         class Hangs(beam.DoFn):
+            SEEN = userstate.CombiningValueStateSpec("seen", combine_fn=sum)
             begun = 0
-            async def process(self, element):
+            async def process(self, element, seen={state}):
+                if seen is not None:
+                    seen.add(1)
                 self.begun += 1
                 if self.begun == 1000:
                     with open({str(tmp_path / "pid")!r}, "w") as file:
                         file.write(str(os.getpid()))
                     os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "running")!r})
                 await asyncio.sleep(1000)
-        hangs = sparkdrain.Concurrently(Hangs(), max_in_flight=1000, carry_over={carry_over})
-        numbers = beam.FlatMap(lambda _: range(1000))  # all in one slot
-        run(lambda p: p | beam.Create([1]) | numbers | beam.ParDo(hangs), "--streaming")
+        hangs = sparkdrain.Concurrently(Hangs(), max_in_flight=1001, carry_over={carry_over})
+        numbers = beam.FlatMap(lambda _: [(number, 0) for number in range(1000)])
+        build = lambda p: p | beam.Create([1]) | numbers | beam.ParDo(hangs)
+        run(build, "--streaming", "--slots=1")
     """)
     wait_for(tmp_path / "running", process)
     time.sleep(1)  # rounds go on meanwhile, if calls are carried over

@@ -103,6 +103,47 @@ def test_a_timer_of_a_small_key_that_is_moved_over_and_over_does_not_grow_its_li
     assert overlay.first_time(1, Domain.EVENT) == 101
 
 
+def test_a_long_turn_with_copies_does_not_grow_their_lists():
+    overlay = Overlay(MemoryStore(), 1 << 30)
+    name = (Domain.PROCESSING, b"t", b"")
+    apart = overlay.records(1, Layout((), (b"t",), others=True)).apart()
+    for time in range(5000):
+        record = apart.begin(b"k") or apart.add(b"k", b"")
+        apart.set_timer(record, 0, 5000 - time)
+        apart.set_other(record, name, 5000 - time)
+        ((_, content),) = apart.take_changes()
+    assert content == ((), (1,), (b"",), None, {name: (1, b"")})
+    assert len(apart._times._times) + len(apart._lists[Domain.PROCESSING]._times) < 100
+
+
+def test_a_window_ends_of_which_a_scope_takes_over_what_is_not_in_its_record():
+    overlay = Overlay(MemoryStore(), 1 << 30)
+    records = overlay.records(1, Layout((), (b"t",), expires=True))
+    apart = records.apart()
+    apart.expire_at(apart.add(b"k", b"w"), 7)
+    records.put(b"k", apart.take_changes(), ends=False)
+    scope = overlay.scope(1, b"k")
+    scope.timers(Domain.PROCESSING).set(3, b"p", b"", b"w")
+    assert overlay.first_time(1, Domain.EXPIRY) == 7
+
+
+def test_an_earlier_timer_is_found_that_was_set_while_its_key_was_hidden():
+    overlay = Overlay(MemoryStore(), 1 << 30)
+    records = overlay.records(1, Layout((), (b"f", b"g")))
+    record = records.begin(b"k") or records.add(b"k", b"")
+    records.set_timer(record, 0, 50)
+    records.beside.add(b"k")
+    records.hide(b"k")
+    assert overlay.first_time(1, Domain.EVENT) is None
+    apart = records.apart()
+    apart.take_in(records.copies(b"k"))
+    apart.set_timer(apart.begin(b"k"), 1, 20)
+    records.put(b"k", apart.take_changes())
+    records.show(b"k")
+    assert overlay.next_due(1, Domain.EVENT, 30) == b"k"
+    assert overlay.first_time(1, Domain.EVENT) == 20
+
+
 def test_keys_that_come_and_go_do_not_grow_the_index():
     overlay = Overlay(MemoryStore(), 1 << 30)
     for number in range(1000):

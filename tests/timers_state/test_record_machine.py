@@ -101,6 +101,55 @@ class RecordMachine(RuleBasedStateMachine):
 
         self.turn(key, made, expiry, meanwhile, beside=True)
 
+    @rule(
+        two=st.permutations(KEYS),
+        made=turns,
+        others=turns,
+        expiry=times,
+        need=needs,
+        commits=st.booleans(),
+    )
+    def have_a_turn_whose_changes_come_a_round_later(
+        self, two, made, others, expiry, need, commits
+    ):
+        key, other, *_ = two
+        changes = [self.turn_apart(overlay, key, made, expiry) for overlay in self.overlays]
+        self.turn(other, others, expiry, need)
+        self.nothing_is_due_of_keys_that_are_hidden(key, changes)
+        self.end_a_round(commits=commits)
+        if not commits:
+            assert not any(o.records(STATE, LAYOUT).hidden for o in self.overlays)
+            return
+        self.everything_is_there()
+        self.nothing_is_due_of_keys_that_are_hidden(key, changes)
+        self.change_model_in_turn(key, made, expiry)
+        for overlay, changed in zip(self.overlays, changes, strict=True):
+            need(overlay)
+            if changed is None:
+                self.turn_in(overlay, key, made, expiry, need)
+                continue
+            records = overlay.records(STATE, LAYOUT)
+            records.put(key, changed)
+            records.show(key)
+            records.beside.discard(key)
+
+    def turn_apart(self, overlay, key, made, expiry):
+        """What a turn changes in copies of a key, which is hidden; None if the key is large."""
+        records = overlay.records(STATE, LAYOUT)
+        if records.begin(key) is None and not records.takes(key):
+            return None
+        records.beside.add(key)
+        records.hide(key)
+        apart = records.apart()
+        apart.take_in(records.copies(key))
+        self.change_records(apart, key, made, expiry, lambda: None)
+        return apart.take_changes()
+
+    def nothing_is_due_of_keys_that_are_hidden(self, key, changes):
+        for overlay, changed in zip(self.overlays, changes, strict=True):
+            if changed is not None:
+                assert not any(overlay.next_due(STATE, domain, 9) == key for domain in Domain)
+
     def turn(self, key, made, expiry, need=lambda _: None, *, beside=False):
         self.change_model_in_turn(key, made, expiry)
         for overlay in self.overlays:

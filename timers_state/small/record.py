@@ -7,6 +7,7 @@ references, and what the store has is told apart from what it has not by compari
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from timers_state.keys import EVENT, EXPIRY, Domain, TimerName
@@ -70,8 +71,12 @@ class Layout:
     @property
     def empty(self) -> Content:
         """What a record has that has nothing."""
-        values, families = len(self.values), len(self.families)
-        return (None,) * values, (None,) * families, (b"",) * families, None, NO_OTHERS
+        return _nothing(len(self.values), len(self.families))
+
+
+@cache  # content goes from records to others of the same layout, and is compared by identity
+def _nothing(values: int, families: int) -> Content:
+    return (None,) * values, (None,) * families, (b"",) * families, None, NO_OTHERS
 
 
 class Record:

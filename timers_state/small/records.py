@@ -5,6 +5,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from typing_extensions import override
+
 from timers_state.keys import EVENT, EXPIRY, HOLD, PROCESSING, Domain
 from timers_state.small.loading import RecordLoading
 from timers_state.small.record import (
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from timers_state.keys import TimerName
     from timers_state.small.record import Content, Copied, Layout
+    from timers_state.small.times import Parked
 
 _LEASE: Final = 1 << 16
 _PLACE_BYTES: Final = 24
@@ -63,6 +66,7 @@ class Records:
         loading: makes records of what the store has.
         in_use: the key whose turn it is, or was last.
         beside: keys whose turns go on while other keys begin theirs; always this set.
+        hidden: those of them whose timers are not found, see ``hide``; always this dict.
         room: bytes that records may take before there has to be more; ``borrow`` if it is negative.
     """
 
@@ -79,12 +83,14 @@ class Records:
         self._lender = lender
         self.rows = RecordRows(state_id, lender.groups, layout)
         self.loading = RecordLoading(state_id, layout, self.empty)
-        self._times = RecordTimes()
+        hidden: dict[bytes, list[Parked]] = {}
+        self.hidden = hidden
+        self._times = RecordTimes(hidden)
         # Of what has no place in ``times``; event timers are found by that.
         self._lists = {
-            EXPIRY: TimeLists(attrgetter("expiry")),
-            PROCESSING: TimeLists(lambda record: record.first_other(PROCESSING)),
-            HOLD: TimeLists(lambda record: record.first_other(HOLD)),
+            EXPIRY: TimeLists(attrgetter("expiry"), hidden),
+            PROCESSING: TimeLists(lambda record: record.first_other(PROCESSING), hidden),
+            HOLD: TimeLists(lambda record: record.first_other(HOLD), hidden),
         }
         self._expiries = self._lists[EXPIRY]
         self._changed: list[Record] = []
@@ -298,6 +304,74 @@ class Records:
                 self.expire_at(record, None)
             self._emptied.append(record)
 
+    # --- for turns whose changes come later ---------------------------------------------------
+
+    def apart(self) -> Records:
+        """Records for copies of keys. No store has anything of them."""
+        return Records(_Apart(self._lender.groups), self.state_id, self.layout, is_new=True)
+
+    def copies(self, key: bytes) -> list[Record]:
+        """Records with the same content, for ``take_in`` of other records."""
+        return [Record(key, record.window, record.content()) for record in self.of(key)]
+
+    def take_changes(self) -> list[tuple[bytes, Content]]:
+        """By window, the content of records that have changed since the last call."""
+        changed = [(record.window, record.content()) for record in self._changed]
+        self.commit()
+        for lists in (self._times, *self._lists.values()):
+            lists.clear()  # nothing is asked for of copies, however long their turn goes on
+        return changed
+
+    def put(
+        self, key: bytes, changed: Iterable[tuple[bytes, Content]], *, ends: bool = True
+    ) -> None:
+        """Make the changes that other records have made to copies of a key.
+
+        Args:
+            ends: whether the turn of these records is over; else a scope takes them over.
+        """
+        self.begin(key)
+        for window, content in changed:
+            same = (record for record in self.of(key) if record.window == window)
+            record = next(same, None) or self.add(key, window)
+            self._put(record, content)
+            if ends:
+                self.end(record)
+
+    def _put(self, record: Record, content: Content) -> None:
+        before = record.content()
+        if record.saved is None:
+            self._save(record)
+            size = size_of(before)
+            self._aside += size  # it stays until the round ends
+            self.room -= size
+        self.room += size_of(before) - size_of(content)
+        record.values, record.times, record.payloads, record.expiry, record.others = content
+        first = record.first_time()
+        if first is not None and (record.listed is None or first < record.listed):
+            self._times.list(record, first)
+        if record.expiry is not None and record.expiry != before[3]:
+            self._expiries.list(record, record.expiry)
+        for name, (time, _) in record.others.items():
+            domain, known = name[0], before[4].get(name)
+            if domain is not EVENT and (known is None or known[0] != time):
+                self._lists[domain].list(record, time)
+
+    def hide(self, key: bytes) -> None:
+        """Have nobody find timers of a key, or when its windows expire, until ``show``.
+
+        The key is in ``beside`` meanwhile.
+        """
+        self.hidden.setdefault(key, [])
+
+    def show(self, key: bytes) -> None:
+        """Undo ``hide``."""
+        there, times = self.of(key), self._times
+        for lists, record, time in self.hidden.pop(key, ()):
+            # A timer that was set meanwhile may have it listed before that.
+            if record in there and (lists is not times or record.listed == time):
+                lists.list(record, time)
+
     # --- for the overlay ----------------------------------------------------------------------
 
     def first(self, domain: Domain, up_to: int | None) -> tuple[int, bytes] | None:
@@ -340,6 +414,8 @@ class Records:
     def undo(self) -> None:
         """Go back to where the round began. No turn goes on."""
         self.beside.clear()
+        for key in [*self.hidden]:
+            self.show(key)
         for record in self._changed:
             saved = record.saved
             if saved is None:  # it was taken away
@@ -442,6 +518,8 @@ class Records:
         self._times.clear()
         for lists in self._lists.values():
             lists.clear()
+        for parked in self.hidden.values():
+            parked.clear()
         self._changed = [record for record in kept if record.saved is not None]
         self._emptied = []
         self._aside = 0
@@ -529,6 +607,23 @@ class Records:
                 head.more = record.more
                 return
             head = head.more
+
+
+class _Apart(Lender):
+    """Gives any room, to records that nothing else is known of."""
+
+    __slots__ = ("groups",)
+
+    def __init__(self, groups: int) -> None:
+        self.groups = groups
+
+    @override
+    def load(self, records: Records, key: bytes) -> list[Record]:
+        return []
+
+    @override
+    def lend(self, records: Records, need: int) -> None:
+        records.get_room(need)
 
 
 def retire(records: list[Record]) -> None:

@@ -7,22 +7,47 @@ and on, as that of a session does, stays where it is until its list is the first
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from timers_state.small.record import Record
 
 _SPARE: Final = 1024
 
 
-class RecordTimes:
-    """The event timers of records, the earliest first."""
+class Lists(Protocol):
+    """Lists records by a time of theirs."""
 
-    __slots__ = ("_at", "_front", "_listed", "_times")
+    __slots__ = ()
 
-    def __init__(self) -> None:
+    def list(self, record: Record, time: int) -> None:
+        """A record has this time."""
+
+    def clear(self) -> None:
+        """Forget all."""
+
+
+class Parked(NamedTuple):
+    """What was found while its key was hidden, and is to be listed again after that."""
+
+    lists: Lists
+    record: Record
+    time: int
+
+
+class RecordTimes(Lists):
+    """The event timers of records, the earliest first.
+
+    Args:
+        hidden: by key, what is not to be found now; its owner changes which keys these are.
+    """
+
+    __slots__ = ("_at", "_front", "_hidden", "_listed", "_times")
+
+    def __init__(self, hidden: Mapping[bytes, list[Parked]]) -> None:
+        self._hidden = hidden
         self.clear()
 
     def clear(self) -> None:
@@ -46,7 +71,7 @@ class RecordTimes:
         some timer, at or after the bound; it need not be the earliest.
         """
         # One function: each timer that moved later is listed again here, once in a while.
-        times, at = self._times, self._at
+        times, at, hidden = self._times, self._at, self._hidden
         while times:
             time = times[0]
             there = at[time]
@@ -56,7 +81,11 @@ class RecordTimes:
                 self._front = time
             while there:
                 record = there[-1]
-                if record.listed == time:
+                if record.listed != time:
+                    pass
+                elif hidden and record.key in hidden:
+                    hidden[record.key].append(Parked(self, record, time))
+                else:
                     own = record.times
                     actual = own[0] if len(own) == 1 and not record.others else record.first_time()
                     if actual == time or (is_later and actual is not None):
@@ -86,17 +115,21 @@ class RecordTimes:
         heapify(self._times)
 
 
-class TimeLists:
+class TimeLists(Lists):
     """Records by a time of theirs, the earliest first.
 
     Args:
         time_of: the time that counts.
+        hidden: see ``RecordTimes``.
     """
 
-    __slots__ = ("_at", "_times", "time_of")
+    __slots__ = ("_at", "_hidden", "_times", "time_of")
 
-    def __init__(self, time_of: Callable[[Record], int | None]) -> None:
+    def __init__(
+        self, time_of: Callable[[Record], int | None], hidden: Mapping[bytes, list[Parked]]
+    ) -> None:
         self.time_of = time_of
+        self._hidden = hidden
         self.clear()
 
     def clear(self) -> None:
@@ -110,13 +143,16 @@ class TimeLists:
 
     def first(self) -> Record | None:
         """The record whose time is the earliest."""
-        times, time_of = self._times, self.time_of
+        times, time_of, hidden = self._times, self.time_of, self._hidden
         while times:
             time = times[0]
             there = self._at[time]
             while there:
-                if time_of(there[-1]) == time:
-                    return there[-1]
+                record = there[-1]
+                if time_of(record) == time:
+                    if record.key not in hidden:
+                        return record
+                    hidden[record.key].append(Parked(self, record, time))
                 there.pop()
             heappop(times)
             del self._at[time]

@@ -102,6 +102,12 @@ def check_stateful(dofn: DoFn, settings: Concurrency) -> None:
             "retries and dead_letter out, and catch the error in process"
         )
         raise ValueError(msg)
+    if settings.carry_over and settings.max_in_flight == 1:
+        msg = (
+            f"{name} uses state or timers, so one of the places in flight is for timers, which do "
+            "not wait for elements that are carried over: let max_in_flight be 2 or more"
+        )
+        raise ValueError(msg)
     if settings.order == "input":
         msg = f"{name} uses state or timers, so order holds for each key: leave order out"
         raise ValueError(msg)
@@ -125,12 +131,6 @@ def check_carried(dofn: DoFn) -> None:
         msg = (
             f"{name} uses BundleFinalizerParam, whose callbacks would run before elements are "
             "complete that are carried over: leave carry_over out"
-        )
-        raise ValueError(msg)
-    if is_stateful_dofn(dofn):
-        msg = (
-            f"{name} uses state or timers, of which nothing may count before an element is "
-            "complete: leave carry_over out, or put the call that waits into a ParDo before it"
         )
         raise ValueError(msg)
 

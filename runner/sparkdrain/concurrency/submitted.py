@@ -72,7 +72,7 @@ def _check(name: str, transform: ParDo, chosen: AsyncStep | None) -> None:
         if chosen.carry_over:
             check_carried(own)
         if is_stateful_dofn(own):
-            check_stateful(own, settings)
+            check_stateful(own, chosen.over(settings))
     except (TypeError, ValueError) as error:
         msg = f"--async_steps cannot name {name!r} so: {error}"
         raise BadOption(msg) from None

@@ -211,7 +211,8 @@ class StageBundle(BundleProcessor, Harness):
     @property
     def tracker(self) -> Any:
         """What Beam's metrics ask for the present step."""
-        return self.factory.tracker if self._compile else self.state_sampler
+        has_keys_in_flight = self._slot_loop is not None
+        return self.factory.tracker if self._compile or has_keys_in_flight else self.state_sampler
 
     @override
     def at_work(self) -> tuple[str, bytes | None]:
@@ -238,6 +239,12 @@ class StageBundle(BundleProcessor, Harness):
         op = self.ops[rest.transform]
         if isinstance(op, ConcurrentOperation):
             op.resume(rest.element, rest.failed)
+        elif isinstance(op, KeyedOperation):
+            op.resume(rest.element, rest.key)
+        elif (context := self._states.get(rest.transform)) is not None:
+            context.begin(rest.key)
+            op.process(rest.element)
+            context.place.end()
         else:
             op.process(rest.element)
 
@@ -250,7 +257,7 @@ class StageBundle(BundleProcessor, Harness):
     @override
     def land(self) -> None:
         for op in self.ops.values():
-            if isinstance(op, ConcurrentOperation):
+            if isinstance(op, (ConcurrentOperation, KeyedOperation)):
                 op.land()
 
     @override

@@ -156,13 +156,16 @@ def create_par_do(
     )
     if handle.concurrent is not None:
         parts = handle.concurrent, handle, lambda: chain_of_results(transform_id, factory)
+        carrier = factory.carriers.get(TransformId(transform_id))
         if context is not None:
-            operation.prepare(*parts, factory.slot_loop(), context, most_bytes=factory.flight_bytes)
+            operation.prepare(
+                *parts, factory.slot_loop(), carrier, context, most_bytes=factory.flight_bytes
+            )
         else:
             operation.prepare(
                 *parts,
                 event_loop(),
-                factory.carriers.get(TransformId(transform_id)),
+                carrier,
                 is_simple=takes_element_only(handle),
                 has_sides=bool(payload.side_inputs),
                 most_bytes=factory.flight_bytes,

@@ -54,6 +54,15 @@ class StateTerms:
     expiry_of: Callable[[Any], int] | None
 
 
+class KeysCarried(Protocol):
+    """The keys of one step with state whose elements a round leaves in flight."""
+
+    def hold(self) -> int:
+        """The earliest timer of these keys, microseconds; END if there is none."""
+
+    def __len__(self) -> int: ...
+
+
 class Carrier(Protocol):
     """Keeps elements of one step that are in flight when a bundle ends, as input of a later one.
 
@@ -70,12 +79,16 @@ class Carrier(Protocol):
     def patience(self) -> float:
         """Seconds for which the end of the bundle still waits for elements that came in it."""
 
-    def keep(self, element: Any, failed: int, *, is_ordered: bool) -> int:
+    def follow(self, keys: KeysCarried) -> None:
+        """Ask ``keys`` what holds time; of a step with state."""
+
+    def keep(self, element: Any, failed: int, *, is_ordered: bool, key: bytes | None = None) -> int:
         """Keep a windowed value, in the order in which elements are to start again.
 
         Args:
             failed: how many attempts at it have failed.
             is_ordered: whether others must not overtake it.
+            key: encoded, if the step has state; it tells the slot. None: the step has none.
 
         Returns:
             Its number.
@@ -111,6 +124,7 @@ class Remainder:
         watermark: nothing that the restriction makes will be older, microseconds; None: not known.
         delay: microseconds after which the DoFn wants to go on; 0: at once.
         failed: how many attempts have failed, of an element that was carried over.
+        key: encoded, of such an element if the step has state.
     """
 
     transform: TransformId
@@ -118,6 +132,7 @@ class Remainder:
     watermark: int | None
     delay: int
     failed: int = 0
+    key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

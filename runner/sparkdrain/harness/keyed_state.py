@@ -67,6 +67,11 @@ class KeyedState(userstate.UserStateContext):
         small = SmallPlace(self, self.states, self.timers, bound)
         return small, LargePlace(self, self.overlay, bound, self._known)
 
+    def apart(self, bound: TimerBound) -> SmallPlace:
+        """A place whose keys are copies of records, so that state has nothing of their turns."""
+        records = self.small.records.apart()
+        return SmallPlace(self, self.states, self.timers, bound, records)
+
     # --- what places ask ----------------------------------------------------------------------
 
     def make_cell(self, spec: Any, place: KeyPlace, number: int) -> Any:

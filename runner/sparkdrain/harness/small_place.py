@@ -7,7 +7,7 @@ hold. Such a key continues in a scope after the turn.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from apache_beam.transforms.timeutil import TimeDomain
 from typing_extensions import override
@@ -28,8 +28,22 @@ if TYPE_CHECKING:
     from sparkdrain.harness.timers import EventTimer, ProcessingTimer
     from timers_state import Domain, KeyScope
     from timers_state.keys import TimerName
-    from timers_state.small.record import Record
+    from timers_state.small.record import Content, Record
     from timers_state.small.records import Records
+
+
+class KeyChanges(NamedTuple):
+    """What a turn has changed of a small key.
+
+    Attributes:
+        contents: by encoded window.
+        is_outgrown: whether the key will have no records after that.
+        beyond: what is to be done in a scope then.
+    """
+
+    contents: list[tuple[bytes, Content]]
+    is_outgrown: bool
+    beyond: tuple[Callable[[KeyScope], None], ...]
 
 
 def _layout(context: KeyedState, states: Sequence[Any], timers: Collection[Any]) -> Layout:
@@ -52,6 +66,7 @@ class SmallPlace(KeyPlace):
         states: what it keeps, sorted by name.
         timers: what it sets.
         bound: limits the timers that callbacks set while a job is drained.
+        records: in which keys have their turns; None: those that are state.
     """
 
     is_large = False
@@ -62,6 +77,7 @@ class SmallPlace(KeyPlace):
         states: Sequence[Any],
         timers: Collection[Any],
         bound: TimerBound,
+        records: Records | None = None,
     ) -> None:
         self._context = context
         layout = _layout(context, states, timers)
@@ -75,7 +91,7 @@ class SmallPlace(KeyPlace):
         self.is_outgrown = False
         self._beyond: list[Callable[[KeyScope], None]] = []
         """What is to be done, after this turn, in a scope."""
-        self.records: Records = context.overlay.records(context.state_id, layout)
+        self.records: Records = records or context.overlay.records(context.state_id, layout)
         self.record: Record = None  # type: ignore[assignment]
         self.window: Any = None
         self._expiry_of = context.expiry_of
@@ -150,6 +166,16 @@ class SmallPlace(KeyPlace):
             self._leave()
             if self.is_outgrown:
                 self.go_beyond(self._encoded)
+
+    def take_changes(self) -> KeyChanges:
+        """The turn is over, of a place that has copies: what it has changed."""
+        if self.window is not None:
+            self._leave()
+            self.window = None
+        changes = KeyChanges(self.records.take_changes(), self.is_outgrown, tuple(self._beyond))
+        self._beyond.clear()
+        self.is_outgrown = False
+        return changes
 
     def pop_due(self, event: int, processing: int | None) -> DueTimer | None:
         """As ``LargePlace.pop_due``; its window has the turn from now on."""

@@ -7,6 +7,7 @@ done, an undone round gives them back, and a restored slot starts them again.
 
 from __future__ import annotations
 
+import struct
 import time
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,14 @@ from sparkdrain.graph import urns
 from sparkdrain.graph.identity import coder_text
 from sparkdrain.graph.state_ids import carried_state_id
 from sparkdrain.harness.harness import Carrier, Remainder
-from sparkdrain.rounds.sources.residuals import Residual, ResidualStore, is_known, written_in
+from sparkdrain.rounds.sources.residuals import (
+    Residual,
+    ResidualStore,
+    content_of,
+    is_known,
+    is_started,
+    written_in,
+)
 from sparkdrain.rounds.sources.resting import MOST_IDLE, rest_of
 from sparkdrain.watermarks.frontier import END, least
 from timers_state.errors import Unmovable
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sparkdrain.graph.plan import Plan, Stage, TransformId
-    from sparkdrain.harness.harness import Harness
+    from sparkdrain.harness.harness import Harness, KeysCarried
     from sparkdrain.rounds.context import Context
     from timers_state import Overlay, Store
     from timers_state.cells.value import Value
@@ -41,6 +49,7 @@ _MOST_FAILED: Final = 255
 # All are kept until the same time, so they come out in the order in which they were kept.
 _ALWAYS: Final = 0
 _CODER: Final = b"coder"
+_LENGTH: Final = struct.Struct(">I")
 
 
 class Carried:
@@ -90,12 +99,17 @@ class Carried:
             for rest in step.take_all():
                 harness.resume(rest)
 
+    def waits(self, transform: TransformId) -> bool:
+        """Whether a step with state has elements in flight now, for which timers wait."""
+        step = self.steps.get(transform)
+        return step is not None and step.are_keys
+
     def __len__(self) -> int:
         return sum(len(step.store) for step in self.steps.values())
 
     def hold(self) -> int:
-        """The earliest time of what is carried over; END if nothing is."""
-        return least(step.store.hold() for step in self.steps.values() if len(step.store))
+        """The earliest time of what is carried over, and of what waits for it; END: of nothing."""
+        return least(step.hold() for step in self.steps.values())
 
     def wake(self) -> int | None:
         """The processing time at which to look whether something has come to its end."""
@@ -130,6 +144,21 @@ class CarriedStep(Carrier):
         self._name = name
         self.store = store
         self._coding = coding
+        self._keys: KeysCarried | None = None
+
+    @override
+    def follow(self, keys: KeysCarried) -> None:
+        self._keys = keys
+
+    def hold(self) -> int:
+        """The earliest time of what is kept, and of timers that wait for it."""
+        kept = self.store.hold() if len(self.store) else END
+        return kept if self._keys is None else min(kept, self._keys.hold())
+
+    @property
+    def are_keys(self) -> bool:
+        """Whether keys have elements in flight."""
+        return bool(self._keys)
 
     @property
     @override
@@ -142,13 +171,19 @@ class CarriedStep(Carrier):
         return self._carried.patience
 
     @override
-    def keep(self, element: Any, failed: int, *, is_ordered: bool) -> int:
+    def keep(self, element: Any, failed: int, *, is_ordered: bool, key: bytes | None = None) -> int:
         self._carried.has_changed = True
         micros = element.timestamp.micros
         # What is sent has whole milliseconds. Even the last element is before the end of time.
         hold = min(micros - micros % _MILLISECOND, END - _MILLISECOND)
         self._coding.note()
-        residual = Residual(element, hold, known=is_ordered, idle=min(failed, _MOST_FAILED))
+        residual = Residual(
+            element if key is None else (key, element),
+            hold,
+            known=is_ordered,
+            started=key is not None,
+            idle=min(failed, _MOST_FAILED),
+        )
         return self.store.put(residual, _ALWAYS)
 
     @override
@@ -167,7 +202,41 @@ class CarriedStep(Carrier):
         for _ in range(len(self.store)):
             residual = self.store.pop(_ALWAYS)
             assert residual is not None, self._transform
-            yield Remainder(self._transform, residual.element, None, 0, residual.idle)
+            kept = residual.element
+            key, element = kept if type(kept) is tuple else (b"", kept)
+            yield Remainder(self._transform, element, None, 0, residual.idle, key)
+
+
+class _WithKey:
+    """Codes elements, or pairs of an encoded key and an element if the step uses state.
+
+    Args:
+        impl: coder impl of the windowed value that the element is.
+    """
+
+    def __init__(self, impl: Any) -> None:
+        self._impl = impl
+
+    def encode(self, kept: Any) -> bytes:
+        """The length of the key, the key, and the element."""
+        key, element = kept if type(kept) is tuple else (b"", kept)
+        encoded: bytes = self._impl.encode(element)
+        return _LENGTH.pack(len(key)) + key + encoded
+
+    def decode(self, data: bytes) -> tuple[bytes, Any]:
+        """The key, which may be empty, and the element."""
+        key = _key_in(data)
+        return key, self._impl.decode(data[_LENGTH.size + len(key) :])
+
+
+def _key_in(data: bytes) -> bytes:
+    (length,) = _LENGTH.unpack_from(data)
+    return data[_LENGTH.size : _LENGTH.size + length]
+
+
+def key_of(payload: bytes) -> bytes | None:
+    """The encoded key of an element, as ``written_in`` gives it; None: the step has no state."""
+    return _key_in(content_of(payload)) if is_started(payload) else None
 
 
 class CarriedCoding:
@@ -251,5 +320,8 @@ def kept_by(
     codings, overlay = context.codings, context.overlay
     state_id = carried_state_id(context.plan, transform)
     text = coder_text(codings.components, codings.components.pcollections[main].coder_id)
-    store = ResidualStore(overlay, state_id, codings.windowed(main).get_impl())
+    impl = codings.windowed(main).get_impl()
+    if payload.state_specs or payload.timer_family_specs:
+        text, impl = f"the key, and {text}", _WithKey(impl)
+    store = ResidualStore(overlay, state_id, impl)
     return store, CarriedCoding(overlay, state_id, text)

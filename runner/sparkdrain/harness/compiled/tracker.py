@@ -46,8 +46,8 @@ class StepTracker:
 
     def current_state(self) -> Any:
         """The state of the step that is at work."""
-        step = STEP.get(None)
-        if step is not None and step.sampler is self._sampler:  # a key in flight, in this thread
+        step = self._step_of_key()
+        if step is not None:
             return step.current_state()
         thread = self._sampler.tracked_thread
         if thread is None or thread.ident == threading.get_ident():
@@ -59,6 +59,11 @@ class StepTracker:
         if found is None:
             return self._sampler.current_state()
         return found[1].operation.scoped_process_state
+
+    def _step_of_key(self) -> Any:
+        """The ``StepMetrics`` of a key in flight, in this thread."""
+        step = STEP.get(None)
+        return step if step is not None and step.sampler is self._sampler else None
 
     def look(self) -> tuple[str, str] | None:
         """First step and present step of the chain that the stage's thread is in, if it is."""
@@ -80,6 +85,10 @@ class StepTracker:
 
     def update_metric(self, name: Any, value: Any) -> None:
         """What Beam's metric objects call."""
+        step = self._step_of_key()
+        if step is not None:
+            step.update_metric(name, value)
+            return
         container = self.current_state().metrics_container
         if container is not None:
             container.get_metric_cell(name).update(value)

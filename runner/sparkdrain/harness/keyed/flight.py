@@ -2,7 +2,8 @@
 
 Invariants. A key does one thing after the other: an element, or a timer, is complete before the
 next one starts. Elements of a key start in arrival order. At most ``max_in_flight`` keys have
-their turns at a time. After an error nothing starts.
+their turns at a time. After an error nothing starts. Turns that may outlast their round leave one
+worker to those for which the round waits.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing_extensions import override
 from sparkdrain.harness.concurrent.ending import cancel_all
 from sparkdrain.harness.concurrent.flight import collected
 from sparkdrain.harness.concurrent.limit import TimeLimit
+from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.concurrent.standing import line_of, standing
 from sparkdrain.harness.concurrent.tracker import STEP
 from sparkdrain.harness.keyed.errors import tell_key
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from sparkdrain.harness.keyed.worker import KeyWorker
     from sparkdrain.harness.step_book import Frame
 
-# So many keys may wait to begin, beside those in flight.
-_WAITING: Final = 256
 # A worker whose elements never wait lets others go on after so many.
 _IN_A_ROW: Final = 64
 # So many elements may be complete before the slot's thread lets their results leave, and so long.
@@ -46,9 +46,17 @@ class KeyTurn(Protocol):
 
     Attributes:
         encoded: the key.
+        outlasts: whether the turn may go on when its round ends. Such a turn is told of elements
+            that are complete, also of those without results.
     """
 
     encoded: bytes
+    outlasts: bool = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there should be no more elements for now."""
+        return False
 
     def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
         """Call user code, from ``worker.begin`` to ``worker.end``.
@@ -80,9 +88,9 @@ class ElementsTurn(KeyTurn):
         self._lists.append(lists)
 
     @property
+    @override
     def is_full(self) -> bool:
-        """Whether there should be no more for now."""
-        return len(self._lists) >= _WAITING
+        return len(self._lists) >= WAITING
 
     @override
     def steps(self, worker: KeyWorker) -> Iterator[tuple[Any, Any]]:
@@ -134,12 +142,20 @@ class KeysInFlight:
     ) -> None:
         self._name = name
         self._most = settings.max_in_flight
+        self.most_inside = self._most + WAITING
+        """So many elements may be inside whose turns may outlast their round, about."""
         self._loop = loop
         self._metrics = metrics
         self._new_worker = new_worker
         self.turns: dict[bytes, KeyTurn] = {}
         """By key: turns that are not over."""
         self._queue: deque[KeyTurn] = deque()
+        # Turns that may outlast their round: those that have not begun; how many have a worker, and
+        # how many are among ``turns``.
+        self._lasting_queue: deque[KeyTurn] = deque()
+        self._most_lasting = self._most - 1
+        self._lasting_workers = 0
+        self._lasting = 0
         self._more: Callable[[], KeyTurn | None] | None = None
         self._is_dry = True
         self._complete: list[tuple[Any, Any]] = []
@@ -172,15 +188,34 @@ class KeysInFlight:
         turn.add(lists)
         return turn
 
+    def begin(self, turn: KeyTurn) -> None:
+        """Have a turn begin that may outlast its round; its key has none."""
+        self.turns[turn.encoded] = turn
+        self._lasting_queue.append(turn)
+        self._lasting += 1
+
     @property
     def is_full(self) -> bool:
         """Whether the caller has to ``run`` before it adds another key."""
-        return len(self._queue) >= _WAITING
+        return len(self._queue) + len(self._lasting_queue) >= WAITING
 
     @property
     def are_any(self) -> bool:
-        """Whether a turn is not over, or its results were not taken, or there may be more."""
-        return bool(self.turns or self._complete) or not self._is_dry
+        """Whether a turn is not over, or its results were not taken, or there may be more.
+
+        Turns that may outlast their round do not count.
+        """
+        return len(self.turns) > self._lasting or bool(self._complete) or not self._is_dry
+
+    @property
+    def are_lasting(self) -> bool:
+        """Whether a turn is not over that may outlast its round."""
+        return self._lasting > 0
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether such a turn has not begun."""
+        return bool(self._lasting_queue)
 
     def draw(self, more: Callable[[], KeyTurn | None] | None) -> None:
         """Take turns from ``more``, whenever a worker has nothing to do; None: not anymore.
@@ -190,10 +225,13 @@ class KeysInFlight:
         """
         self._more, self._is_dry = more, more is None
 
-    def run(self) -> list[tuple[Any, Any]]:
+    def run(self, seconds: float = _LOOK_SECONDS) -> list[tuple[Any, Any]]:
         """Let turns go on until something is complete, or all have begun that had not.
 
-        The caller sleeps meanwhile, for up to a second.
+        The caller sleeps meanwhile.
+
+        Args:
+            seconds: at most so long, and no longer than one second.
 
         Returns:
             Contexts and results of elements and timers that are complete.
@@ -202,13 +240,17 @@ class KeysInFlight:
             BaseException: one has failed.
         """
         if self._error is None and not self._complete:  # another step may have run the loop
-            self._begins = bool(self._queue) or not self._is_dry
+            self._begins = self._is_more()
             self._wake()
             self._stop_soon(None)
-            self._loop.run(_LOOK_SECONDS)
+            self._loop.run(min(seconds, _LOOK_SECONDS))
         self._stop_soon(None)
         if self._error is not None:
             raise self._error
+        return self.take_complete()
+
+    def take_complete(self) -> list[tuple[Any, Any]]:
+        """Contexts and results of what is complete, and was not taken."""
         complete, self._complete = self._complete, []
         return complete
 
@@ -219,6 +261,7 @@ class KeysInFlight:
         """
         self._is_halted = True
         self._queue.clear()
+        self._lasting_queue.clear()
         for worker in self._workers.values():
             worker.give_up()
         if self._workers:
@@ -254,7 +297,7 @@ class KeysInFlight:
 
     def _pump(self) -> None:
         """Start workers, each time twice as many, unless one that has not to wait goes on."""
-        is_more = bool(self._queue) or not self._is_dry
+        is_more = self._is_more()
         room = self._most - len(self._workers)
         if self._is_halted or not is_more or room <= 0:
             self._burst, self._is_awake = 1, False
@@ -262,7 +305,8 @@ class KeysInFlight:
                 self._loop.stop()
             return
         if not self._yielding:
-            for _ in range(min(room, self._burst, len(self._queue) or self._burst)):
+            waiting = len(self._queue) + self._lasting_ready()
+            for _ in range(min(room, self._burst, waiting or self._burst)):
                 worker = self._idle.pop() if self._idle else self._new_worker()
                 worker.task = self._loop.loop.create_task(self._work(worker))
                 self._workers[worker.task] = worker
@@ -282,7 +326,18 @@ class KeysInFlight:
                 self._wake()
                 return turn
             self._is_dry = True
+        if self._lasting_ready():
+            self._lasting_workers += 1
+            return self._lasting_queue.popleft()
         return None
+
+    def _is_more(self) -> bool:
+        """Whether a turn may begin now."""
+        return bool(self._queue) or not self._is_dry or self._lasting_ready() > 0
+
+    def _lasting_ready(self) -> int:
+        """How many turns may begin now that may outlast their round."""
+        return min(len(self._lasting_queue), self._most_lasting - self._lasting_workers)
 
     async def _work(self, worker: KeyWorker) -> None:
         STEP.set(self._metrics)
@@ -327,7 +382,7 @@ class KeysInFlight:
                     worker.is_armed = False
                 if self._soon is None:
                     self._soon = self._loop.loop.call_later(_SOON_SECONDS, self._loop.stop)
-                if made:
+                if made or turn.outlasts:
                     self._complete.append((context, made))
                 if self._is_halted:
                     return
@@ -340,6 +395,9 @@ class KeysInFlight:
                     await asyncio.sleep(0)
                     self._yielding -= 1
             del turns[turn.encoded]
+            if turn.outlasts:
+                self._lasting -= 1
+                self._lasting_workers -= 1
             self._is_dry = self._more is None
 
     def _stop_soon(self, handle: asyncio.TimerHandle | None) -> None:

@@ -6,6 +6,7 @@ starts. Other keys go on beside it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.utils.timestamp import Timestamp
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sparkdrain.harness.harness import Elements
+    from sparkdrain.harness.keyed.carrying import CarriedKeys, HeldKey
     from sparkdrain.harness.keyed.due import StatefulDoFn
     from sparkdrain.harness.keyed.operation import KeyedOperation
     from sparkdrain.harness.keyed.worker import KeyWorker
@@ -121,19 +123,18 @@ class FlightFeeder:
     ) -> None:
         """Feed what encoded keys have; what is late was dropped when it was decoded."""
         operation, decode_key, counted = self._operation, self._decode_key, self._counted
-        flight = operation.flight
+        flight, is_whole = operation.flight, operation.carried is None
         self._count = 0
         for encoded, chunks in keys:
-            if isinstance(chunks, (bytes, list)):
+            if is_whole and isinstance(chunks, (bytes, list)):
                 flight.add(encoded, decode_key, counted(encoded, elements(chunks)))
                 if flight.is_full:
                     operation.make_room()
                 continue
-            # They are read from somewhere, where the next key is read then.
+            # They may be read from somewhere, where the next key is read then.
             for some in counted(encoded, elements(chunks)):
-                turn = flight.add(encoded, decode_key, (some,))
-                operation.make_room(turn)
-        operation.land_turns()
+                operation.make_room(operation.add_some(encoded, decode_key, some))
+        operation.fed()
         if self._count:
             self._source.receivers[0].opcounter.element_counter.update(self._count)
             if self._sample is not None:
@@ -186,7 +187,7 @@ class SharedFeeder:
                 for operation in self._operations:
                     operation.make_room(operation.take_arrived(encoded, key))
         for operation in self._operations:
-            operation.land_turns()
+            operation.fed()
 
     def _feed_some(self, key: Any, encoded: bytes, elements: list[Any]) -> None:
         for context in self._others:
@@ -211,6 +212,34 @@ class DueInFlight(Due):
         self._operation = dofn.flight
         self._context = dofn.context
         self._decode_key = decode_key
+
+    @override
+    def fire(self) -> bool:
+        carried = self._operation.carried
+        if carried is None:
+            return super().fire()
+        is_all = self._fire_ahead(carried)
+        carried.note_due(self._up_to)
+        return super().fire() and is_all
+
+    def _fire_ahead(self, carried: CarriedKeys) -> bool:
+        """Fire timers that elements of their keys wait for; whether all have fired."""
+        keys = carried.to_fire()
+        turns = (self._ahead_of(held) for held in keys)
+        self._operation.fire_turns(lambda: next(turns, None))
+        have_fired = [carried.fired(held) for held in keys]
+        return all(have_fired)
+
+    def _ahead_of(self, held: HeldKey) -> TimersTurn:
+        due = held.due
+        assert due is not None
+        up_to = replace(self._up_to, event=due.event, processing=due.processing)
+        return TimersTurn(held.encoded, held.key, self._context, up_to, due.processing)
+
+    @override
+    def _forget_all(self) -> bool:
+        # All keys would go at once, those too whose elements are in flight.
+        return bool(self._operation.carried) or super()._forget_all()
 
     @override
     def _fire_small(self, domain: Domain, up_to: int) -> bool:
@@ -238,5 +267,5 @@ class DueInFlight(Due):
             key = self._decode_key(encoded)
             return TimersTurn(encoded, key, self._context, self._up_to, of_clock)
 
-        self._operation.land_turns(more)
+        self._operation.fire_turns(more)
         return not is_left

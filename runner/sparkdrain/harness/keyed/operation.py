@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.harness.beam import common, operations
 from sparkdrain.harness.concurrent.operation import way_out
 from sparkdrain.harness.concurrent.room import keys_in_flight
 from sparkdrain.harness.concurrent.tracker import STEP, StepMetrics
+from sparkdrain.harness.keyed.carrying import Arrived, CarriedKeys
 from sparkdrain.harness.keyed.flight import KeysInFlight
 from sparkdrain.harness.keyed.worker import KeyWorker
 from sparkdrain.harness.stateful import Fire, FlightCalls, flight_calls
@@ -23,15 +25,27 @@ if TYPE_CHECKING:
     from sparkdrain.harness.concurrent.dofn import ConcurrentDoFn
     from sparkdrain.harness.concurrent.slot_loop import SlotLoop
     from sparkdrain.harness.dofn import DoFnHandle
-    from sparkdrain.harness.keyed.flight import ElementsTurn, KeyTurn
+    from sparkdrain.harness.harness import Carrier
+    from sparkdrain.harness.keyed.flight import KeyTurn
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
     from sparkdrain.harness.small_place import SmallPlace
     from sparkdrain.harness.step_book import Frame
 
 
+_LOOK_SECONDS: Final = 1.0
+# So long a round lets elements go on that it does not wait for.
+_GLANCE_SECONDS: Final = 0.005
+
+
 class KeyedOperation(operations.DoOperation):
-    """Beam's, but keys come to ``flight``; results leave when its loop has run."""
+    """Beam's, but keys come to ``flight``; results leave when its loop has run.
+
+    Attributes:
+        carried: keys whose elements may outlast their round; None: a round waits for all.
+    """
+
+    carried: CarriedKeys | None
 
     def prepare(
         self,
@@ -39,6 +53,7 @@ class KeyedOperation(operations.DoOperation):
         handle: DoFnHandle,
         chain: Callable[[], LazyChain | None],
         loop: SlotLoop,
+        carrier: Carrier | None,
         state: KeyedState,
         *,
         most_bytes: int,
@@ -50,6 +65,7 @@ class KeyedOperation(operations.DoOperation):
             handle: of the DoFn.
             chain: what takes its results, or None if Beam does.
             loop: where user code runs.
+            carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.
             state: of the DoFn.
             most_bytes: that keys in flight may take.
         """
@@ -72,6 +88,10 @@ class KeyedOperation(operations.DoOperation):
             self._metrics,
             lambda: KeyWorker(state, calls_in),
         )
+        self._carrier = carrier if chosen.carry_over else None
+        self.carried = None
+        if self._carrier is not None:
+            self.carried = CarriedKeys(self.flight, state, self._carrier)
         self._arrived: list[Any] = []
         concurrent.begin(loop, self._as_step, self._start)
 
@@ -85,37 +105,136 @@ class KeyedOperation(operations.DoOperation):
         """Take an element of an edge that feeds other transforms, too."""
         self._arrived.append(windowed_value.with_value(windowed_value.value[1]))
 
-    def take_arrived(self, encoded: bytes, key: Any) -> ElementsTurn:
+    def take_arrived(self, encoded: bytes, key: Any) -> KeyTurn | None:
         """Hand over what has come since the last call, all of a key; returns its turn."""
         arrived, self._arrived = self._arrived, []
-        return self.flight.add(encoded, lambda _: key, (arrived,))
+        return self.add_some(encoded, lambda _: key, arrived)
 
-    def make_room(self, turn: ElementsTurn | None = None) -> None:
+    def add_some(
+        self, encoded: bytes, decode_key: Callable[[bytes], Any], elements: list[Any]
+    ) -> KeyTurn | None:
+        """Take elements of a key, as windowed values without it.
+
+        Returns:
+            Their turn; None if it comes in a later round.
+        """
+        if self.carried is None:
+            return self.flight.add(encoded, decode_key, (elements,))
+        self._land()
+        return self.carried.arrive(encoded, decode_key, elements)
+
+    def resume(self, windowed_value: Any, encoded: bytes) -> None:
+        """Start an element again that was carried over."""
+        key, value = windowed_value.value
+        self.make_room(self.add_some(encoded, lambda _: key, [windowed_value.with_value(value)]))
+
+    def make_room(self, turn: KeyTurn | None = None) -> None:
         """Wait until there is room for another key, and for more elements of a turn."""
         while self.flight.is_full or (turn is not None and turn.is_full):
             self._run()
+            self._land()
 
-    def land_turns(self, more: Callable[[], KeyTurn | None] | None = None) -> None:
-        """Wait until all turns are over, and all that ``more`` has."""
+    def fed(self) -> None:
+        """An edge has given all of its elements: wait until all turns are over, or are carried."""
+        if self._carrier is None:
+            self._wait_for_turns()
+        elif not self._carrier.is_on:
+            self.land()
+
+    def land(self) -> None:
+        """All edges have: wait until all turns are over, but for those that are carried over."""
+        carrier, carried = self._carrier, self.carried
+        if carrier is None or carried is None:
+            self._wait_for_turns()  # an element that a step has carried over before it was changed
+            return
+        self._land()
+        if carrier.is_on:
+            end = time.monotonic() + carrier.patience
+            seconds = _GLANCE_SECONDS
+            while self.flight.are_lasting and seconds > 0:
+                self._run(seconds)
+                self._land()
+                if carried.are_too_many:
+                    seconds = _LOOK_SECONDS
+                else:
+                    seconds = end - time.monotonic() if carried.are_new else 0
+        else:
+            carried.wait_for_all()
+            while self.flight.are_lasting:
+                self._run()
+                self._land()
+        self._wait_for_turns()
+        carried.hide()
+
+    def _wait_for_turns(self) -> None:
+        """Wait until all turns are over for which the round waits."""
+        while self.flight.are_any:
+            self._run()
+            self._land()
+
+    def fire_turns(self, more: Callable[[], KeyTurn | None]) -> None:
+        """Wait until all turns of timers are over that ``more`` has. No element lands."""
         self.flight.draw(more)
         while self.flight.are_any:
             self._run()
         self.flight.draw(None)
 
-    def _run(self) -> None:
+    def finish(self) -> None:
+        if self.carried is not None:
+            with self.scoped_process_state:
+                self._keep(self.carried)
+        super().finish()
+
+    def _keep(self, carried: CarriedKeys) -> None:
+        try:
+            carried.keep()
+        except Exception as error:  # noqa: BLE001 - raised again, with the step's name
+            add_note(error, "[an element in flight has to be encoded to be carried over]")
+            raise_named(error, self.name_context)
+
+    def _run(self, seconds: float = _LOOK_SECONDS) -> None:
         with self.scoped_process_state:
             try:
-                complete = self.flight.run()
+                complete = self.flight.run(seconds)
             except Exception as error:  # noqa: BLE001 - raised again, with the step's name
                 raise_named(error, self.name_context)
             except BaseException as error:
                 add_note(error, f"[{self.flight.described()}]")
                 raise
-            if complete:
-                handle_results = self._results or self._begin_results()
-                for context, results in complete:
+            self._take(complete)
+
+    def _take(self, complete: list[tuple[Any, Any]]) -> None:
+        """Let results leave, but for those of elements that have to land."""
+        if not complete:
+            return
+        handle_results = self._results or self._begin_results()
+        if self.carried is None:
+            for context, results in complete:
+                handle_results(context, results)
+        else:
+            for context, results in complete:
+                if type(context) is Arrived:
+                    self.carried.is_complete(context, results)
+                else:
                     handle_results(context, results)
-                self._flush()
+        self._flush()
+
+    def _land(self) -> None:
+        """Have elements land that are complete, also those that are since another step ran."""
+        if self.carried is None:
+            return
+        complete = self.flight.take_complete()
+        if not (complete or self.carried.are_complete):
+            return
+        with self.scoped_process_state:
+            self._take(complete)
+            handle_results = self._results or self._begin_results()
+            for arrived, updates in self.carried.landed():
+                if arrived.results:
+                    handle_results(arrived.element, arrived.results)
+                for name, value in updates:
+                    self._metrics.count(name, value)
+            self._flush()
 
     def _begin_results(self) -> Any:
         self._results, self._flush = way_out(self, self._handle, self._chain())

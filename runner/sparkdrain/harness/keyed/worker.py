@@ -6,6 +6,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.harness.keyed_state import NOBODYS
+from sparkdrain.harness.small_place import SmallPlace
 
 if TYPE_CHECKING:
     import asyncio
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from sparkdrain.harness.keyed.flight import KeyTurn
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
-    from sparkdrain.harness.small_place import SmallPlace
     from sparkdrain.harness.stateful import FlightCalls
+    from timers_state.small.record import Record
 
-# Records of keys in flight are not written out when there is no more room. Other keys are large.
-_MOST_RECORDS: Final = 1024
+MOST_RECORDS: Final = 1024
+"""Records of so many keys in flight are not written out if there is no room. Others are large."""
 
 
 class _Own:
@@ -78,6 +79,7 @@ class KeyWorker:
         self._records = context.small.records
         self._small: _Own | None = None
         self._large: _Own | None = None
+        self._apart: _Own | None = None
         self._own: _Own | None = None
         self.task: asyncio.Task[None] | None = None
         self.turn: KeyTurn | None = None
@@ -92,7 +94,7 @@ class KeyWorker:
         """
         own = self._small or self._renew()
         beside = self._records.beside
-        if len(beside) < _MOST_RECORDS and own.place.begin(encoded):
+        if (len(beside) < MOST_RECORDS or encoded in beside) and own.place.begin(encoded):
             beside.add(encoded)
         else:
             assert self._large is not None
@@ -108,16 +110,42 @@ class KeyWorker:
         own = self._own
         assert own is not None
         own.place.end()
-        self._records.beside.discard(encoded)
+        records = self._records
+        if encoded not in records.hidden:
+            records.beside.discard(encoded)
+        if own.is_held():
+            self.give_up()
+
+    def begin_apart(self, copies: list[Record]) -> SmallPlace:
+        """Give a key its turn with copies of its records; returns its place.
+
+        What the turn changes stays there, see ``SmallPlace.take_changes``.
+        """
+        own = self._apart
+        if own is None:
+            another = self._context.apart(self._context.bound.another())
+            own = self._apart = _Own(another, self._context, self._calls_in)
+        self._own = own
+        self.calls = own.calls
+        self.place = place = own.place
+        assert isinstance(place, SmallPlace)
+        place.records.drop_all()
+        place.records.take_in(copies)
+        return place
+
+    def end_apart(self) -> None:
+        """That turn is over. Code that still holds a cell or timer gets an error."""
+        own = self._own
+        assert own is not None
         if own.is_held():
             self.give_up()
 
     def give_up(self) -> None:
         """Code that uses a cell or timer of this worker gets an error from now on."""
-        for own in (self._small, self._large):
+        for own in (self._small, self._large, self._apart):
             if own is not None:
                 own.kill()
-        self._small = self._large = None
+        self._small = self._large = self._apart = None
 
     def _renew(self) -> _Own:
         context, calls_in = self._context, self._calls_in

@@ -163,7 +163,8 @@ class KeyedInput(Input):
             (Domain.EXPIRY, turn.after),
             (Domain.PROCESSING, processing),
         )
-        if all(self._overlay.next_due(one.state_id, *each) is None for each in due):
+        is_any = any(self._overlay.next_due(one.state_id, *each) is not None for each in due)
+        if not is_any and not self._shard.waits(one.transform):
             return True
         up_to = UpTo(turn.after, processing, turn.budget, turn.repeats)
         return self._shard.open().keyed(self._edge).fire(one.transform, up_to)

@@ -27,12 +27,13 @@ from sparkdrain.graph.state_ids import (
     truncated_state_ids,
 )
 from sparkdrain.panes.arrivals import values_in
-from sparkdrain.rounds.carried import CarriedCoding, carried_state_ids, check_movable
+from sparkdrain.rounds.carried import CarriedCoding, carried_state_ids, check_movable, key_of
 from sparkdrain.rounds.sides.parking import Parking
 from sparkdrain.rounds.slots.drain_memory import DrainMemory
 from sparkdrain.rounds.sources.residuals import ResidualStore, count_in, written_in
 from sparkdrain.rounds.stable import put_together
 from sparkdrain.shuffle.grouped_blocks import decode_groups, part_of_slot
+from sparkdrain.shuffle.keys import Owners
 from timers_state import Overlay, open_store
 from timers_state.errors import Unmovable
 from timers_state.store.gather import GatherSource, Spread, gather, state_ids
@@ -208,12 +209,18 @@ class _Move:
                 DrainMemory(overlay).inherit([DrainMemory(old) for old in olds.values()])
 
     def _move_residuals(self, stores: Mapping[int, Store], overlay: Overlay, state_id: int) -> None:
-        """Residuals are dealt out, so that sources go on in all slots."""
+        """Residuals go where their key is; those without one are dealt out, for all sources."""
         into = ResidualStore(overlay, state_id, None)
+        owners = Owners(range(self._slots))
         for old, store in stores.items():
             count = count_in(store, state_id)
             for number, (payload, resume) in enumerate(written_in(store, state_id)):
-                if heir_of_part(old, self._before, self._slots, number, count) == self._slot:
+                key = key_of(payload) if state_id in self._ways.carried else None
+                if key is not None:
+                    (owner,) = owners.of([key])
+                else:
+                    owner = heir_of_part(old, self._before, self._slots, number, count)
+                if owner == self._slot:
                     into.put_written(payload, resume)
 
     def _move_parked(

@@ -32,7 +32,8 @@ class Residual:
         hold: no element that it makes is to be older, microseconds.
         known: whether that is what its watermark estimator has said. Of an element that is carried
             over: whether others must not overtake it.
-        started: whether it was processed before.
+        started: whether it was processed before. Of an element that is carried over: whether it
+            comes with its encoded key.
         idle: how often in a row it had nothing to give and did not say when it would have. Of an
             element that is carried over: how many attempts at it have failed.
     """
@@ -141,6 +142,17 @@ def is_known(payload: bytes) -> bool:
     """What ``Residual.known`` is of a residual, as ``written_in`` gives it."""
     _, known, _, _ = _HEAD.unpack_from(payload)
     return bool(known)
+
+
+def is_started(payload: bytes) -> bool:
+    """What ``Residual.started`` is of a residual, as ``written_in`` gives it."""
+    _, _, started, _ = _HEAD.unpack_from(payload)
+    return bool(started)
+
+
+def content_of(payload: bytes) -> bytes:
+    """The encoded element of a residual, as ``written_in`` gives it."""
+    return payload[_HEAD.size :]
 
 
 def written_in(store: Store, state_id: int) -> Iterator[tuple[bytes, int]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import metrics_pb2
 
-    from sparkdrain.graph.plan import Stage
+    from sparkdrain.graph.plan import Stage, TransformId
     from sparkdrain.harness.harness import Harness
     from sparkdrain.stages.shards.inputs import Input
     from sparkdrain.stages.shards.turn import Turn
@@ -49,6 +49,9 @@ class InFlight(Protocol):
 
     def hold(self) -> int:
         """The earliest time of one of them; END if there is none."""
+
+    def waits(self, transform: TransformId) -> bool:
+        """Whether timers of a DoFn wait for them."""
 
     def wake(self) -> int | None:
         """The processing time at which to look after them."""
@@ -134,6 +137,10 @@ class Shard:
     def held(self) -> int:
         """The earliest time of what the round leaves in flight; END if it leaves nothing."""
         return END if self.carried is None else self.carried.hold()
+
+    def waits(self, transform: TransformId) -> bool:
+        """Whether timers of a DoFn wait for elements in flight."""
+        return self.carried is not None and self.carried.waits(transform)
 
     def holds(self) -> list[tuple[str, str, int]]:
         """What holds the output frontier back: stage, reason, time."""
