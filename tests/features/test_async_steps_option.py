@@ -173,7 +173,7 @@ CARRIES = {"Ask": AsyncStep(2, carry_over=True)}
     ("dofn", "steps", "kind", "error"),
     [
         (Sums(), ASK, BadOption, "cannot name 'Ask' so: .* threads cannot share"),
-        (Sums(), CARRIES, BadOption, "cannot name 'Ask' so: Sums uses state or timers, .* async def"),
+        (Sums(), CARRIES, BadOption, "cannot name 'Ask' so: .* threads cannot share"),
         (Ends(), CARRIES, BadOption, "cannot name 'Ask' so: Ends has finish_bundle, .* leave"),
         (Reads(), ASK, Unsupported, "'Ask' is splittable, .* ParDo behind it"),
         (ReadsAndWaits(), {}, Unsupported, "'Ask' is splittable"),
