@@ -58,10 +58,10 @@ def await_executors(
             wait for ever.
         came: takes those that are new, at each look that finds some; returns soon.
     """
-    conf = context.getConf()
-    if is_local(context) or (
-        conf.get("spark.dynamicAllocation.enabled") == "true" and not is_parked(conf)
-    ):
+    if is_local(context):
+        return
+    conf = context.getConf()  # a request for each property
+    if conf.get("spark.dynamicAllocation.enabled") == "true" and not is_parked(conf):
         return
     asked, awaited = clock(), _expected(context)
     began = asked if is_parked(conf) else min(asked, started(context))
