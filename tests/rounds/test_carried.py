@@ -19,12 +19,11 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Timestamp
 
 import sparkdrain
 from sparkdrain.concurrency.settings import AsyncStep
-from sparkdrain.drain.limits import Limits
 from sparkdrain.errors import CheckpointRefused, DrainLimitExceeded
 from sparkdrain.notes import notes_of
 from sparkdrain.rounds import carried
 from sparkdrain.rounds.sources.residuals import Residual, ResidualStore
-from tests.support.drained import emitted_when_drained
+from tests.support.drained import emitted_when_drained, limited
 from tests.support.in_memory_rounds import DEFAULTS
 from tests.support.random_pipelines import results
 from tests.support.recorded import emitted_in_batch, emitted_in_rounds
@@ -221,18 +220,8 @@ def test_a_drain_waits_for_what_was_carried_over():
 
 
 def test_a_call_that_hangs_is_over_the_limit_of_a_drain_for_elements():
-    def begin(rounds):
-        rounds.loop.drain.limits = Limits(element=0.2)
-        tell = rounds.loop.tell
-
-        def look(schedule, reports):
-            tell(schedule, reports)
-            assert schedule.number < 50, "rounds leave it in flight for ever"
-
-        rounds.loop.tell = look
-
     with pytest.raises(DrainLimitExceeded, match="--drain_element_limit_ms"):
-        emitted_when_drained(lambda p: p | stream() | carrying(Hangs()), 3, begin=begin)
+        emitted_when_drained(lambda p: p | stream() | carrying(Hangs()), 3, begin=limited)
 
 
 def test_a_round_comes_when_an_element_is_complete_and_nothing_else_happens():

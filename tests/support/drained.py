@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.drain.limits import Limits
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.signal import DrainSignal
 from tests.support.recorded import emitted_in_rounds
@@ -58,3 +59,15 @@ def emitted_when_drained(
     kept = emitted_in_rounds(build, begin=begun, **settings)
     before = [element for part in kept[:after] for element in part]
     return before, [element for part in kept[after:] for element in part]
+
+
+def limited(rounds: Any) -> None:
+    """Give a drain 0.2 s for each element; a job that goes on for 50 rounds fails its test."""
+    rounds.loop.drain.limits = Limits(element=0.2)
+    tell = rounds.loop.tell
+
+    def look(schedule: Any, reports: Any) -> None:
+        tell(schedule, reports)
+        assert schedule.number < 50, "rounds leave it in flight for ever"
+
+    rounds.loop.tell = look
