@@ -114,12 +114,7 @@ def of_text(text: str, python: str, local_disks: Callable[[], str] = str) -> Spa
         return of_failure(failure)
     if any(sign in text for sign in _LOST_DATA):
         return TruncatedInput(f"The cluster lost data between two stages: {gist(text)}")
-    if _NO_SPACE in text:
-        # Java's message has no path.
-        where = local_disks()
-        full = f"A disk is full ({where})" if where else "A disk is full"
-        return BadSetup(f"{full}: {gist(text)}\n\n{_DISK_REMEDY}")
-    bad_setup = _bad_setup(text, python)
+    bad_setup = _bad_setup(text, python, local_disks)
     if bad_setup is not None:
         return bad_setup
     if any(sign in text for sign in _LOST_WORKER):
@@ -153,7 +148,12 @@ def of_failure(failure: Failure) -> SparkDrainError:
     return error(f"{head}\n\n{where}\n\n{failure.trace}")
 
 
-def _bad_setup(text: str, python: str) -> BadSetup | None:
+def _bad_setup(text: str, python: str, local_disks: Callable[[], str]) -> BadSetup | None:
+    if _NO_SPACE in text:
+        # Java's message has no path.
+        where = local_disks()
+        full = f"A disk is full ({where})" if where else "A disk is full"
+        return BadSetup(f"{full}: {gist(text)}\n\n{_DISK_REMEDY}")
     if "PYTHON_VERSION_MISMATCH" in text:
         return _version_mismatch(text, python)
     if _FIRST_MESSAGE in text:
