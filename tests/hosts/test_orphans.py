@@ -13,7 +13,7 @@ import pytest
 
 import sparkdrain
 from sparkdrain.hosts import orphans
-from sparkdrain.hosts.orphans import JOB_VARIABLE, end_orphans_of_job, is_of_job
+from sparkdrain.hosts.orphans import JOB_VARIABLE, calls_exec, end_orphans_of_job, is_of_job
 from tests.support.waiting import wait_until
 
 SOURCES = Path(sparkdrain.__file__).parent.parent
@@ -148,6 +148,22 @@ def test_a_process_without_an_environment_is_of_no_job(begin):
     zombie = begin(true, **{JOB_VARIABLE: "a"})
     wait_until(lambda: psutil.Process(zombie).status() == psutil.STATUS_ZOMBIE)
     assert is_of_job(zombie, "a") is False
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "environment", "calls"),
+    [
+        ("R", 0, (0, 0), True),
+        ("R", 0, (7, 7), True),  # its place is known before it is
+        ("R", 5, (7, 9), True),  # done since it was seen to be empty
+        ("S", 5, (7, 7), False),
+        ("Z", 0, (0, 0), False),
+    ],
+)
+def test_what_the_system_tells_of_a_process_that_calls_exec(state, code, environment, calls):
+    begins, ends = environment
+    behind = [state, *[0] * 22, code, *[0] * 23, begins, ends, 0]
+    assert calls_exec(f"1 (a) b) {' '.join(map(str, behind))}") is calls
 
 
 def test_a_process_that_calls_exec_is_asked_again_whose_it_is(begin, monkeypatch):

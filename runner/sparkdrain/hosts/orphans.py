@@ -118,11 +118,16 @@ def is_of_job(pid: int, job: str) -> bool | None:
     with contextlib.suppress(OSError):
         if environ := Path(f"/proc/{pid}/environ").read_bytes():
             return f"{JOB_VARIABLE}={job}".encode() in environ.split(b"\0")
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        # What exec tells the system last is where the code begins.
-        has_none = fields[_CODE] != "0" and fields[_ENVIRONMENT] == fields[_ENVIRONMENT_END]
-        return False if has_none or fields[0] == _ZOMBIE else None
+        return None if calls_exec(Path(f"/proc/{pid}/stat").read_text()) else False
     return False
+
+
+def calls_exec(stat: str) -> bool:
+    """Whether a process seems to have no environment, by its ``stat``, as it calls exec."""
+    fields = stat.rpartition(")")[2].split()
+    # What exec tells the system last is where the code begins.
+    has_none = fields[_CODE] != "0" and fields[_ENVIRONMENT] == fields[_ENVIRONMENT_END]
+    return not has_none and fields[0] != _ZOMBIE
 
 
 def end_orphans_of_job(parent: int, job: str, seconds: float = _END_SECONDS) -> None:
