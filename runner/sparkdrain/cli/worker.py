@@ -61,7 +61,12 @@ def worker(arguments: argparse.Namespace) -> int:
             logging.getLogger(f"apache_beam.{name}").setLevel(logging.ERROR)
         from apache_beam.runners.worker import sdk_worker_main  # noqa: PLC0415 - reads these
 
+        from sparkdrain.harness.channel.processor import (  # noqa: PLC0415 - imports Beam's worker
+            compile_bundles,
+        )
+
         weigh_quickly()
+        compile_bundles()
         sdk_worker_main.main([])
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 from apache_beam.metrics.execution import MetricsContainer
 from apache_beam.runners import common
-from apache_beam.runners.worker import operations, statesampler
+from apache_beam.runners.worker import bundle_processor, operations, statesampler
 from apache_beam.runners.worker.bundle_processor import (
     BeamTransformFactory,
     BundleProcessor,
+    DataInputOperation,
+    DataOutputOperation,
     ExecutionContext,
     _create_pardo_operation,
     memoize,
 )
+from apache_beam.runners.worker.data_plane import _DEFAULT_SIZE_FLUSH_THRESHOLD
 from apache_beam.transforms.core import _BundleFinalizerParam
 from apache_beam.transforms.trigger import (
     Always,
@@ -29,15 +32,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 create_pardo_operation = _create_pardo_operation
+FLUSHED_AT = _DEFAULT_SIZE_FLUSH_THRESHOLD
+"""The bytes beyond which a stream of the data channel is sent."""
 
 __all__ = [
     "Always",
     "BatchGlobalTriggerDriver",
     "BeamTransformFactory",
+    "FLUSHED_AT",
     "BundleProcessor",
+    "DataInputOperation",
+    "DataOutputOperation",
     "DefaultTrigger",
     "ExecutionContext",
     "MetricsContainer",
+    "bundle_processor",
     "common",
     "create_InputStream",
     "create_OutputStream",

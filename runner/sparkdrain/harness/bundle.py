@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2, metrics_pb2
 from typing_extensions import override
 
-from sparkdrain.graph import urns
 from sparkdrain.harness.beam import (
     BundleProcessor,
     ExecutionContext,
     MetricsContainer,
-    memoize,
-    proto_utils,
     statesampler,
     taken_finalizers,
 )
-from sparkdrain.harness.compiled.operation import chain_of_results, compile_from, compile_results
+from sparkdrain.harness.compiled.operation import chain_of_results
 from sparkdrain.harness.compiled.times import StepTimes
 from sparkdrain.harness.compiled.tracker import StepTracker
 from sparkdrain.harness.concurrent.operation import ConcurrentOperation
@@ -30,10 +27,11 @@ from sparkdrain.harness.harness import Harness
 from sparkdrain.harness.keyed.due import StatefulDoFn
 from sparkdrain.harness.keyed.inlet import CalledInlet
 from sparkdrain.harness.keyed.operation import KeyedOperation
-from sparkdrain.harness.operations import ProcessRestrictions, counted
+from sparkdrain.harness.operations import counted
 from sparkdrain.harness.restrictions import OperatedRestrictions, remainder
 from sparkdrain.harness.stateful import beam_timers, stateful_calls
 from sparkdrain.harness.step_name import raise_named
+from sparkdrain.harness.tree import made_operations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -124,35 +122,12 @@ class StageBundle(BundleProcessor, Harness):
         factory.flight_bytes = self._flight_bytes
         factory.state_terms = self._state_terms
         factory.slot_loop = self._open_slot_loop
-        consumers = _consumers(descriptor)
-
-        @memoize
-        def operation(transform_id: str) -> Any:
-            outputs = {
-                tag: [entry(consumer) for consumer in consumers[pcollection]]
-                for tag, pcollection in descriptor.transforms[transform_id].outputs.items()
-            }
-            return factory.create_operation(transform_id, outputs)
-
-        @memoize
-        def entry(transform_id: str) -> Any:
-            """What producers see of a transform: its operation, or a compiled chain."""
-            op = operation(transform_id)
-            if not self._compile:
-                return op
-            return compile_from(transform_id, operation, consumers, factory, descriptor) or op
-
-        factory.entry = entry
         factory.tracker = StepTracker(self.state_sampler, self._book)
-        order = _consumers_first(descriptor, consumers)
-        made = [(id_, operation(id_)) for id_ in order]
-        for id_, op in made if self._compile else ():
-            if isinstance(op, ProcessRestrictions):
-                op.emission = compile_results(id_, operation, consumers, factory, descriptor)
+        operations = made_operations(descriptor, factory, compiled=self._compile)
         if self._book is not None:
             for id_, handle in self._dofns.items():
-                self._book.dofn(handle.dofn, operation(id_).name_context.step_name)
-        return collections.OrderedDict(reversed(made))
+                self._book.dofn(handle.dofn, operations[id_].name_context.step_name)
+        return operations
 
     def _open_slot_loop(self) -> SlotLoop:
         if self._slot_loop is None:
@@ -385,37 +360,3 @@ def _descriptor(
         for pcollection in (*transform.inputs.values(), *transform.outputs.values()):
             descriptor.pcollections[pcollection].CopyFrom(components.pcollections[pcollection])
     return descriptor
-
-
-def _consumers(
-    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
-) -> dict[str, list[str]]:
-    consumers: dict[str, list[str]] = collections.defaultdict(list)
-    for id_, proto in descriptor.transforms.items():
-        sides: set[str] = set()
-        if proto.spec.urn in urns.PAR_DO_LIKE:
-            payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
-            sides = set(payload.side_inputs)
-        for tag, pcollection in proto.inputs.items():
-            if tag not in sides:
-                consumers[pcollection].append(id_)
-    return consumers
-
-
-def _consumers_first(
-    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, consumers: dict[str, list[str]]
-) -> list[str]:
-    """All transforms, each behind those that take its outputs; chains may be of any length."""
-    ordered: list[str] = []
-    seen: set[str] = set()
-    pending = [(id_, False) for id_ in descriptor.transforms]
-    while pending:
-        id_, expanded = pending.pop()
-        if expanded:
-            ordered.append(id_)
-        elif id_ not in seen:
-            seen.add(id_)
-            pending.append((id_, True))
-            for pcollection in descriptor.transforms[id_].outputs.values():
-                pending.extend((consumer, False) for consumer in consumers[pcollection])
-    return ordered

@@ -11,7 +11,8 @@ from apache_beam.transforms.core import CallableWrapperDoFn, Windowing, _DoFnPar
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
 from sparkdrain.graph import urns
-from sparkdrain.harness.beam import common
+from sparkdrain.harness.beam import DataOutputOperation, common
+from sparkdrain.harness.channel.sink import ChannelSink
 from sparkdrain.harness.compiled.windowing import WindowAssigner
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def recognise(  # noqa: PLR0911 - one for each kind
     urn = proto.spec.urn
     if urn == urns.SINK:
         return Step(transform_id, StepKind.END, operation.writer.write, operation)
+    if isinstance(operation, DataOutputOperation):
+        return Step(transform_id, StepKind.END, ChannelSink(operation).write, operation)
     if urn == urns.PRECOMBINE and hasattr(operation, "add"):
         return Step(transform_id, StepKind.FOLD, operation.add, operation)
     if urn in (urns.IDENTITY, urns.FLATTEN):
@@ -103,7 +106,8 @@ def recognise(  # noqa: PLR0911 - one for each kind
         assign = WindowAssigner(windowing.windowfn)
         return Step(transform_id, StepKind.ASSIGN_WINDOWS, assign, operation)
     if urn == urns.PAR_DO:
-        return _par_do(transform_id, operation, factory.dofns[transform_id])
+        handle = factory.dofns.get(transform_id)
+        return None if handle is None else _par_do(transform_id, operation, handle)
     return None
 
 

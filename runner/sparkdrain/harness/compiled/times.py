@@ -39,8 +39,14 @@ class StepTimes:
         self._thread = threading.Thread(target=self._run, name="step-times", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
+        """Begin to look, if it has not begun."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def forget(self) -> None:
+        """Forget what was seen until now."""
+        with self._lock:
+            self._seen.clear()
 
     def _run(self) -> None:
         while not self._stopped.wait(_PERIOD_SECONDS):

@@ -10,6 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from sparkdrain.harness.beam import statesampler
 from sparkdrain.harness.compiled.frames import frame_of
 from sparkdrain.harness.concurrent.tracker import STEP
 
@@ -58,12 +59,25 @@ class StepTracker:
                 found = self._find(frame)
         if found is None:
             return self._sampler.current_state()
-        return found[1].operation.scoped_process_state
+        return _state(found[1])
 
     def _step_of_key(self) -> Any:
         """The ``StepMetrics`` of a key in flight, in this thread."""
         step = STEP.get(None)
         return step if step is not None and step.sampler is self._sampler else None
+
+    def start(self) -> None:
+        """Have Beam's sampler begin, and stand in for it in this thread."""
+        self._sampler.start()
+        statesampler.set_current_tracker(self)
+
+    def get_info(self) -> Any:
+        """What Beam's harness tells of a bundle: its step is the one at work."""
+        info = self._sampler.get_info()
+        thread = self._sampler.tracked_thread
+        with frame_of(None if thread is None else thread.ident) as frame:
+            found = self._find(frame)
+        return info if found is None else info._replace(state_name=_state(found[1]).name)
 
     def look(self) -> tuple[str, str] | None:
         """First step and present step of the chain that the stage's thread is in, if it is."""
@@ -95,3 +109,7 @@ class StepTracker:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sampler, name)
+
+
+def _state(step: Step) -> Any:
+    return step.operation.scoped_process_state

@@ -1,0 +1,86 @@
+"""The operations of a bundle descriptor, with compiled chains between them."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.portability.api import beam_runner_api_pb2
+
+from sparkdrain.graph import urns
+from sparkdrain.harness.beam import memoize, proto_utils
+from sparkdrain.harness.compiled.operation import compile_from, compile_results
+from sparkdrain.harness.operations import ProcessRestrictions
+
+if TYPE_CHECKING:
+    from apache_beam.portability.api import beam_fn_api_pb2
+
+
+def made_operations(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, factory: Any, *, compiled: bool
+) -> collections.OrderedDict[str, Any]:
+    """Operations by transform id, producers before consumers.
+
+    Args:
+        factory: makes an operation; it is told what producers see of each (``entry``).
+        compiled: whether chains of simple transforms are compiled.
+    """
+    consumers = _consumers(descriptor)
+
+    @memoize
+    def operation(transform_id: str) -> Any:
+        outputs = {
+            tag: [entry(consumer) for consumer in consumers[pcollection]]
+            for tag, pcollection in descriptor.transforms[transform_id].outputs.items()
+        }
+        return factory.create_operation(transform_id, outputs)
+
+    @memoize
+    def entry(transform_id: str) -> Any:
+        """What producers see of a transform: its operation, or a compiled chain."""
+        op = operation(transform_id)
+        if not compiled:
+            return op
+        return compile_from(transform_id, operation, consumers, factory, descriptor) or op
+
+    factory.entry = entry
+    order = _consumers_first(descriptor, consumers)
+    made = [(id_, operation(id_)) for id_ in order]
+    for id_, op in made if compiled else ():
+        if isinstance(op, ProcessRestrictions):
+            op.emission = compile_results(id_, operation, consumers, factory, descriptor)
+    return collections.OrderedDict(reversed(made))
+
+
+def _consumers(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
+) -> dict[str, list[str]]:
+    consumers: dict[str, list[str]] = collections.defaultdict(list)
+    for id_, proto in descriptor.transforms.items():
+        sides: set[str] = set()
+        if proto.spec.urn in urns.PAR_DO_LIKE:
+            payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
+            sides = set(payload.side_inputs)
+        for tag, pcollection in proto.inputs.items():
+            if tag not in sides:
+                consumers[pcollection].append(id_)
+    return consumers
+
+
+def _consumers_first(
+    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor, consumers: dict[str, list[str]]
+) -> list[str]:
+    """All transforms, each behind those that take its outputs; chains may be of any length."""
+    ordered: list[str] = []
+    seen: set[str] = set()
+    pending = [(id_, False) for id_ in descriptor.transforms]
+    while pending:
+        id_, expanded = pending.pop()
+        if expanded:
+            ordered.append(id_)
+        elif id_ not in seen:
+            seen.add(id_)
+            pending.append((id_, True))
+            for pcollection in descriptor.transforms[id_].outputs.values():
+                pending.extend((consumer, False) for consumer in consumers[pcollection])
+    return ordered
