@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from sparkdrain.harness.compiled.tracker import StepTracker
 
 _BEAMS = BeamTransformFactory._known_urns  # noqa: SLF001
-_OURS = (urns.PRECOMBINE, urns.MERGE_ACCUMULATORS, urns.EXTRACT_OUTPUTS)
+_OURS = StageFactory._known_urns  # noqa: SLF001
 
 
 class ChannelFactory(BeamTransformFactory):
     """Beam's operation factory, with DoFns that are loaded once and the slot's combines."""
 
-    _known_urns = {**_BEAMS, **{urn: StageFactory._known_urns[urn] for urn in _OURS}}  # noqa: RUF012, SLF001
+    _known_urns = {  # noqa: RUF012
+        **_BEAMS,
+        **{urn: _OURS[urn] for urn in (urns.MERGE_ACCUMULATORS, urns.EXTRACT_OUTPUTS)},
+    }
 
     dofns: dict[str, DoFnHandle]
     entry: Callable[[str], Any]
@@ -52,4 +55,18 @@ def create_par_do(
             )
         handle.close()
     create, _ = _BEAMS[urns.PAR_DO]
+    return create(factory, transform_id, proto, payload, consumers)
+
+
+@ChannelFactory.register_urn(urns.PRECOMBINE, beam_runner_api_pb2.CombinePayload)
+def create_precombine(
+    factory: ChannelFactory,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    payload: beam_runner_api_pb2.CombinePayload,
+    consumers: dict[str, list[Any]],
+) -> Any:
+    """The first phase of a lifted combine; Beam's if the coder of its pairs shows no key."""
+    shows_key = factory.get_only_input_coder(proto).wrapped_value_coder.is_kv_coder()
+    create, _ = (_OURS if shows_key else _BEAMS)[urns.PRECOMBINE]
     return create(factory, transform_id, proto, payload, consumers)

@@ -59,7 +59,7 @@ class StepTracker:
                 found = self._find(frame)
         if found is None:
             return self._sampler.current_state()
-        return _state(found[1])
+        return found[1].operation.scoped_process_state
 
     def _step_of_key(self) -> Any:
         """The ``StepMetrics`` of a key in flight, in this thread."""
@@ -74,10 +74,7 @@ class StepTracker:
     def get_info(self) -> Any:
         """What Beam's harness tells of a bundle: its step is the one at work."""
         info = self._sampler.get_info()
-        thread = self._sampler.tracked_thread
-        with frame_of(None if thread is None else thread.ident) as frame:
-            found = self._find(frame)
-        return info if found is None else info._replace(state_name=_state(found[1]).name)
+        return info._replace(state_name=self.current_state().name)
 
     def look(self) -> tuple[str, str] | None:
         """First step and present step of the chain that the stage's thread is in, if it is."""
@@ -109,7 +106,3 @@ class StepTracker:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._sampler, name)
-
-
-def _state(step: Step) -> Any:
-    return step.operation.scoped_process_state
