@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import threading
 from types import SimpleNamespace
 
@@ -130,7 +131,7 @@ def _numbers(count):
 
 def _messages(stage, elements, cuts):
     cuts = sorted({0, len(elements), *(cut % (len(elements) + 1) for cut in cuts)})
-    return [stage.encoded(elements[a:b]) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [stage.encoded(elements[a:b]) for a, b in itertools.pairwise(cuts)]
 
 
 def _user_metrics(outcome):
@@ -268,9 +269,7 @@ class _Operation:
         self.stop = float("inf")
         self.asked = []
         self._begins = list(begins)
-        coder = coders.WindowedValueCoder(
-            coders.VarIntCoder(), coders.coders.GlobalWindowCoder()
-        )
+        coder = coders.WindowedValueCoder(coders.VarIntCoder(), coders.coders.GlobalWindowCoder())
         self.windowed_coder, self.windowed_coder_impl = coder, coder.get_impl()
         counters = SimpleNamespace(coder_impl=None)
         self.receivers = [SimpleNamespace(opcounter=counters)]
@@ -321,7 +320,8 @@ def test_an_element_that_seems_to_be_given_away_waits_for_the_split():
 
 def _fail(number):
     if number == 7:
-        raise ValueError("seven")
+        msg = "seven"
+        raise ValueError(msg)
     return number
 
 

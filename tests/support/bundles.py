@@ -58,7 +58,12 @@ class Stage:
     """
 
     def __init__(
-        self, descriptor: Any, kind: type[BundleProcessor], *, data_sampler: Any = None, limit: int = 0
+        self,
+        descriptor: Any,
+        kind: type[BundleProcessor],
+        *,
+        data_sampler: Any = None,
+        limit: int = 0,
     ) -> None:
         copy = beam_fn_api_pb2.ProcessBundleDescriptor()
         copy.CopyFrom(descriptor)

@@ -36,10 +36,10 @@ FLUSHED_AT = _DEFAULT_SIZE_FLUSH_THRESHOLD
 """The bytes beyond which a stream of the data channel is sent."""
 
 __all__ = [
+    "FLUSHED_AT",
     "Always",
     "BatchGlobalTriggerDriver",
     "BeamTransformFactory",
-    "FLUSHED_AT",
     "BundleProcessor",
     "DataInputOperation",
     "DataOutputOperation",

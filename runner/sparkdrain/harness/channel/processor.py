@@ -31,6 +31,8 @@ class ChannelProcessor(BundleProcessor):
     if the channel sends what it has after some time, for it may then be amid an element.
     """
 
+    state_sampler: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._dofns: dict[str, DoFnHandle] = {}
         self._times: StepTimes | None = None
@@ -53,19 +55,20 @@ class ChannelProcessor(BundleProcessor):
         limit = getattr(self.data_channel_factory, "_data_buffer_time_limit_ms", 0)
         if self.data_sampler is not None or limit > 0:
             return super().create_execution_tree(descriptor)
+        sampler = self.state_sampler
         factory = ChannelFactory(
             self.runner_capabilities,
             descriptor,
             self.data_channel_factory,
             self.counter_factory,
-            self.state_sampler,
+            sampler,
             self.state_handler,
             None,
         )
         self.timers_info = factory.extract_timers_info()
         factory.dofns = self._dofns
         # It is the sampler from now on: of Beam's bundles, and of what tells of them.
-        self.state_sampler = factory.tracker = StepTracker(self.state_sampler)
+        self.state_sampler = factory.tracker = StepTracker(sampler)
         self._times = StepTimes(factory.tracker.look)
         return made_operations(descriptor, factory, compiled=True)
 
