@@ -7,7 +7,7 @@ import functools
 
 import apache_beam as beam
 import pytest
-from apache_beam.runners.worker import sdk_worker_main, statecache
+from apache_beam.runners.worker import bundle_processor, sdk_worker_main, statecache
 from objsize import traverse
 
 from sparkdrain import cached_sizes, loopback
@@ -48,6 +48,7 @@ def test_no_module_is_looked_at(monkeypatch):
 
 def test_a_worker_weighs_so(weighed, monkeypatch):
     seen = []
+    monkeypatch.setattr(bundle_processor, "BundleProcessor", bundle_processor.BundleProcessor)
     monkeypatch.setattr(worker, "_environment", lambda *_: {})
     monkeypatch.setattr(sdk_worker_main, "main", lambda _: seen.append(weighed()))
     worker.worker(argparse.Namespace())

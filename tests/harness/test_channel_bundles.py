@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import threading
+from json import dumps
 from types import SimpleNamespace
 
 import apache_beam as beam
@@ -72,8 +74,12 @@ def _windowed_steps(numbers):
     return numbers | "Timed" >> beam.ParDo(_Tagged()) | "Windows" >> windows
 
 
-def _between(steps):
-    """The descriptor of a stage that takes integers in windows, and hands on what is made."""
+def _between(steps, having=""):
+    """The descriptor of a stage that takes integers in windows, and hands on what is made.
+
+    Args:
+        having: what a name of its transforms has in it.
+    """
 
     def build(pipeline):
         numbers = pipeline | beam.Create([0]) | "Int" >> beam.Map(int).with_output_types(int)
@@ -82,13 +88,11 @@ def _between(steps):
         if made is not None:
             _ = made | "Out" >> beam.Reshuffle() | "Last" >> beam.Map(print)
 
-    return next(
-        each
-        for each in stages_of(build)
-        if {"Int", "Last"}.isdisjoint(t.unique_name for t in each.transforms.values())
-        and any(t.spec.urn == "beam:transform:pardo:v1" for t in each.transforms.values())
-        and "Create" not in str(each.transforms)
-    )
+    for each in stages_of(build):
+        names = [proto.unique_name for proto in each.transforms.values()]
+        if {"Int", "Last"}.isdisjoint(names) and any(having in name for name in names):
+            return each
+    raise AssertionError(having)
 
 
 def _window(start):
@@ -114,7 +118,7 @@ def _runs(windows):
     return st.lists(st.tuples(TIMES, windows, PANES, numbers), max_size=30)
 
 
-ONE = [(0, (_window(0),), PaneInfo(True, True, PaneInfoTiming.UNKNOWN, 0, 0), [1])]
+PANE = PaneInfo(True, True, PaneInfoTiming.UNKNOWN, 0, 0)
 
 
 def _elements(runs):
@@ -126,7 +130,7 @@ def _elements(runs):
 
 
 def _numbers(count):
-    return _elements([(*ONE[0][:3], range(count))])
+    return _elements([(0, (_window(0),), PANE, range(count))])
 
 
 def _messages(stage, elements, cuts):
@@ -147,8 +151,8 @@ def stage():
     """Makes a stage of steps, which is shut down after the test."""
     made = []
 
-    def stage(steps, kind=ChannelProcessor, **settings):
-        made.append(Stage(_between(steps), kind, **settings))
+    def stage(steps, kind=ChannelProcessor, having="", **settings):
+        made.append(Stage(_between(steps, having), kind, **settings))
         return made[-1]
 
     yield stage
@@ -206,10 +210,51 @@ def test_steps_are_compiled_from_the_channel_to_the_channel(stage):
     assert [element.value for element in made] == list(range(1, 101))
 
 
+def test_output_is_sent_before_the_bundle_ends(stage):
+    flushed = []
+    _CALLED[0] = lambda _: flushed.append(len(stage._channel.inverse()._inputs))
+    big = lambda n: bytes(8 << 20)
+    stage = stage(lambda n: n | beam.Map(_call) | beam.Map(big).with_output_types(bytes))
+    stage.run(stage.encoded(_numbers(4)))
+    assert flushed == [0, 0, 1, 1]
+
+
 def test_sizes_of_elements_are_sampled(stage):
     stages = [stage(_steps, kind) for kind in BOTH]
     beams, ours = (each.run(each.encoded(_numbers(100))) for each in stages)
     assert ours.sized == beams.sized != set()
+
+
+def test_combined_values_are_those_of_beam(stage):
+    """The first phase of a combine, which hands on what it has when the bundle ends."""
+    pairs = lambda n: (n % 3, n)
+    build = lambda n: n | beam.Map(pairs).with_output_types(tuple[int, int]) | _Sums()
+    stages = [stage(build, kind) for kind in BOTH]
+    runs = [(0, (_window(at),), PANE, range(at, at + 9)) for at in (0, 10)]
+    beams, ours = (each.run(each.encoded(_elements(runs))) for each in stages)
+    made, expected = (sorted(map(str, stages[0].made(each))) for each in (ours, beams))
+    assert made == expected
+    assert ours.counts == beams.counts
+    assert len(made) == 6
+
+
+def test_combined_pairs_whose_coder_shows_no_key_are_those_of_beam(stage):
+    """Such are the pairs that come from an edge which does not tell keys apart."""
+    ours = stage(lambda n: n | _KeyedBefore() | _Sums(), having="Precombine")
+    elements = [WindowedValue((n % 3, n), 0, (_window(0),), PANE) for n in range(9)]
+    made = ours.made(ours.run(ours.encoded(elements)))
+    assert sorted(each.value for each in made) == [(0, [9]), (1, [12]), (2, [15])]
+
+
+class _KeyedBefore(beam.PTransform):
+    def expand(self, numbers):
+        pairs = beam.Map(lambda n: (n, n)).with_output_types(tuple[int, int])
+        return numbers | pairs | "Edge" >> beam.Reshuffle()
+
+
+class _Sums(beam.PTransform):
+    def expand(self, pairs):
+        return pairs | beam.CombinePerKey(sum)
 
 
 # --- splits ------------------------------------------------------------------------------------
@@ -459,12 +504,15 @@ def test_dofns_are_torn_down_and_forgotten():
     assert not thread.is_alive()
 
 
-def test_a_worker_compiles_bundles(monkeypatch):
+@pytest.mark.parametrize(("value", "kind"), [("on", ChannelProcessor), ("off", BundleProcessor)])
+def test_a_worker_compiles_bundles_unless_the_option_says_no(monkeypatch, value, kind):
     seen = []
+    options = {"beam:option:compiled_stages:v1": value}
     monkeypatch.setattr(bundle_processor, "BundleProcessor", BundleProcessor)
-    monkeypatch.setattr(worker, "_environment", lambda *_: {})
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(worker, "_environment", lambda *_: {"PIPELINE_OPTIONS": dumps(options)})
     monkeypatch.setattr(
         sdk_worker_main, "main", lambda _: seen.append(bundle_processor.BundleProcessor)
     )
     worker.worker(argparse.Namespace())
-    assert seen == [ChannelProcessor]
+    assert seen == [kind]

@@ -1,11 +1,14 @@
 """``sparkdrain worker``: Beam's Python SDK harness, started as Beam's containers start it.
 
+Bundles run as compiled stages, see ``ChannelProcessor``, if ``--compiled_stages`` does not say no.
+
 The command of a PROCESS environment. The slot adds the arguments: who the harness is, and where
 it finds the rest.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -36,6 +39,7 @@ _UNLIMITED: Final = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
 )
+_COMPILED: Final = "beam:option:compiled_stages:v1"
 _PIP_ROLE: Final[str] = common_urns.artifact_roles.PIP_REQUIREMENTS_FILE.urn
 _NOT_PACKAGES: Final = frozenset(
     {PICKLED_MAIN_SESSION_FILE, "submission_environment_dependencies.txt"}
@@ -54,7 +58,8 @@ def worker(arguments: argparse.Namespace) -> int:
     """Run a harness until the slot lets go of it."""
     folder = tempfile.mkdtemp(prefix="sparkdrain-worker-")
     try:
-        os.environ.update(_environment(arguments, Path(folder)))
+        environment = _environment(arguments, Path(folder))
+        os.environ.update(environment)
         # Options that only the main program declares are unknown here: nothing to warn of. And
         # programs without a main session are as they should be.
         for name in ("options.pipeline_options", "runners.worker.sdk_worker_main"):
@@ -66,7 +71,8 @@ def worker(arguments: argparse.Namespace) -> int:
         )
 
         weigh_quickly()
-        compile_bundles()
+        if json.loads(environment.get("PIPELINE_OPTIONS", "{}")).get(_COMPILED) != "off":
+            compile_bundles()
         sdk_worker_main.main([])
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
 from apache_beam.io.iobase import BoundedSource
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operation_specs
-from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.graph import urns
 from sparkdrain.graph.plan import EdgeId, TransformId
@@ -20,6 +18,7 @@ from sparkdrain.harness.beam import (
     operations,
 )
 from sparkdrain.harness.claims import ClaimGate, sees_windows
+from sparkdrain.harness.combining import COMBINES
 from sparkdrain.harness.compiled.operation import chain_of_results
 from sparkdrain.harness.compiled.steps import takes_element_only
 from sparkdrain.harness.concurrent.loop import event_loop
@@ -28,13 +27,11 @@ from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 from sparkdrain.harness.keyed.operation import KeyedOperation
 from sparkdrain.harness.keyed_state import KeyedState
 from sparkdrain.harness.operations import (
-    CombinePhaseOperation,
     ProcessRestrictions,
     ReadFromImpulse,
     SinkOperation,
     SourceOperation,
 )
-from sparkdrain.harness.precombine import PrecombineOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -234,55 +231,5 @@ def create_read_from_impulse(
     )
 
 
-@StageFactory.register_urn(urns.PRECOMBINE, beam_runner_api_pb2.CombinePayload)
-def create_precombine(
-    factory: StageFactory,
-    transform_id: str,
-    proto: beam_runner_api_pb2.PTransform,
-    payload: beam_runner_api_pb2.CombinePayload,
-    consumers: Consumers,
-) -> Any:
-    """The first phase of a lifted combine; Beam's own if timestamps must be combined too."""
-    windowing = factory.get_input_windowing(proto)
-    if windowing.timestamp_combiner != TimestampCombiner.OUTPUT_AT_EOW:
-        create, _ = BeamTransformFactory._known_urns[urns.PRECOMBINE]  # noqa: SLF001
-        return create(factory, transform_id, proto, payload, consumers)
-    coder = factory.get_only_input_coder(proto)
-    operation = PrecombineOperation(
-        factory.name(transform_id, proto),
-        operation_specs.WorkerPartialGroupByKey(b"", None, [factory.get_only_output_coder(proto)]),
-        factory.counter_factory,
-        factory.state_sampler,
-        beam.CombineFn.from_runner_api(payload.combine_fn, factory.context),
-        coder.key_coder(),
-        coder.window_coder,
-    )
-    return factory.augment_oldstyle_op(operation, proto.unique_name, consumers)
-
-
-def _combine_phase(phase: str) -> Any:
-    def create(
-        factory: StageFactory,
-        transform_id: str,
-        proto: beam_runner_api_pb2.PTransform,
-        payload: beam_runner_api_pb2.CombinePayload,
-        consumers: Consumers,
-    ) -> Any:
-        combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, factory.context)
-        operation = CombinePhaseOperation(
-            factory.name(transform_id, proto),
-            operation_specs.WorkerCombineFn(
-                b"", phase, None, [factory.get_only_output_coder(proto)]
-            ),
-            factory.counter_factory,
-            factory.state_sampler,
-            combine_fn,
-            phase,
-        )
-        return factory.augment_oldstyle_op(operation, proto.unique_name, consumers)
-
-    return create
-
-
-for _urn, _phase in ((urns.MERGE_ACCUMULATORS, "merge"), (urns.EXTRACT_OUTPUTS, "extract")):
-    StageFactory.register_urn(_urn, beam_runner_api_pb2.CombinePayload)(_combine_phase(_phase))
+for _urn, _create in COMBINES.items():
+    StageFactory.register_urn(_urn, beam_runner_api_pb2.CombinePayload)(_create)
