@@ -6,6 +6,7 @@ import argparse
 import itertools
 import os
 import threading
+import time
 from json import dumps
 from types import SimpleNamespace
 
@@ -347,8 +348,8 @@ def test_an_element_that_seems_to_be_given_away_waits_for_the_split():
         made = beams(fraction)
         if not waits.is_set():
             thread.start()
-            while operation.index == 4:
-                pass
+            while operation.index == 4 and thread.is_alive():
+                time.sleep(0)
             waits.set()
         return made
 
