@@ -425,6 +425,10 @@ def test_times_of_a_chain_are_shared_out_and_forgotten(stage):
     stage = stage(_steps)
     times = stage.processor._times
     times._seen["first", "second"] = 2
+    shared = []
+    times.shared_out = lambda infos: shared.append(infos) or ["shared"]
+    assert stage.processor.monitoring_infos() == ["shared"]
+    assert shared[0]
     stage.processor.reset()
     assert not times._seen
 
