@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import json
 import logging
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import apache_beam as beam
 import grpc
@@ -349,10 +351,7 @@ def test_a_harness_that_is_needed_no_more_ends_while_its_job_goes_on_and_before_
 
 def test_what_user_code_has_left_for_the_end_of_its_process_is_done(run, tmp_path):
     def leave(file):
-        import atexit
-        import pathlib
-
-        atexit.register(pathlib.Path(file).touch)
+        atexit.register(Path(file).touch)
 
     run(lambda pipeline: pipeline | beam.Create([str(tmp_path / "done")]) | beam.Map(leave))
     assert (tmp_path / "done").exists()

@@ -1,4 +1,4 @@
-"""All slots start the harnesses of later levels at one time, also a slot that has no elements yet."""
+"""All slots start harnesses for later levels at one time, also slots without elements."""
 
 from __future__ import annotations
 
