@@ -136,7 +136,13 @@ def test_a_process_that_calls_exec_is_not_taken_for_another_jobs(begin, tmp_path
     again.write_text(f"exec {shutil.which('sh')} {again}")
     calling = begin(shutil.which("sh"), str(again), **{JOB_VARIABLE: "a"})
     wait_until(lambda: is_of_job(calling, "a"))
-    seen = {is_of_job(calling, "a") for _ in range(20_000)}
+    seen = set()
+
+    def look():
+        seen.update(is_of_job(calling, "a") for _ in range(20_000))
+        return None in seen
+
+    wait_until(look)
     assert seen == {True, None}
 
 
