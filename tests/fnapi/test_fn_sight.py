@@ -66,6 +66,18 @@ def test_the_stack_of_a_bundle_is_found_in_what_java_and_go_tell():
     assert stack_in("") == ()
 
 
+def test_the_stack_is_of_a_thread_of_the_slots_own_harness():
+    """Slots share a JVM, which tells the threads of all of them."""
+    dump = OF_JAVA.replace("[pool-1]", "[Thread[pool-1,5,sparkdrain-a]]")
+    other = dump.replace("sparkdrain-a", "sparkdrain-b").replace("Range", "Other")
+    idle = "---- Threads (1): [Thread[main,5,sparkdrain-c]] State: WAITING Stack: ----\n"
+    both = f"{other}\n{dump}\n{idle}"
+    assert stack_in(both, "sparkdrain-a")[1][2] == "Endless$Range.process"
+    assert stack_in(both, "sparkdrain-b")[1][2] == "Endless$Other.process"
+    assert stack_in(both, "sparkdrain-c") == ()
+    assert stack_in(OF_JAVA, "sparkdrain-a"), "a JVM of its own has no such group"
+
+
 @pytest.fixture
 def outside():
     harnesses = Harnesses()

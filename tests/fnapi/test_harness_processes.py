@@ -264,7 +264,7 @@ def test_a_guard_sleeps_until_its_command_has_ended():
     slept += "select.select = counted\n"
     source = inspect.getsource(guard).replace("    sys.exit(main())", "    main()")
     program = slept + source + "\nprint(len(waits))"
-    command = [sys.executable, "-I", "-S", "-c", program, "[]", "sleep", "1.5"]
+    command = [sys.executable, "-I", "-S", "-c", program, "[]", "", "sleep", "1.5"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.read() == b"1\n"
 
@@ -274,7 +274,16 @@ def test_a_guard_whose_caller_is_gone_ends_the_command_and_its_children(tmp_path
     command = ["bash", "-c", f"trap '' TERM; sleep 100 & echo $$ $! > {pids}; wait"]
     last = ["bash", "-c", f"echo told >> {pids}"]
     guarded = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", inspect.getsource(guard), json.dumps(last), *command],
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            inspect.getsource(guard),
+            json.dumps(last),
+            "",
+            *command,
+        ],
         stdin=subprocess.PIPE,
     )
     while not (pids.exists() and pids.read_text().strip()):

@@ -44,14 +44,20 @@ def busiest(before: Counter[str], after: Counter[str]) -> str:
     return next((transform for transform, _ in (after - before).most_common(1)), "")
 
 
-def stack_in(status: str) -> tuple[Frame, ...]:
+def stack_in(status: str, group: str = "") -> tuple[Frame, ...]:
     """The calls, the innermost first, of a thread that processes a bundle; empty if none does.
 
     Args:
         status: what a harness tells of itself (``BeamFnWorkerStatus``), as Python, Java or Go
             write it.
+        group: the name of a group of threads. If Java has such threads, the thread is one of them:
+            harnesses of other slots may be in the same JVM.
     """
+    mark = f",{group}]"
+    is_one_of_many = bool(group) and mark in status
     for thread in _THREADS.split(status):
+        if is_one_of_many and mark not in thread:
+            continue
         if any(mark in thread for mark in _IN_BUNDLE):
             python = [(file, int(line), name) for file, line, name in _PYTHON.findall(thread)]
             others = [

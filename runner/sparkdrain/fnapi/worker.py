@@ -29,7 +29,7 @@ _REASON_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
 
 TORN_DOWN: Final = "sparkdrain.torn-down"
-"""The name of the logger that says so, see ``SpareHarness.java``."""
+"""The name of the logger that says so, see ``SharedHarness.java``."""
 
 
 class Listener(Protocol):
@@ -56,6 +56,7 @@ class SdkWorker:
         how_it_ended: tells why the process behind it is gone; "" while it runs.
         last_words: what it wrote last; "" if that cannot be known.
         torn_down: set when the harness has said that all of its DoFns are torn down.
+        connected: called when the harness asks for instructions.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class SdkWorker:
         how_it_ended: Callable[[], str],
         last_words: Callable[[], str] = str,
         torn_down: threading.Event | None = None,
+        connected: Callable[[], object] = lambda: None,
     ) -> None:
         self.id = id
+        self._tell_connected = connected
         self.torn_down = torn_down or threading.Event()
         self.is_lost = False
         self.sampled: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
@@ -258,6 +261,7 @@ class SdkWorker:
     def requests(self) -> Iterator[beam_fn_api_pb2.InstructionRequest]:
         """What the harness is to do; to its end."""
         self._connected.set()
+        self._tell_connected()
         while (request := self._requests.get()) is not None:
             yield request
 
