@@ -28,6 +28,7 @@ _IN_BUNDLE: Final = (
     "ProcessBundleHandler.processBundle(",
     "exec.(*Plan).Ex",
 )
+_AWAITS: Final = "BeamFnDataInboundObserver.awaitCompletion("
 
 
 def times(infos: Iterable[metrics_pb2.MonitoringInfo]) -> Counter[str]:
@@ -53,11 +54,7 @@ def stack_in(status: str, group: str = "") -> tuple[Frame, ...]:
         group: the name of a group of threads. If Java has such threads, the thread is one of them:
             harnesses of other slots may be in the same JVM.
     """
-    mark = f",{group}]"
-    is_one_of_many = bool(group) and mark in status
-    for thread in _THREADS.split(status):
-        if is_one_of_many and mark not in thread:
-            continue
+    for thread in _threads(status, group):
         if any(mark in thread for mark in _IN_BUNDLE):
             python = [(file, int(line), name) for file, line, name in _PYTHON.findall(thread)]
             others = [
@@ -66,3 +63,19 @@ def stack_in(status: str, group: str = "") -> tuple[Frame, ...]:
             ]
             return tuple(python[::-1] or others)
     return ()
+
+
+def waits_for_elements(status: str, group: str) -> bool:
+    """Whether a thread of Java's processes a bundle, and can do nothing before elements come.
+
+    Args:
+        status: as for ``stack_in``.
+        group: likewise.
+    """
+    return any(_AWAITS in thread for thread in _threads(status, group))
+
+
+def _threads(status: str, group: str) -> list[str]:
+    threads = _THREADS.split(status)
+    mark = f",{group}]"
+    return [each for each in threads if mark in each] if group and mark in status else threads
