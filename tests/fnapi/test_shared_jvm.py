@@ -23,7 +23,7 @@ from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.fnapi.java import can_share, thread_group
 from sparkdrain.fnapi.java_process import Jars, JavaProcess
 from sparkdrain.fnapi.shared_jvm import JvmPlace, SharedJvm
-from sparkdrain.fnapi.spare_jvm import SpareJvm, take
+from sparkdrain.fnapi.spare_jvm import SpareJvm, shared_java, take
 from sparkdrain.graph.environments import STAGED_JAVA
 from sparkdrain.hosts.orphans import SHARED
 from sparkdrain.own_folder import is_private
@@ -419,6 +419,23 @@ def test_what_ends_is_not_found_any_more(tmp_path):
     wait_until(told.exists)
     assert SharedJvm.held(jvm.folder) is None
     wait_until(partial(is_gone, jvm.folder))
+
+
+@pytest.mark.parametrize(
+    ("variable", "given", "is_added"),
+    [
+        ("JAVA_TOOL_OPTIONS", "", True),
+        ("JAVA_TOOL_OPTIONS", "-Dany=1 -XX:MaxRAMPercentage=10", False),
+        ("JDK_JAVA_OPTIONS", "-XX:MaxRAMPercentage=10", False),
+    ],
+)
+def test_a_jvm_may_use_half_of_the_memory_unless_the_user_says_another_share(
+    monkeypatch, variable, given, is_added
+):
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, given)
+    assert ("-XX:MaxRAMPercentage=50" in shared_java("path")) == is_added
 
 
 def test_a_jvm_that_is_gone_when_a_slot_takes_it_is_replaced(tmp_path):

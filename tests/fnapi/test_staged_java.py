@@ -42,6 +42,20 @@ def test_a_harness_reads_who_it_is_and_its_options(tmp_path):
         }
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"max_cache_memory_usage_mb": "7"},
+        {"max_cache_memory_usage_percent": "5.0"},
+        {"max_cache_memory_usage_mb_class": "mine.Cache"},
+    ],
+)
+def test_a_user_says_how_much_state_a_harness_may_keep(tmp_path, given):
+    variables = java_variables(given, "id", "127.0.0.1:1", tmp_path)
+    with open(variables["PIPELINE_OPTIONS_FILE"]) as file:
+        assert json.load(file) == {f"beam:option:{n}:v1": each for n, each in given.items()}
+
+
 def test_a_harness_that_was_not_staged_is_named(tmp_path):
     sent = {"user.jar": _jar(tmp_path / "sent", "Main.class")}
     with pytest.raises(HarnessNotStarted, match="beam-sdks-java-harness"):

@@ -24,11 +24,15 @@ _FILE: Final[str] = common_urns.artifact_types.FILE.urn
 # one of Java's would keep up to a fifth of the memory of its JVM, and slots share a JVM.
 _CACHE_OPTION: Final = "max_cache_memory_usage_mb"
 _CACHE_MB: Final = 100
+# Java has these as well. They count unless there is a number of megabytes.
+_CACHE_OF_JAVA: Final = ("max_cache_memory_usage_percent", "max_cache_memory_usage_mb_class")
 
 
 def with_cache(options: Mapping[str, Any]) -> Mapping[str, Any]:
     """The options of a pipeline, which say how much state a harness may keep."""
-    return {**options, _CACHE_OPTION: options.get(_CACHE_OPTION) or _CACHE_MB}
+    if any(options.get(name) for name in (_CACHE_OPTION, *_CACHE_OF_JAVA)):
+        return options
+    return {**options, _CACHE_OPTION: _CACHE_MB}
 
 
 def options_struct(options: Mapping[str, Any]) -> struct_pb2.Struct:

@@ -21,6 +21,8 @@ from sparkdrain.fnapi.shared_jvm import PROGRAM, SharedJvm, lines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_MEMORY: Final = "MaxRAMPercentage"
+_USERS_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _STARTING: Final = "starting"
 _TAKEN: Final = "taken"
 _REHEARSED: Final = "rehearsal"
@@ -92,8 +94,11 @@ def take(place: Path, digest: str) -> SharedJvm | None:
 
 def shared_java(class_path: str, *options: str) -> list[str]:
     """The command of a JVM that slots share, without the arguments of its program."""
-    # A JVM takes a quarter of the memory at most, unless it is told otherwise.
-    return [java_program(), "-XX:MaxRAMPercentage=50", *options, "-cp", class_path, str(PROGRAM)]
+    # A JVM takes a quarter of the memory at most, unless it is told otherwise. An -Xmx that the
+    # user gives counts anyway.
+    is_told = any(_MEMORY in os.environ.get(name, "") for name in _USERS_OPTIONS)
+    memory = () if is_told else (f"-XX:{_MEMORY}=50",)
+    return [java_program(), *memory, *options, "-cp", class_path, str(PROGRAM)]
 
 
 def _waiting(place: Path, digest: str) -> Path:
