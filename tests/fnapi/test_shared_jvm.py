@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 import zipfile
@@ -44,8 +45,9 @@ public class BeamFnLoggingClient {
     root.addHandler(handler);
   }
   public void close() throws Exception {
-    if (id.equals("closes")) Thread.sleep(1000000);
     Logger root = LogManager.getLogManager().getLogger("");
+    if (id.equals("restores first")) root.removeHandler(handler);
+    if (id.contains("first") || id.equals("closes")) Thread.sleep(1000000);
     mine.setLevel(null);
     root.removeHandler(handler);
     LogManager.getLogManager().readConfiguration();
@@ -75,13 +77,23 @@ INITIALIZERS = """package org.apache.beam.sdk.fn;
 import java.util.concurrent.atomic.AtomicBoolean;
 public class JvmInitializers {
   private static AtomicBoolean initialized = new AtomicBoolean();
+  public static volatile boolean fails;
   public static void runOnStartup() throws Exception { run("startup"); }
   public static void runBeforeProcessing() throws Exception { run("processing"); }
   private static void run(String when) throws Exception {
     ClassLoader loader = Thread.currentThread().getContextClassLoader();
     String file = "META-INF/services/org.apache.beam.sdk.harness.JvmInitializer";
-    for (Object each : java.util.Collections.list(loader.getResources(file)))
+    for (Object each : java.util.Collections.list(loader.getResources(file))) {
+      if (fails && when.equals("processing")) throw new Exception("not initialized");
       System.out.println("initialized at " + when);
+    }
+  }
+}
+"""
+MEMORY = """package org.apache.beam.fn.harness.status;
+public class MemoryMonitor {
+  public void run() {
+    try { Thread.sleep(1000000); } catch (InterruptedException error) { }
   }
 }
 """
@@ -90,12 +102,14 @@ import java.io.*;
 import java.util.logging.Logger;
 import org.apache.beam.fn.harness.control.ProcessBundleHandler;
 import org.apache.beam.fn.harness.logging.BeamFnLoggingClient;
+import org.apache.beam.fn.harness.status.MemoryMonitor;
 import org.apache.beam.sdk.fn.JvmInitializers;
 public class FnHarness {
   static { System.out.println("loaded"); }
   private static String rehearsed = "";
   public static void main(java.util.function.Function<String, String> variable) throws Exception {
     String id = variable.apply("HARNESS_ID");
+    JvmInitializers.fails = id.equals("fails");
     JvmInitializers.runOnStartup();
     BeamFnLoggingClient logging = new BeamFnLoggingClient(id);
     JvmInitializers.runBeforeProcessing();
@@ -104,6 +118,12 @@ public class FnHarness {
       logging.close();
       throw new Exception("rehearsed");
     }
+    Thread monitor = new Thread(() -> {
+      new MemoryMonitor().run();
+      System.out.println(id + " monitors no more");
+    });
+    monitor.setDaemon(true);
+    monitor.start();
     System.out.println("is " + id + mine.Program.NAME + rehearsed);
     BufferedReader orders = new BufferedReader(new FileReader(variable.apply("ORDERS")));
     for (String order = orders.readLine(); order != null; order = orders.readLine()) {
@@ -112,7 +132,7 @@ public class FnHarness {
       Thread works = new Thread(() -> {
         try {
           if (text.equals("bundle")) ProcessBundleHandler.processBundle(1000000);
-          else if (text.equals("short bundle")) ProcessBundleHandler.processBundle(1000);
+          else if (text.equals("short bundle")) ProcessBundleHandler.processBundle(300);
           else if (text.equals("teardown")) ProcessBundleHandler.shutdown();
           else Logger.getLogger("mine").fine(text);
         } catch (Exception error) { }
@@ -140,7 +160,7 @@ def jars(tmp_path_factory):
     if shutil.which("javac") is None:
         pytest.skip("there is no Java compiler here")
     place = tmp_path_factory.mktemp("classes")
-    for text in (HARNESS, MINE, LOGGING, BUNDLES, INITIALIZERS):
+    for text in (HARNESS, MINE, LOGGING, BUNDLES, INITIALIZERS, MEMORY):
         name = re.search(r"public class (\w+)", text)[1]
         (place / f"{name}.java").write_text(text)
     files = map(str, place.glob("*.java"))
@@ -249,12 +269,14 @@ def test_two_slots_share_a_jvm_each_with_its_log_and_its_end(jars, tmp_path):
     wait_until(lambda: "one logs a record" in first.output)
     first.let_end()
     wait_until(lambda: "one has ended" in second.output)
+    wait_until(lambda: "one monitors no more" in second.output)
     wait_until(first.life.how_it_ended)
     first.life.stop()
     second.order("of the last")
     wait_until(lambda: "two logs of the last" in second.output)
     assert second.output.count(" logs ") == 3, "each record is told once"
     assert "a handler was closed" not in second.output
+    assert "two monitors no more" not in second.output
     assert not second.life.how_it_ended()
     folder = second.folder
     second.life.stop(at_once=True)  # as if the slot had died
@@ -264,6 +286,7 @@ def test_two_slots_share_a_jvm_each_with_its_log_and_its_end(jars, tmp_path):
 def test_only_a_bundle_that_hangs_after_its_slot_ends_the_jvm_and_the_next_slot_has_another(
     jars, tmp_path, monkeypatch
 ):
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Dsparkdrain.patience=1500")
     executor = tmp_path / "executor"
     other = Slot("other", jars, executor)
     other.runs()
@@ -277,7 +300,7 @@ def test_only_a_bundle_that_hangs_after_its_slot_ends_the_jvm_and_the_next_slot_
         wait_until(lambda shown=shown: shown in other.output)
         each.let_end()
         each.life.stop(at_once=True)
-    time.sleep(4)  # the JVM waits for three seconds
+    time.sleep(2)  # the JVM waits for one and a half
     hangs.runs()
     hangs.order("bundle")
     wait_until(lambda: other.output.count("a bundle") == 2)
@@ -303,9 +326,17 @@ def test_only_a_bundle_that_hangs_after_its_slot_ends_the_jvm_and_the_next_slot_
 
 
 def test_a_jvm_says_when_all_is_torn_down_and_is_not_waited_for_after_that(jars, tmp_path):
-    slot = Slot("closes", jars, tmp_path / "executor")
+    executor = tmp_path / "executor"
+    slot = Slot("closes", jars, executor)
     slot.runs()
-    slot.let_end()
+    other = Slot("restores first", jars, executor)
+    other.runs()
+    for each in (slot, other):
+        each.let_end()
+    # This one has no log any more, and its end is no affair of others.
+    other.life.stop(at_once=True)
+    time.sleep(0.2)
+    assert "torn down" not in slot.output
     stops = threading.Thread(target=slot.life.stop)
     folder = slot.folder
     stops.start()
@@ -315,6 +346,20 @@ def test_a_jvm_says_when_all_is_torn_down_and_is_not_waited_for_after_that(jars,
     stops.join(process.STOP_SECONDS / 2)
     assert not stops.is_alive()
     wait_until(partial(is_gone, folder))
+
+
+def test_initializers_that_have_failed_run_again(jars, tmp_path):
+    executor = tmp_path / "executor"
+    fails = Slot("fails", jars, executor)
+    assert fails.life._slot.has_ended(120.0)
+    assert "not initialized" in fails.output
+    slot = Slot("slot", jars, executor)
+    assert slot.folder == fails.folder
+    slot.runs()
+    assert slot.output.count("initialized at startup") == 1
+    assert slot.output.count("initialized at processing") == 1
+    for each in (fails, slot):
+        each.life.stop(at_once=True)
 
 
 def test_one_job_has_the_jvm_that_waited_which_has_run_no_code_of_the_users(
@@ -419,6 +464,71 @@ def test_what_ends_is_not_found_any_more(tmp_path):
     wait_until(told.exists)
     assert SharedJvm.held(jvm.folder) is None
     wait_until(partial(is_gone, jvm.folder))
+
+
+_LISTENS = """
+import pathlib, socket, sys
+listener = socket.socket(fileno=0)
+connections = [listener.accept()[0] for _ in range(2)]
+while connections[0].recv(1):
+    pass
+pathlib.Path(sys.argv[1]).touch()
+connections[1].recv(1)
+"""
+
+
+def test_what_user_code_has_forked_keeps_neither_a_harness_nor_the_jvm(tmp_path):
+    ended, executor = tmp_path / "ended", tmp_path / "executor"
+    command = [sys.executable, "-c", _LISTENS, str(ended)]
+    place = JvmPlace(executor, "job")
+    first, second = (place.enter(partial(SharedJvm.start, lambda _: command), {}) for _ in range(2))
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        first.let_go()
+        wait_until(ended.exists)
+        second.let_go()
+        wait_until(partial(is_gone, second._shared.folder))
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_guard_that_is_killed_takes_its_command_with_it(tmp_path):
+    pid = tmp_path / "pid"
+    command = ["sh", "-c", f"echo $$ $PPID > {pid}; exec sleep 1000"]
+    place = JvmPlace(tmp_path / "executor", "job")
+    slot = place.enter(partial(SharedJvm.start, lambda _: command), {})
+    jvm, guard_ = wait_until(lambda: pid.exists() and pid.read_text()).split()
+    os.kill(int(guard_), signal.SIGKILL)
+    wait_until(slot.has_ended)
+    wait_until(lambda: not Path("/proc", jvm).exists())
+    other = place.enter(partial(SharedJvm.start, lambda _: ["sleep", "1000"]), {})
+    assert other._shared.folder != slot._shared.folder
+    # The next one that starts has swept.
+    assert is_gone(slot._shared.folder)
+    assert slot.how_it_ended("sleep").startswith("'sleep' has ended: ")
+    for each in (slot, other):
+        each.let_go()
+    wait_until(partial(is_gone, other._shared.folder))
+
+
+def test_a_harness_that_another_thread_lets_go_has_ended(tmp_path):
+    place = JvmPlace(tmp_path / "executor", "job")
+    slot = place.enter(partial(SharedJvm.start, lambda _: ["sleep", "1000"]), {})
+    connection = slot._connection
+    slot.let_go()
+    slot._connection = connection  # as another thread has seen it a moment before
+    assert slot.has_ended()
+    wait_until(partial(is_gone, slot._shared.folder))
+
+
+def test_the_folder_of_an_executor_that_is_gone_is_not_made_again(tmp_path):
+    place = JvmPlace(tmp_path / "gone" / "executor", "job")
+    with pytest.raises(FileNotFoundError):
+        place.enter(partial(SharedJvm.start, lambda _: ["true"]), {})
+    assert not (tmp_path / "gone").exists()
 
 
 @pytest.mark.parametrize(

@@ -51,11 +51,18 @@ public final class SharedHarness {
   private static final String MAIN = "org.apache.beam.fn.harness.FnHarness";
   private static final String GROUP = "SPARKDRAIN_GROUP";
   private static final int CONNECTED = 'c';
-  private static final long PATIENCE_MILLIS = 3000;
+  private static final long PATIENCE_MILLIS = Long.getLong("sparkdrain.patience", 3000);
   private static final String TORN_DOWN = "sparkdrain.torn-down";
   private static final String LOGGING = "org.apache.beam.fn.harness.logging.";
   private static final String LOG = LOGGING + "BeamFnLoggingClient";
   private static final String BUNDLES = "org.apache.beam.fn.harness.control.ProcessBundleHandler";
+  /** What threads are in that a harness of Beam's leaves behind, one with 10 MB. */
+  private static final Set<String> LEFT_BEHIND =
+      Set.of(
+          "org.apache.beam.fn.harness.status.MemoryMonitor.run",
+          "org.apache.beam.fn.harness.control.FinalizeBundleHandler.cleanupThreadBody",
+          // Of Beam 2.65.
+          "org.apache.beam.fn.harness.control.FinalizeBundleHandler.lambda$new$0");
   private static final long LOOK_MILLIS = 5;
   private static final long PAUSE_MILLIS = 50;
   private static final String INITIALIZERS = "org.apache.beam.sdk.fn.JvmInitializers";
@@ -136,6 +143,7 @@ public final class SharedHarness {
         run(variables);
       }
     } catch (InvocationTargetException error) {
+      loader.listAgain(error.getCause().getStackTrace());
       error.getCause().printStackTrace();
     } catch (ReflectiveOperationException | LinkageError error) {
       error.printStackTrace();
@@ -149,7 +157,23 @@ public final class SharedHarness {
 
   private static void run(Map<String, String> variables) throws ReflectiveOperationException {
     Function<String, String> variable = variables::get;
-    Class.forName(MAIN, true, loader).getMethod("main", Function.class).invoke(null, variable);
+    try {
+      Class.forName(MAIN, true, loader).getMethod("main", Function.class).invoke(null, variable);
+    } finally {
+      endThreads(Thread.currentThread().getThreadGroup());
+    }
+  }
+
+  /** Ends threads that end with the JVM else. Those of user code may be of use to other slots. */
+  private static void endThreads(ThreadGroup group) {
+    for (Map.Entry<Thread, StackTraceElement[]> each : Thread.getAllStackTraces().entrySet()) {
+      for (StackTraceElement frame : each.getValue()) {
+        String call = frame.getClassName() + "." + frame.getMethodName();
+        if (LEFT_BEHIND.contains(call) && each.getKey().getThreadGroup() == group) {
+          each.getKey().interrupt();
+        }
+      }
+    }
   }
 
   private static Map<String, String> read(InputStream said) throws IOException {
@@ -238,7 +262,9 @@ public final class SharedHarness {
         return;
       }
     }
-    Logger.getLogger(TORN_DOWN).severe("torn down");
+    LogRecord tornDown = new LogRecord(Level.SEVERE, "torn down");
+    tornDown.setLoggerName(TORN_DOWN);
+    logs.publishToOwn(tornDown);
   }
 
   private static boolean isIn(StackTraceElement[] stack, String type, String method) {
@@ -302,6 +328,15 @@ public final class SharedHarness {
     public Enumeration<URL> getResources(String name) throws IOException {
       boolean isHidden = name.equals(INITIALIZER_FILE) && (hidesAll || !listed.add(asked()));
       return isHidden ? Collections.emptyEnumeration() : super.getResources(name);
+    }
+
+    /** Has initializers that have failed run again, for the next harness. */
+    private void listAgain(StackTraceElement[] failure) {
+      for (StackTraceElement frame : failure) {
+        if (frame.getClassName().equals(INITIALIZERS)) {
+          listed.remove(frame.getMethodName());
+        }
+      }
     }
 
     private static String asked() {
@@ -373,6 +408,14 @@ public final class SharedHarness {
     private synchronized void remove(Handler handler) {
       handlers.values().remove(handler);
       levels.forEach(Logger::setLevel);
+    }
+
+    /** Gives a record to the harness of this thread, and to no other one. */
+    private void publishToOwn(LogRecord record) {
+      Handler own = handlers.get(Thread.currentThread().getThreadGroup());
+      if (own != null) {
+        own.publish(record);
+      }
     }
 
     private Handler of(ThreadGroup group) {

@@ -124,6 +124,9 @@ class SharedJvm:
 
     def let_go(self) -> None:
         """Do without the JVM."""
+        with contextlib.suppress(OSError):
+            # Processes that user code has forked have the same lock.
+            fcntl.flock(self.hold, fcntl.LOCK_UN)
         os.close(self.hold)
 
 
@@ -163,11 +166,14 @@ class SlotInJvm:
 
     def has_ended(self, seconds: float = 0.0) -> bool:
         """Whether the harness has ended, or does within so many seconds."""
-        if self._connection is None:
+        connection = self._connection  # another thread may let it go
+        if connection is None:
             return True
         look = select.poll()
-        look.register(self._connection, select.POLLIN)  # the JVM never says anything
-        return bool(look.poll(seconds * 1000))
+        with contextlib.suppress(ValueError):
+            look.register(connection, select.POLLIN)  # the JVM never says anything
+            return bool(look.poll(seconds * 1000))
+        return True  # it is let go now
 
     def last_words(self) -> str:
         """What the JVM wrote last, as the end of a sentence."""
@@ -194,9 +200,12 @@ class SlotInJvm:
 
     def let_go(self) -> None:
         """Have the harness end, if it has not."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                # Processes that user code has forked have the connection, too.
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
             self._shared.let_go()
 
     def _say(self, what: bytes) -> None:
@@ -211,7 +220,7 @@ class JvmPlace:
     """Where the slots of an executor find the JVM that they share.
 
     Attributes:
-        folder: of the executor; it is made if it is not there.
+        folder: of the executor; it is made if it is not there, but what it is in is not.
         key: names what the slots must have in common.
     """
 
@@ -230,7 +239,7 @@ class JvmPlace:
             LockKept: another slot does not come to an end with the start.
             HarnessNotStarted: the JVM cannot be started; says what to do.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         if not is_private(str(self.folder)):
             message = (
                 f"Other users can enter {self.folder}, in which slots find the JVM that they "
