@@ -10,10 +10,13 @@ import threading
 import time
 from pathlib import Path
 
+import grpc
 import java_slot
 import pytest
 from java_slot import Slot
 
+from sparkdrain.fnapi import services, worker
+from sparkdrain.fnapi.errors import HarnessLost
 from sparkdrain.fnapi.java import can_share, java_program, thread_group
 from tests.support.waiting import wait_until
 
@@ -44,13 +47,13 @@ def slot(executor):
 def jvms_in(executor: Path) -> list[int]:
     """The JVMs whose slots look in a folder."""
     found = []
-    for told in executor.glob("*"):
+    for folder in filter(None, (told.read_text() for told in executor.glob("*"))):
         for file in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = file.read_text(errors="replace").split("\0")
             except OSError:
                 continue
-            if words[0].endswith("java") and any(told.read_text() in each for each in words):
+            if words[0].endswith("java") and any(folder in each for each in words):
                 found.append(int(file.parent.name))
     return found
 
@@ -73,6 +76,7 @@ def test_two_slots_share_a_jvm_which_ends_with_the_last_of_them(slot, executor):
     third.run()
     assert jvms_in(executor) == [jvm]
     third.harnesses.give_back(third.worker, keep=False)
+    wait_until(lambda: threads_of(jvm).count("MemoryMonitor\n") == 1)
     second.run()
     second.harnesses.give_back(second.worker, keep=False)
     assert second.worker.torn_down.is_set()
@@ -110,6 +114,43 @@ def test_a_slot_that_has_started_the_jvm_is_killed_and_the_other_goes_on(slot, e
     assert jvms_in(executor) == [jvm]
 
 
+def test_a_slot_that_is_killed_as_its_harness_starts_holds_no_other_up(slot, executor):
+    program = [sys.executable, java_slot.__file__, str(executor)]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL) as first:
+        try:
+            (jvm,) = wait_until(lambda: jvms_in(executor))
+            second = slot()
+            # The harness of the first slot has begun.
+            wait_until(lambda: "sparkdrain-harn\n" in threads_of(jvm), 120.0)
+        finally:
+            first.kill()
+    second.run()
+    assert jvms_in(executor) == [jvm]
+
+
+def test_a_harness_that_has_lost_its_connection_for_elements_is_lost(slot, monkeypatch):
+    """Else slot and harness would wait for each other for ever."""
+
+    def lose(_services, _elements, context):
+        context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
+
+    monkeypatch.setattr(services.SdkServices, "Data", lose)
+    monkeypatch.setattr(worker, "_DATA_SECONDS", 2.0)
+    with pytest.raises(HarnessLost, match="has no connection for them"):
+        slot().run()
+
+
+def threads_of(jvm: int) -> list[str]:
+    return [each.read_text() for each in Path(f"/proc/{jvm}/task").glob("*/comm")]
+
+
+def connections_to(port: str, jvm: int) -> set[str]:
+    """Connections that a JVM has made to a port, by their own address."""
+    _, *lines = Path(f"/proc/{jvm}/net/tcp6").read_text().splitlines()
+    split = map(str.split, lines)
+    return {own for _, own, other, state, *_ in split if other.endswith(port) and state == "01"}
+
+
 def test_a_jvm_that_stands_still_while_it_connects_is_not_lost(slot, executor):
     """As on a machine that has too much to do."""
     one = slot()
@@ -120,13 +161,11 @@ def test_a_jvm_that_stands_still_while_it_connects_is_not_lost(slot, executor):
 
     def stop_at_each_connection() -> None:
         while not has_run.wait(0.0005):
-            _, *lines = Path(f"/proc/{jvm}/net/tcp6").read_text().splitlines()
-            for _, own, other, state, *_ in map(str.split, lines):
-                if other.endswith(port) and state == "01" and own not in stopped:
-                    stopped.append(own)
-                    os.kill(jvm, signal.SIGSTOP)
-                    time.sleep(12)
-                    os.kill(jvm, signal.SIGCONT)
+            for own in connections_to(port, jvm) - set(stopped):
+                stopped.append(own)
+                os.kill(jvm, signal.SIGSTOP)
+                time.sleep(12)
+                os.kill(jvm, signal.SIGCONT)
 
     stops = threading.Thread(target=stop_at_each_connection)
     stops.start()
