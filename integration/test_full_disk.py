@@ -151,3 +151,18 @@ def test_a_full_disk_stops_the_job_and_with_more_room_it_goes_on_exactly(
     result = hoard(on, began, places["checkpoints"], places["state"], "--resume")
     result.wait_until_finish()
     assert_exact(result)
+
+
+def test_a_disk_that_spark_fills_is_named(on, small_disk):
+    """Spark's own message has no path."""
+    pipeline = on("local[2]", f"--spark_conf=spark.local.dir={small_disk.path}")
+    _ = (
+        pipeline
+        | beam.Create(range(100))
+        | beam.Map(lambda number: (number, random.randbytes(BALLAST)))
+        | beam.GroupByKey()
+        | beam.Map(print)
+    )
+    with pytest.raises(SparkDrainError) as error:
+        pipeline.run().wait_until_finish()
+    assert str(error.value).startswith(f"A disk is full ({small_disk.path}")

@@ -64,25 +64,28 @@ class SparkDrainRunner(PortableRunner):
             environment = default_environment(options, directory)
             proto = pipeline.to_runner_api(default_environment=environment)
             add_row_types(proto, options, directory)
-            return self.run_portable_pipeline(proto, options)
+            return _submit(proto, options, settings)
 
     def run_portable_pipeline(
         self, pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions
     ) -> SparkDrainResult:
         """Submit the pipeline as it is: all optimizing is the engine's."""
-        options.view_as(StandardOptions).runner = None
-        handle = submission(options)
-        job_id, messages, states = handle.submit(pipeline)
-        settings = JobSettings.from_options(options)
-        return SparkDrainResult(
-            handle.job_service, job_id, messages, states, settings.drain_on_signal
-        )
+        return _submit(pipeline, options, JobSettings.from_options(options))
 
     @staticmethod
     def _optimize_pipeline(
         proto_pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions
     ) -> beam_runner_api_pb2.Pipeline:
         return proto_pipeline
+
+
+def _submit(
+    pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions, settings: JobSettings
+) -> SparkDrainResult:
+    options.view_as(StandardOptions).runner = None
+    handle = submission(options, settings)
+    job_id, messages, states = handle.submit(pipeline)
+    return SparkDrainResult(handle.job_service, job_id, messages, states, settings.drain_on_signal)
 
 
 def _move_temporary_folder(pipeline: Pipeline) -> None:

@@ -164,15 +164,18 @@ def head_start(options: PipelineOptions, settings: JobSettings) -> None:
         local_server().head_start(settings)
 
 
-def submission(options: PipelineOptions) -> ServiceHandle:
+def submission(options: PipelineOptions, settings: JobSettings) -> ServiceHandle:
     """A handle on the service at ``--job_endpoint``, or on the one of this process.
+
+    Args:
+        options: of the job.
+        settings: what they say.
 
     Raises:
         BadSetup: nobody answers at ``--job_endpoint``.
         BadOption: what the service asks for cannot be read, or no service is named.
     """
     endpoint = options.view_as(PortableOptions).job_endpoint
-    settings = JobSettings.from_options(options)
     given = {
         "job_tls_ca": settings.job_tls_ca,
         "job_tls_cert": settings.job_tls_cert,

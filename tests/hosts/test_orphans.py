@@ -12,6 +12,8 @@ import psutil
 import pytest
 
 import sparkdrain
+from sparkdrain.hosts import orphans
+from sparkdrain.hosts.orphans import JOB_VARIABLE, calls_exec, end_orphans_of_job, is_of_job
 from tests.support.waiting import wait_until
 
 SOURCES = Path(sparkdrain.__file__).parent.parent
@@ -134,3 +136,68 @@ def test_the_first_process_of_a_container_collects_orphans_and_no_child_of_its_o
     with run(INIT, "unshare", "--pid", "--fork", "--mount-proc") as process:
         told = process.stdout.read()
     assert told == "1 []\n[7, 8]\n"
+
+
+@pytest.fixture
+def begin():
+    """Begins a program with what it has for an environment; it ends with the test."""
+    begun = []
+
+    def run_it(*command, **environ):
+        begun.append(subprocess.Popen(command, env=environ))
+        return begun[-1].pid
+
+    yield run_it
+    for process in begun:
+        process.kill()
+        process.wait()
+
+
+def test_a_process_that_calls_exec_is_not_taken_for_another_jobs(begin, tmp_path):
+    again = tmp_path / "again"
+    again.write_text(f"exec {shutil.which('sh')} {again}")
+    calling = begin(shutil.which("sh"), str(again), **{JOB_VARIABLE: "a"})
+    wait_until(lambda: is_of_job(calling, "a"))
+    seen = set()
+
+    def look():
+        seen.update(is_of_job(calling, "a") for _ in range(20_000))
+        return None in seen
+
+    wait_until(look)
+    assert seen == {True, None}
+
+
+def test_a_process_without_an_environment_is_of_no_job(begin):
+    sleep, true = shutil.which("sleep"), shutil.which("true")
+    without = begin(sleep, "600")
+    wait_until(lambda: psutil.Process(without).exe() == os.path.realpath(sleep))
+    assert is_of_job(without, "a") is False
+    zombie = begin(true, **{JOB_VARIABLE: "a"})
+    wait_until(lambda: psutil.Process(zombie).status() == psutil.STATUS_ZOMBIE)
+    assert is_of_job(zombie, "a") is False
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "environment", "calls"),
+    [
+        ("R", 0, (0, 0), True),
+        ("R", 0, (7, 7), True),  # its place is known before it is
+        ("R", 5, (7, 9), True),  # done since it was seen to be empty
+        ("S", 5, (7, 7), False),
+        ("Z", 0, (0, 0), False),
+    ],
+)
+def test_what_the_system_tells_of_a_process_that_calls_exec(state, code, environment, calls):
+    begins, ends = environment
+    behind = [state, *[0] * 22, code, *[0] * 23, begins, ends, 0]
+    assert calls_exec(f"1 (a) b) {' '.join(map(str, behind))}") is calls
+
+
+def test_a_process_that_calls_exec_is_asked_again_whose_it_is(begin, monkeypatch):
+    answers = iter([None, None, True])
+    monkeypatch.setattr(orphans, "children_of", lambda parent: [asked])
+    monkeypatch.setattr(orphans, "is_of_job", lambda child, job: next(answers, False))
+    asked = begin(shutil.which("sleep"), "600")
+    end_orphans_of_job(os.getpid(), "a", seconds=0.5)
+    assert psutil.Process(asked).status() == psutil.STATUS_ZOMBIE

@@ -168,7 +168,10 @@ def test_a_disk_that_is_full_is_told_with_where_it_may_be():
     text = TASK.format("java.io.IOException: No space left on device")
     error = of_text(ABORTED.format(text), "python9")
     assert type(error) is BadSetup
+    assert str(error).startswith("A disk is full: ")
     assert "spark.local.dir" in str(error)
+    error = of_text(ABORTED.format(text), "python9", lambda: "/a,/b")
+    assert str(error).startswith("A disk is full (/a,/b): ")
 
 
 def test_a_store_that_fails_in_a_step_is_not_the_users_error():

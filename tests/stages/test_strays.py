@@ -13,6 +13,7 @@ import pytest
 import sparkdrain
 from sparkdrain.lines.bind import UnixBind
 from sparkdrain.stages.telling.job_over import JobOver
+from sparkdrain.stages.workers import strays
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -72,3 +73,14 @@ def test_they_end_when_their_job_does_and_what_others_have_started_stays(tmp_pat
             assert alive == [True, *(other > at for other in range(2))]
         daemon.stdin.close()
     assert not of_none.is_running()
+
+
+@pytest.mark.parametrize(("of_the_job", "awaited"), [(True, 1), (None, 1), (False, 0)])
+def test_an_orphan_that_calls_exec_may_be_one(monkeypatch, of_the_job, awaited):
+    told = []
+    monkeypatch.setattr(strays, "children_of", lambda pid: [7] if pid == os.getppid() else [])
+    monkeypatch.setattr(strays, "is_of_job", lambda child, job: of_the_job)
+    monkeypatch.setattr(strays, "when_over", lambda over, act: told.append(over))
+    with strays.Strays().of("a", "over"):
+        pass
+    assert told == ["over"] * awaited

@@ -6,10 +6,13 @@ it finds the rest.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import shutil
+import sys
 import tempfile
+import threading
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -52,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def worker(arguments: argparse.Namespace) -> int:
     """Run a harness until the slot lets go of it."""
+    ended = threading.Event()
+    # First, so that it runs last: what user code has registered runs before.
+    atexit.register(_leave, ended)
     folder = tempfile.mkdtemp(prefix="sparkdrain-worker-")
     try:
         os.environ.update(_environment(arguments, Path(folder)))
@@ -63,9 +69,18 @@ def worker(arguments: argparse.Namespace) -> int:
 
         weigh_quickly()
         sdk_worker_main.main([])
+        ended.set()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _leave(ended: threading.Event) -> None:
+    """End now, if all went well: Python takes a third of a second to take its modules apart."""
+    if ended.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _environment(arguments: argparse.Namespace, folder: Path) -> dict[str, str]:

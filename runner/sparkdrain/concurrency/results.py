@@ -9,6 +9,7 @@ import typing
 from collections.abc import AsyncIterable, Awaitable
 from typing import Any, Final
 
+from apache_beam.transforms.core import CallableWrapperDoFn
 from apache_beam.transforms.userstate import get_dofn_specs
 
 from sparkdrain.concurrency.completion import Completion
@@ -36,6 +37,8 @@ def waits_anywhere(dofn: Any) -> bool:
     """Whether ``process``, or a callback of a timer, waits."""
     if waits(dofn.process):
         return True
+    if isinstance(dofn, CallableWrapperDoFn):
+        return False  # a function has no callbacks, and to look for some takes a millisecond
     _, timers = get_dofn_specs(dofn)
     return any(waits(spec._attached_callback) for spec in timers)  # noqa: SLF001
 

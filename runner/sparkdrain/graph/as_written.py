@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkdrain.graph import urns
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
+_ENCRYPTS: Final = "gbek"
+_VERSION: Final = "update_compatibility_version"
 _KEEPS_PANES: Final = "2.65.0"
 """From this release on, Beam's Reshuffle keeps the panes of its elements, as the runner's does."""
 
@@ -31,7 +33,7 @@ def as_written(
         pipeline: as submitted.
         options: of the pipeline, by plain name.
     """
-    if not _changes_exchanges(PipelineOptions.from_dictionary(dict(options))):
+    if not _changes_exchanges(options):
         return pipeline
     written = copy.deepcopy(pipeline)
     for transform in written.components.transforms.values():
@@ -40,6 +42,11 @@ def as_written(
     return written
 
 
-def _changes_exchanges(options: PipelineOptions) -> bool:
-    encrypted: bool = bool(options.view_as(SetupOptions).gbek)
-    return encrypted or options.is_compat_version_prior_to(_KEEPS_PANES)
+def _changes_exchanges(options: Mapping[str, Any]) -> bool:
+    if options.get(_ENCRYPTS):
+        return True
+    # Beam's parser takes a millisecond.
+    given = {_VERSION: options[_VERSION]} if options.get(_VERSION) else {}
+    return bool(given) and PipelineOptions.from_dictionary(given).is_compat_version_prior_to(
+        _KEEPS_PANES
+    )

@@ -34,6 +34,8 @@ _END_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.02
 _REAP_SECONDS: Final = 1.0
 _ZOMBIE: Final = "Z"
+# Among what the system tells behind the name: where they are in memory.
+_CODE, _ENVIRONMENT, _ENVIRONMENT_END = 23, 47, 48
 
 
 class Child(NamedTuple):
@@ -113,12 +115,24 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-def is_of_job(pid: int, job: str) -> bool:
-    """Whether user code of a batch job has started a process, and the process has called exec."""
+def is_of_job(pid: int, job: str) -> bool | None:
+    """Whether user code of a batch job has started a process, and the process has called exec.
+
+    None while it calls exec: it has no environment for a moment. Ask again.
+    """
     with contextlib.suppress(OSError):
-        environ = Path(f"/proc/{pid}/environ").read_bytes()
-        return f"{JOB_VARIABLE}={job}".encode() in environ.split(b"\0")
+        if environ := Path(f"/proc/{pid}/environ").read_bytes():
+            return f"{JOB_VARIABLE}={job}".encode() in environ.split(b"\0")
+        return None if calls_exec(Path(f"/proc/{pid}/stat").read_text()) else False
     return False
+
+
+def calls_exec(stat: str) -> bool:
+    """Whether a process seems to have no environment, by its ``stat``, as it calls exec."""
+    fields = stat.rpartition(")")[2].split()
+    # What exec tells the system last is where the code begins.
+    has_none = fields[_CODE] != "0" and fields[_ENVIRONMENT] == fields[_ENVIRONMENT_END]
+    return not has_none and fields[0] != _ZOMBIE
 
 
 def end_orphans_of_job(parent: int, job: str, seconds: float = _END_SECONDS) -> None:
@@ -132,13 +146,14 @@ def end_orphans_of_job(parent: int, job: str, seconds: float = _END_SECONDS) -> 
     deadline = time.monotonic() + seconds
     ending: set[int] = set()
     while time.monotonic() < deadline:
-        found = {child for child in children_of(parent) if is_of_job(child, job)}
+        known = {child: is_of_job(child, job) for child in children_of(parent)}
+        found = {child for child, is_one in known.items() if is_one}
         for child in found:
             with contextlib.suppress(OSError):
                 os.kill(child, signal.SIGKILL)
         # When one of them is gone, its own children have been adopted.
         ending = {child for child in ending | found if os.path.exists(f"/proc/{child}")}
-        if not found and not ending:
+        if not found and not ending and None not in known.values():
             return
         time.sleep(_PAUSE_SECONDS)
 

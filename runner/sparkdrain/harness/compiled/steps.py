@@ -121,8 +121,7 @@ def _par_do(transform_id: str, operation: Any, handle: Any) -> Step | None:
         return Step(transform_id, StepKind.END, operation.take, operation)
     if not makes_plain_results(dofn):
         return None
-    signature = common.DoFnSignature(dofn)
-    kind, function = _kind(dofn, signature.process_method.method_value)
+    kind, function = _kind(dofn, dofn.process)
     checks = kind is StepKind.FLAT_MAP and not isinstance(dofn, CallableWrapperDoFn)
     windowfn = handle.windowing.windowfn
     return Step(transform_id, kind, function, operation, checks, windowfn)
@@ -132,10 +131,8 @@ def takes_element_only(handle: Any) -> bool:
     """Whether ``process`` is called with an element and nothing else."""
     if handle.args or handle.kwargs or handle.side_inputs or handle.has_state:
         return False
-    signature = common.DoFnSignature(handle.dofn)
-    if signature.is_stateful_dofn():
-        return False
-    return not any(map(_is_asked_for, signature.process_method.defaults))
+    # To look at all of a DoFn, as its pipeline has, takes Beam milliseconds.
+    return not any(map(_is_asked_for, common.MethodWrapper(handle.dofn, "process").defaults))
 
 
 def results_of(transform_id: str, operation: Any, handle: Any) -> Step | None:

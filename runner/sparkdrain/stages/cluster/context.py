@@ -178,6 +178,14 @@ def is_local(context: SparkContext) -> bool:
     return runs_here(context.master)
 
 
+def local_disks(context: SparkContext) -> str:
+    """Where tasks keep local files; empty on a cluster, and where nobody has said it."""
+    if not is_local(context):
+        return ""
+    # Spark does without its property where there is the variable.
+    return os.environ.get("SPARK_LOCAL_DIRS") or context.getConf().get(_LOCAL_FOLDERS) or ""
+
+
 def _start(settings: JobSettings) -> SparkContext:
     master = settings.spark_master_url
     _check_place(settings)

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from sparkdrain.errors import Cancelled
+from sparkdrain.stages.cluster.context import local_disks
 from sparkdrain.stages.spark.broadcast import FileBroadcast
 from sparkdrain.stages.spark.errors import JOB_FAILED, JVM_LOST
 from sparkdrain.stages.spark.exchange import Exchange, partitioner
@@ -88,7 +89,9 @@ class LevelJobs:
             if self._cancel.is_cancelled():
                 raise Cancelled(self._run_id) from None
             check()
-            raise as_error(error, self._context.pythonExec, jvm_ended) from None
+            raise as_error(
+                error, self._context.pythonExec, jvm_ended, lambda: local_disks(self._context)
+            ) from None
 
     def drop(self) -> None:
         """Give shuffle files back."""

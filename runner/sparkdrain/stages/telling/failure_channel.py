@@ -67,9 +67,11 @@ def first_failure(
     context: SparkContext, end: Callable[[], object], *, local: bool
 ) -> FirstFailure | None:
     """What listens for failures in the tasks of ``context``; None if Spark tries nothing again."""
-    conf: Any = context.getConf()
-    # Of a local master that is its second number.
-    once = "," not in context.master if local else conf.get("spark.task.maxFailures", "4") == "1"
+    if local:
+        once = "," not in context.master  # its second number
+    else:
+        conf: Any = context.getConf()
+        once = conf.get("spark.task.maxFailures", "4") == "1"
     if once:
         return None
     # Where nothing can listen, all is as with Spark's own jobs.

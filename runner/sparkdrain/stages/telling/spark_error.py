@@ -85,7 +85,10 @@ _DAEMON = re.compile(r"Error from python worker:\s*(.*?)(?:PYTHONPATH was:|\n\ta
 
 
 def as_error(
-    error: Exception, python: str = "python3", jvm_ended: Callable[[], str] = str
+    error: Exception,
+    python: str = "python3",
+    jvm_ended: Callable[[], str] = str,
+    local_disks: Callable[[], str] = str,
 ) -> SparkDrainError:
     """The error to raise for what PySpark raised when it ran a job.
 
@@ -93,9 +96,10 @@ def as_error(
         error: one of ``JOB_FAILED``.
         python: the interpreter that executors were to use.
         jvm_ended: how Spark's own process has ended, in words; asked if it has.
+        local_disks: where tasks keep local files, as far as it is known; asked if a disk is full.
     """
     if told_by_spark(error):
-        return of_text(str(error), python)
+        return of_text(str(error), python, local_disks)
     how = jvm_ended() or "it ended or was stopped"
     return SparkLost(
         f"Spark's own process (the JVM) was lost while the job ran: {how}. If memory was short, "
@@ -103,14 +107,14 @@ def as_error(
     )
 
 
-def of_text(text: str, python: str) -> SparkDrainError:
+def of_text(text: str, python: str, local_disks: Callable[[], str] = str) -> SparkDrainError:
     """The error to raise for a failed Spark job, given all that Spark says of it."""
     failure = failure_in(text)
     if failure is not None:
         return of_failure(failure)
     if any(sign in text for sign in _LOST_DATA):
         return TruncatedInput(f"The cluster lost data between two stages: {gist(text)}")
-    bad_setup = _bad_setup(text, python)
+    bad_setup = _bad_setup(text, python, local_disks)
     if bad_setup is not None:
         return bad_setup
     if any(sign in text for sign in _LOST_WORKER):
@@ -144,9 +148,12 @@ def of_failure(failure: Failure) -> SparkDrainError:
     return error(f"{head}\n\n{where}\n\n{failure.trace}")
 
 
-def _bad_setup(text: str, python: str) -> BadSetup | None:
+def _bad_setup(text: str, python: str, local_disks: Callable[[], str]) -> BadSetup | None:
     if _NO_SPACE in text:
-        return BadSetup(f"A disk is full: {gist(text)}\n\n{_DISK_REMEDY}")
+        # Java's message has no path.
+        where = local_disks()
+        full = f"A disk is full ({where})" if where else "A disk is full"
+        return BadSetup(f"{full}: {gist(text)}\n\n{_DISK_REMEDY}")
     if "PYTHON_VERSION_MISMATCH" in text:
         return _version_mismatch(text, python)
     if _FIRST_MESSAGE in text:

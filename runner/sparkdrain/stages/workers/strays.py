@@ -51,4 +51,4 @@ def _may_have_some(job: str) -> bool:
     """Whether this worker has children, or the daemon has adopted orphans of the job."""
     if children_of(os.getpid()):
         return True
-    return any(is_of_job(child, job) for child in children_of(os.getppid()))
+    return any(is_of_job(child, job) is not False for child in children_of(os.getppid()))
