@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -350,10 +351,14 @@ def test_a_harness_that_is_needed_no_more_ends_while_its_job_goes_on_and_before_
         wait_until(lambda: pid.exists() and pid.read_text().strip())
         harnesses.give_back(worker, keep=False)
         os.kill(int(pid.read_text()), 0)
-        let_go.touch()
         (end,) = ends
-        end()
-        assert _is_gone(int(pid.read_text()), 0.1)
+        waits = threading.Thread(target=end)
+        waits.start()
+        waits.join(0.3)
+        assert waits.is_alive()
+        let_go.touch()
+        waits.join()
+        assert _is_gone(int(pid.read_text()))
     finally:
         harnesses.close()
 
