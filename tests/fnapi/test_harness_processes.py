@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -271,7 +272,7 @@ def test_a_guard_sleeps_until_its_command_has_ended():
     slept += "select.select = counted\n"
     source = inspect.getsource(guard).replace("    sys.exit(main())", "    main()")
     program = slept + source + "\nprint(len(waits))"
-    command = [sys.executable, "-I", "-S", "-c", program, "[]", "sleep", "1.5"]
+    command = [sys.executable, "-I", "-S", "-c", program, "[]", "", "sleep", "1.5"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.read() == b"1\n"
 
@@ -281,7 +282,16 @@ def test_a_guard_whose_caller_is_gone_ends_the_command_and_its_children(tmp_path
     command = ["bash", "-c", f"trap '' TERM; sleep 100 & echo $$ $! > {pids}; wait"]
     last = ["bash", "-c", f"echo told >> {pids}"]
     guarded = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", inspect.getsource(guard), json.dumps(last), *command],
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            inspect.getsource(guard),
+            json.dumps(last),
+            "",
+            *command,
+        ],
         stdin=subprocess.PIPE,
     )
     while not (pids.exists() and pids.read_text().strip()):
@@ -341,10 +351,14 @@ def test_a_harness_that_is_needed_no_more_ends_while_its_job_goes_on_and_before_
         wait_until(lambda: pid.exists() and pid.read_text().strip())
         harnesses.give_back(worker, keep=False)
         os.kill(int(pid.read_text()), 0)
-        let_go.touch()
         (end,) = ends
-        end()
-        assert _is_gone(int(pid.read_text()), 0.1)
+        waits = threading.Thread(target=end)
+        waits.start()
+        waits.join(0.3)
+        assert waits.is_alive()
+        let_go.touch()
+        waits.join()
+        assert _is_gone(int(pid.read_text()))
     finally:
         harnesses.close()
 

@@ -44,6 +44,8 @@ class HarnessJob:
         when_over: has a function called when the job is over. Then its harnesses end in order.
         log: takes the level and the text of each record that a client of the job is to see.
         samples: takes samples of elements; None if the job wants none.
+        executor: a folder of this executor, in which the slots of the job find a JVM that they
+            share; None if there is no such folder. It may not be there yet.
     """
 
     id: str
@@ -52,6 +54,7 @@ class HarnessJob:
     when_over: Callable[[Callable[[], object]], object] = lambda _: None
     log: Callable[[int, str], object] = lambda _level, _text: None
     samples: SampleTeller | None = None
+    executor: Path | None = None
 
     @property
     def samples_all(self) -> bool:
@@ -190,8 +193,9 @@ class Harnesses:
         files = dict(fetched(dependency) for dependency in environment.dependencies)
         found = {name: path for name in files if (path := job.staged(name)) is not None}
         torn_down = threading.Event()
-        life = life_of(environment, services, folder, job.options, found, torn_down)
-        worker = SdkWorker(secrets.token_hex(16), life.how_it_ended, life.last_words, torn_down)
+        life = life_of(environment, services, folder, job, found, torn_down)
+        id_ = secrets.token_hex(16)
+        worker = SdkWorker(id_, life.how_it_ended, life.last_words, torn_down, life.connected)
         kept = _Kept(worker, life, folder)
         try:
             info = provision_info(
