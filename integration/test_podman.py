@@ -54,7 +54,7 @@ def test_python_stages_run_in_containers_that_are_gone_afterwards(on, engine, in
         assert_that(sums, equal_to([(key, sum(range(key, 300, 3))) for key in range(3)]))
         images = pairs | beam.Map(where) | beam.Distinct()
         assert_that(images, equal_to(["python"]), "in the image")
-    assert engine.running() == []
+    wait_until(lambda: engine.running() == [], 90.0)
 
 
 def _slot_of(container: str) -> int:
@@ -112,4 +112,4 @@ def test_java_stages_run_in_containers(on, engine, tmp_path):
         totals = pairs | JavaExternalTransform("Totals", service).of(2)
         assert_that(totals | beam.Map(lambda pair: pair), equal_to([("a", 9900)]))
     assert engine.has_run(JAVA_IMAGE)
-    assert engine.running() == []
+    wait_until(lambda: engine.running() == [], 90.0)
