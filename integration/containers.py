@@ -45,11 +45,12 @@ class Engine:
     """
 
     def __init__(self, home: Path) -> None:
-        self.path = home / "bin"
-        """What is to be on the PATH."""
+        path = home / "bin"
+        self.flag = f"--spark_conf=spark.executorEnv.PATH={path}:{os.environ['PATH']}"
+        """Has executors find it."""
         self._home = home
-        self.path.mkdir()
-        docker = self.path / "docker"
+        path.mkdir()
+        self._program = docker = path / "docker"
         docker.write_text(_DOCKER.format(storage=home / "storage"))
         docker.chmod(0o755)
 
@@ -95,10 +96,10 @@ class Engine:
 
     def close(self) -> None:
         """Remove all containers and images."""
-        subprocess.run([self.path / "docker", "system", "reset", "--force"], check=False)
+        subprocess.run([self._program, "system", "reset", "--force"], check=False)
 
     def _docker(self, *arguments: str) -> str:
-        command = [str(self.path / "docker"), *arguments]
+        command = [str(self._program), *arguments]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def _root(self, sdk: str) -> Path:

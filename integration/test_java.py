@@ -2,25 +2,71 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+import grpc
 import pytest
+from apache_beam.portability.api import beam_job_api_pb2 as api
 from java_program import command, compiled
 
+from sparkdrain.fnapi.java import can_share, java_program
+from sparkdrain.fnapi.shared_jvm import PROGRAM
+from tests.support.job_client import JobClient
 from tests.support.server_process import server_process
+
+MARK = "JAVA_PROGRAM_OF_TEST"
+
+
+@contextmanager
+def _watched():
+    """By the id of a JVM that slots share, how many harnesses it has had at a time."""
+    seen: dict[str, int] = {}
+    is_over = threading.Event()
+    mark = f"{MARK}={os.environ[MARK]}".encode()
+
+    def look() -> None:
+        while not is_over.wait(0.1):
+            for process in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    words = (process / "cmdline").read_text(errors="replace").split("\0")
+                    if "java" not in words[0] or str(PROGRAM) not in words:
+                        continue
+                    if mark in (process / "environ").read_bytes().split(b"\0"):
+                        threads = [each.read_text() for each in process.glob("task/*/comm")]
+                        count = threads.count("sparkdrain-harn\n")
+                        seen[process.name] = max(seen.get(process.name, 0), count)
+
+    looks = threading.Thread(target=look)
+    looks.start()
+    try:
+        yield seen
+    finally:
+        is_over.set()
+        looks.join()
 
 
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kind", [[], ["--streaming"]], ids=["batch", "stream"])
-def test_a_java_program_finds_what_it_expects(tmp_path, kind):
-    """Groups, sums, a side input, state, timers and a splittable DoFn, each checked inside."""
+def test_a_java_program_finds_what_it_expects(tmp_path, kind, monkeypatch):
+    """Groups, sums, a side input, state, timers and a splittable DoFn, each checked inside.
+
+    Two slots share one JVM. A batch job tells each log record of user code once, with the name of
+    its step.
+    """
     if shutil.which("javac") is None:
         pytest.skip("there is no Java compiler here")
     jar = compiled(tmp_path)
-    with server_process("--warm=off") as (_process, endpoint):
+    monkeypatch.setenv(MARK, str(tmp_path))
+    master = "--spark-master-url=local[2]"
+    with server_process("--warm=off", master) as (_process, endpoint), _watched() as harnesses:
         done = subprocess.run(
             command(jar, endpoint, "--numbers=1000", *kind),
             capture_output=True,
@@ -28,6 +74,17 @@ def test_a_java_program_finds_what_it_expects(tmp_path, kind):
             check=False,
             timeout=900,
         )
+        with grpc.insecure_channel(endpoint) as channel:
+            client = JobClient(channel)
+            (job,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+            told = [text for text in client.messages(job.job_id) if "There is key" in text]
     assert done.returncode == 0, done.stderr
     assert "read 1000\n" in done.stdout
     assert "state DONE" in done.stdout
+    if can_share(java_program()):
+        (at_a_time,) = harnesses.values()
+        assert at_a_time >= 2
+    keys = [] if kind else range(10)
+    assert len(told) == len(keys)
+    for key in keys:
+        assert any(re.fullmatch(rf"Size\S*: There is key {key}", text) for text in told), told

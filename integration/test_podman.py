@@ -28,14 +28,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory) -> Iterator[Engine]:
-    """A ``docker`` on the PATH."""
+    """A ``docker``."""
     missing = [program for program in NEEDED if shutil.which(program) is None]
     if missing or os.getuid() != 0:
         pytest.skip(f"needs root, and {', '.join(missing) or 'nothing else'}")
     engine = Engine(tmp_path_factory.mktemp("engine"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
-        yield engine
+    yield engine
     engine.close()
 
 
@@ -43,7 +41,7 @@ def engine(tmp_path_factory) -> Iterator[Engine]:
 def in_python(engine) -> list[str]:
     """The flags of a job whose stages run in containers of Python."""
     engine.make_python()
-    return ["--environment_type=DOCKER", f"--environment_config={PYTHON_IMAGE}"]
+    return ["--environment_type=DOCKER", f"--environment_config={PYTHON_IMAGE}", engine.flag]
 
 
 def test_python_stages_run_in_containers_that_are_gone_afterwards(on, engine, in_python):
@@ -56,7 +54,7 @@ def test_python_stages_run_in_containers_that_are_gone_afterwards(on, engine, in
         assert_that(sums, equal_to([(key, sum(range(key, 300, 3))) for key in range(3)]))
         images = pairs | beam.Map(where) | beam.Distinct()
         assert_that(images, equal_to(["python"]), "in the image")
-    assert engine.running() == []
+    wait_until(lambda: engine.running() == [], 90.0)
 
 
 def _slot_of(container: str) -> int:
@@ -106,7 +104,7 @@ def test_java_stages_run_in_containers(on, engine, tmp_path):
     engine.make_java()
     with (
         expansion_service(tmp_path, JAVA_IMAGE) as service,
-        on("local[2]") as pipeline,
+        on("local[2]", engine.flag) as pipeline,
     ):
         pairs = pipeline | beam.Create([("a", n) for n in range(100)]).with_output_types(
             tuple[str, int]
@@ -114,4 +112,4 @@ def test_java_stages_run_in_containers(on, engine, tmp_path):
         totals = pairs | JavaExternalTransform("Totals", service).of(2)
         assert_that(totals | beam.Map(lambda pair: pair), equal_to([("a", 9900)]))
     assert engine.has_run(JAVA_IMAGE)
-    assert engine.running() == []
+    wait_until(lambda: engine.running() == [], 90.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import functools
 
 import apache_beam as beam
@@ -49,6 +50,7 @@ def test_no_module_is_looked_at(monkeypatch):
 def test_a_worker_weighs_so(weighed, monkeypatch):
     seen = []
     monkeypatch.setattr(bundle_processor, "BundleProcessor", bundle_processor.BundleProcessor)
+    monkeypatch.setattr(atexit, "register", lambda *_: None)  # a worker ends its process
     monkeypatch.setattr(worker, "_environment", lambda *_: {})
     monkeypatch.setattr(sdk_worker_main, "main", lambda _: seen.append(weighed()))
     worker.worker(argparse.Namespace())

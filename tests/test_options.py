@@ -463,3 +463,14 @@ def test_an_option_given_as_it_is_anyway_has_its_effect():
 def test_what_an_option_needs_is_an_option():
     names = {option.name for option in OPTIONS}
     assert {option.needs for option in OPTIONS} <= names | {""}
+
+
+@pytest.mark.parametrize("workers", [0, 1, 0.0, 1.0, "0", "1", None])
+def test_slots_share_a_jvm_or_each_has_its_own(workers):
+    JobSettings.from_options(PipelineOptions(sdk_worker_parallelism=workers))
+
+
+def test_no_other_number_of_sdk_workers_is_taken():
+    options = PipelineOptions(["--sdk_worker_parallelism=4"])
+    with pytest.raises(BadOption, match=r"--sdk_worker_parallelism=4 has no effect.* with 0"):
+        JobSettings.from_options(options)

@@ -1,6 +1,7 @@
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.logging.Logger;
 import org.apache.beam.sdk.Pipeline;
 import org.apache.beam.sdk.PipelineResult;
 import org.apache.beam.sdk.coders.KvCoder;
@@ -39,6 +40,8 @@ import org.apache.beam.sdk.values.PCollectionView;
 
 /** Groups, combines, side inputs, state, timers and a splittable DoFn; each checked in the pipeline. */
 public final class Exact {
+  private static final Logger LOG = Logger.getLogger("exact");
+
   private Exact() {}
 
   /** What can be asked for. */
@@ -187,6 +190,7 @@ public final class Exact {
                         for (Long unused : context.element().getValue()) {
                           count++;
                         }
+                        LOG.warning("There is " + context.element().getKey());
                         context.output(KV.of(context.element().getKey(), count));
                       }
                     }));

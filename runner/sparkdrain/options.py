@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from apache_beam.options.pipeline_options import (
     DebugOptions,
     PipelineOptions,
+    PortableOptions,
     StandardOptions,
 )
 
@@ -40,6 +41,9 @@ LimitPolicy = Literal["fail", "cancel", "wait"]
 Progress = Literal["auto", "live", "plain", "off"]
 Resume = bool | Literal["required"]
 """Whether to go on from the newest checkpoint; ``required``: and not to begin without one."""
+
+# What --sdk_worker_parallelism may be. Beam's own client in Python sends numbers as texts.
+_WORKERS = (None, 0, 1, "0", "1")
 
 
 class SparkDrainOptions(PipelineOptions):
@@ -156,6 +160,7 @@ class JobSettings:
         if master is None and not spark_is_set_up(os.environ if environ is None else environ):
             master = DEFAULT_MASTER
         streaming = bool(options.view_as(StandardOptions).streaming)
+        _check_workers(options.view_as(PortableOptions).sdk_worker_parallelism)
         samples = wants_samples(options.view_as(DebugOptions).experiments or ())
         settings = cls(**values, streaming=streaming, spark_master_url=master, samples=samples)
         settings.check_needs()
@@ -206,6 +211,16 @@ class JobSettings:
         for option in OPTIONS:
             if getattr(self, option.name) != getattr(plain, option.name):
                 yield option
+
+
+def _check_workers(parallelism: object) -> None:
+    if parallelism not in _WORKERS:
+        message = (
+            f"--sdk_worker_parallelism={parallelism} has no effect. A slot has a harness of its "
+            "own. With 1, the default, the slots of an executor share one JVM for code in Java; "
+            "with 0, each slot has a JVM of its own."
+        )
+        raise BadOption(message)
 
 
 def _check_state_dir(text: str) -> None:

@@ -34,8 +34,13 @@ def run():
         environment = environments.DockerEnvironment(
             container_image="own-image:1", capabilities=environments.python_sdk_capabilities()
         )
-        outside = Outside(HarnessJob("job", {}), harnesses)
-        return run_in_memory(pipeline, 1, environment=environment, outside=outside)
+        ends = []
+        outside = Outside(HarnessJob("job", {}, when_over=ends.append), harnesses)
+        try:
+            return run_in_memory(pipeline, 1, environment=environment, outside=outside)
+        finally:
+            for end in ends:
+                end()
 
     yield run
     harnesses.close()

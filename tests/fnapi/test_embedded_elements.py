@@ -10,10 +10,9 @@ from apache_beam.transforms import userstate
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.fnapi import outbound as outbound_module
-from sparkdrain.fnapi.java import java_command
+from sparkdrain.fnapi.java import java_variables
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.provision import provision_info
-from tests.fnapi.test_staged_java import _jar
 from tests.support.scripted_harness import AT_SEVEN, ELEMENT, TIMERS, ends_of, run_scripted
 
 IN_ANSWERS = common_urns.runner_protocols.CONTROL_RESPONSE_ELEMENTS_EMBEDDING.urn
@@ -114,7 +113,6 @@ def test_a_bundle_that_is_not_small_goes_by_the_stream(monkeypatch, embedded, si
 
 
 def test_harnesses_are_told_that_answers_may_have_elements(tmp_path):
-    jar = _jar(tmp_path / "jar", "org/apache/beam/fn/harness/FnHarness.class")
-    _, variables = java_command({"a.jar": jar}, {}, "id", "127.0.0.1:1", tmp_path)
+    variables = java_variables({}, "id", "127.0.0.1:1", tmp_path)
     assert variables["RUNNER_CAPABILITIES"] == IN_ANSWERS
     assert list(provision_info("id", "here", {}, []).runner_capabilities) == [IN_ANSWERS]

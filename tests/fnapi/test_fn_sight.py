@@ -22,6 +22,8 @@ from apache_beam.portability.api import (
 )
 from apache_beam.transforms import environments
 
+from sparkdrain.fnapi import worker as fnapi_worker
+from sparkdrain.fnapi.errors import HarnessLost
 from sparkdrain.fnapi.harness import FnHarness, Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.fnapi.services import Admitted, SdkServices
@@ -64,6 +66,65 @@ def test_the_stack_of_a_bundle_is_found_in_what_java_and_go_tell():
         ("/work/main.go", 171, "main.(*span).ProcessElement"),
     )
     assert stack_in("") == ()
+
+
+WAITS_FOR_ELEMENTS = OF_JAVA.replace(
+    "Endless$Range.process(Endless", "a.BeamFnDataInboundObserver.awaitCompletion(Endless"
+)
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """A harness to which elements are on the way, and the status that it tells."""
+    monkeypatch.setattr(fnapi_worker, "_DATA_SECONDS", 0.0)
+    worker, told = SdkWorker("one", str), [OF_JAVA]
+
+    def tell() -> None:
+        for _ in iter(worker.status_requests().get, None):
+            status = beam_fn_api_pb2.WorkerStatusResponse(status_info=told[0])
+            worker.statuses(iter([status]))
+
+    teller = threading.Thread(target=tell)
+    teller.start()
+    worker.status(60.0)
+    worker.send(beam_fn_api_pb2.Elements())
+    yield worker, told
+    worker.close()
+    teller.join()
+
+
+def test_a_harness_that_waits_for_elements_and_never_fetches_them_is_lost(looked_at):
+    """Java's does so where its connection for elements was not made in time."""
+    worker, told = looked_at
+    for _ in range(5):
+        worker.wait(0.0)  # user code sets up a DoFn
+    told[0] = WAITS_FOR_ELEMENTS
+    worker.wait(0.0)  # it may connect just now
+    with pytest.raises(HarnessLost, match="waits for elements, and has no connection for them"):
+        worker.wait(0.0)
+    assert worker.is_lost
+
+
+def test_a_harness_that_fetches_elements_may_take_its_time(looked_at):
+    worker, told = looked_at
+    told[0] = WAITS_FOR_ELEMENTS
+    fetched = worker.to_process()
+    next(fetched)
+    for _ in range(5):
+        worker.wait(0.0)
+    assert not worker.is_lost
+
+
+def test_the_stack_is_of_a_thread_of_the_slots_own_harness():
+    """Slots share a JVM, which tells the threads of all of them."""
+    dump = OF_JAVA.replace("[pool-1]", "[Thread[pool-1,5,sparkdrain-a]]")
+    other = dump.replace("sparkdrain-a", "sparkdrain-b").replace("Range", "Other")
+    idle = "---- Threads (1): [Thread[main,5,sparkdrain-c]] State: WAITING Stack: ----\n"
+    both = f"{other}\n{dump}\n{idle}"
+    assert stack_in(both, "sparkdrain-a")[1][2] == "Endless$Range.process"
+    assert stack_in(both, "sparkdrain-b")[1][2] == "Endless$Other.process"
+    assert stack_in(both, "sparkdrain-c") == ()
+    assert stack_in(OF_JAVA, "sparkdrain-a"), "a JVM of its own has no such group"
 
 
 @pytest.fixture

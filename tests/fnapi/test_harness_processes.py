@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import json
 import logging
@@ -9,7 +10,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import apache_beam as beam
 import grpc
@@ -50,9 +53,14 @@ def run():
             env={"MARK": "set", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capabilities=environments.python_sdk_capabilities(),
         )
-        job = HarnessJob("job", options or {}, log=log, samples=samples)
+        ends = []
+        job = HarnessJob("job", options or {}, when_over=ends.append, log=log, samples=samples)
         outside = Outside(job, harnesses)
-        return run_in_memory(pipeline, 1, environment=environment, outside=outside)
+        try:
+            return run_in_memory(pipeline, 1, environment=environment, outside=outside)
+        finally:
+            for end in ends:
+                end()
 
     yield run
     harnesses.close()
@@ -264,7 +272,7 @@ def test_a_guard_sleeps_until_its_command_has_ended():
     slept += "select.select = counted\n"
     source = inspect.getsource(guard).replace("    sys.exit(main())", "    main()")
     program = slept + source + "\nprint(len(waits))"
-    command = [sys.executable, "-I", "-S", "-c", program, "[]", "sleep", "1.5"]
+    command = [sys.executable, "-I", "-S", "-c", program, "[]", "", "sleep", "1.5"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.read() == b"1\n"
 
@@ -274,7 +282,16 @@ def test_a_guard_whose_caller_is_gone_ends_the_command_and_its_children(tmp_path
     command = ["bash", "-c", f"trap '' TERM; sleep 100 & echo $$ $! > {pids}; wait"]
     last = ["bash", "-c", f"echo told >> {pids}"]
     guarded = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", inspect.getsource(guard), json.dumps(last), *command],
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            inspect.getsource(guard),
+            json.dumps(last),
+            "",
+            *command,
+        ],
         stdin=subprocess.PIPE,
     )
     while not (pids.exists() and pids.read_text().strip()):
@@ -314,11 +331,44 @@ def test_a_process_that_got_no_work_is_not_started_or_ended_at_once(tmp_path, ah
             time.sleep(0.05)
         began = time.monotonic()
         harnesses.give_back(worker, keep=False)
+        harnesses.close()
         assert time.monotonic() - began < process.STOP_SECONDS
         assert pid.exists() == ahead
         assert not ahead or _is_gone(int(pid.read_text()))
     finally:
         harnesses.close()
+
+
+def test_a_harness_that_is_needed_no_more_ends_while_its_job_goes_on_and_before_that_ends(tmp_path):
+    pid, let_go, ends, harnesses = tmp_path / "pid", tmp_path / "let-go", [], Harnesses()
+    ending = f"while [ ! -e {let_go} ]; do sleep 0.05; done; exit"
+    command = f"bash -c 'trap \"{ending}\" TERM; echo $$ > {pid}; sleep 1000 & wait'"
+    proto = environments.ProcessEnvironment(command).to_runner_api(
+        pipeline_context.PipelineContext()
+    )
+    try:
+        worker = harnesses.lend(HarnessJob("job", {}, when_over=ends.append), "env", proto)
+        wait_until(lambda: pid.exists() and pid.read_text().strip())
+        harnesses.give_back(worker, keep=False)
+        os.kill(int(pid.read_text()), 0)
+        (end,) = ends
+        waits = threading.Thread(target=end)
+        waits.start()
+        waits.join(0.3)
+        assert waits.is_alive()
+        let_go.touch()
+        waits.join()
+        assert _is_gone(int(pid.read_text()))
+    finally:
+        harnesses.close()
+
+
+def test_what_user_code_has_left_for_the_end_of_its_process_is_done(run, tmp_path):
+    def leave(file):
+        atexit.register(Path(file).touch)
+
+    run(lambda pipeline: pipeline | beam.Create([str(tmp_path / "done")]) | beam.Map(leave))
+    assert (tmp_path / "done").exists()
 
 
 def test_a_descriptor_is_found_by_its_id_alone():

@@ -9,7 +9,7 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.fnapi.errors import HarnessNotStarted
-from sparkdrain.fnapi.java import java_command
+from sparkdrain.fnapi.java import java_class_path, java_variables
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.environments import DOCKER, STAGED_JAVA, chosen
 
@@ -21,25 +21,45 @@ def _jar(path, *classes):
     return path
 
 
-def test_the_command_has_the_jars_by_their_names_in_their_order(tmp_path):
+def test_the_class_path_has_the_jars_by_their_names_in_their_order(tmp_path):
     sent = {
         "user.jar": _jar(tmp_path / "sent-1", "Main.class"),
         "harness.jar": _jar(tmp_path / "sent-2", "org/apache/beam/fn/harness/FnHarness.class"),
     }
-    command, variables = java_command(sent, {"app": "a"}, "id", "127.0.0.1:1", tmp_path)
-    path = command[command.index("-cp") + 1].split(":")
+    path = java_class_path(sent, tmp_path).split(":")
     assert [name.rpartition("/")[2] for name in path] == ["user.jar", "harness.jar"]
     assert all(zipfile.is_zipfile(name) for name in path)
-    assert command[-1] == "org.apache.beam.fn.harness.FnHarness"
+
+
+def test_a_harness_reads_who_it_is_and_its_options(tmp_path):
+    variables = java_variables({"app": "a"}, "id", "127.0.0.1:1", tmp_path)
     assert variables["HARNESS_ID"] == "id"
+    # Harnesses that share a JVM would each take a fifth of its memory for what they cache.
     with open(variables["PIPELINE_OPTIONS_FILE"]) as file:
-        assert json.load(file) == {"beam:option:app:v1": "a"}
+        assert json.load(file) == {
+            "beam:option:app:v1": "a",
+            "beam:option:max_cache_memory_usage_mb:v1": "100",
+        }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"max_cache_memory_usage_mb": "7"},
+        {"max_cache_memory_usage_percent": "5.0"},
+        {"max_cache_memory_usage_mb_class": "mine.Cache"},
+    ],
+)
+def test_a_user_says_how_much_state_a_harness_may_keep(tmp_path, given):
+    variables = java_variables(given, "id", "127.0.0.1:1", tmp_path)
+    with open(variables["PIPELINE_OPTIONS_FILE"]) as file:
+        assert json.load(file) == {f"beam:option:{n}:v1": each for n, each in given.items()}
 
 
 def test_a_harness_that_was_not_staged_is_named(tmp_path):
     sent = {"user.jar": _jar(tmp_path / "sent", "Main.class")}
     with pytest.raises(HarnessNotStarted, match="beam-sdks-java-harness"):
-        java_command(sent, {}, "id", "127.0.0.1:1", tmp_path)
+        java_class_path(sent, tmp_path)
 
 
 def _java(*dependencies, image="apache/beam_java17_sdk:2.73.0"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import itertools
 import os
 import threading
@@ -515,6 +516,7 @@ def test_a_worker_compiles_bundles_unless_the_option_says_no(monkeypatch, value,
     options = {"beam:option:compiled_stages:v1": value}
     monkeypatch.setattr(bundle_processor, "BundleProcessor", BundleProcessor)
     monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(atexit, "register", lambda *_: None)  # a worker ends its process
     monkeypatch.setattr(worker, "_environment", lambda *_: {"PIPELINE_OPTIONS": dumps(options)})
     monkeypatch.setattr(
         sdk_worker_main, "main", lambda _: seen.append(bundle_processor.BundleProcessor)

@@ -10,7 +10,8 @@ from apache_beam.internal import pickler
 from apache_beam.options.value_provider import RuntimeValueProvider
 
 from sparkdrain.errors import BadSetup
-from sparkdrain.stages.workers.preparation import Preparation, level_asked_for, prepare
+from sparkdrain.fnapi.class_paths import SPARE_JVM
+from sparkdrain.stages.workers.preparation import Preparation, job_of, level_asked_for, prepare
 
 
 @pytest.fixture(autouse=True)
@@ -73,3 +74,18 @@ def test_a_plug_in_may_be_a_module_or_a_class_and_a_missing_one_is_only_warned_o
 
 def test_equal_options_make_equal_preparations_whatever_their_order():
     assert Preparation.of({"a": 1, "b": object}) == Preparation.of({"b": object, "a": 1})
+
+
+@pytest.mark.parametrize(
+    ("slots", "waiting", "shares"), [(1, "", False), (2, "", True), (1, "/spare", True)]
+)
+def test_slots_share_a_jvm_unless_one_slot_is_alone_and_none_waits_for_it(
+    monkeypatch, slots, waiting, shares
+):
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", "/a,/b")
+    monkeypatch.delenv(SPARE_JVM, raising=False)
+    if waiting:
+        monkeypatch.setenv(SPARE_JVM, waiting)
+    job = job_of("job", Preparation.of({}), slots=slots)
+    assert (job.executor is not None) == shares
+    assert not shares or str(job.executor).startswith("/a/")

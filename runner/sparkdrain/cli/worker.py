@@ -8,11 +8,14 @@ it finds the rest.
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
 import shutil
+import sys
 import tempfile
+import threading
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -56,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def worker(arguments: argparse.Namespace) -> int:
     """Run a harness until the slot lets go of it."""
+    ended = threading.Event()
+    # First, so that it runs last: what user code has registered runs before.
+    atexit.register(_leave, ended)
     folder = tempfile.mkdtemp(prefix="sparkdrain-worker-")
     try:
         environment = _environment(arguments, Path(folder))
@@ -74,9 +80,18 @@ def worker(arguments: argparse.Namespace) -> int:
         if json.loads(environment.get("PIPELINE_OPTIONS", "{}")).get(_COMPILED) != "off":
             compile_bundles()
         sdk_worker_main.main([])
+        ended.set()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _leave(ended: threading.Event) -> None:
+    """End now, if all went well: Python takes a third of a second to take its modules apart."""
+    if ended.is_set():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _environment(arguments: argparse.Namespace, folder: Path) -> dict[str, str]:

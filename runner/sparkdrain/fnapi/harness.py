@@ -18,6 +18,7 @@ from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
 from sparkdrain.fnapi.errors import UnknownState, failed, garbled
 from sparkdrain.fnapi.inlet import FnInlet
+from sparkdrain.fnapi.java import thread_group
 from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
 from sparkdrain.fnapi.lent import LentInlet, SplitBundle
 from sparkdrain.fnapi.lives import WindowLives
@@ -617,7 +618,9 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     @override
     def stack(self) -> tuple[Frame, ...]:
-        return stack_in(self._worker.status(_TELL_SECONDS)) if self._instruction else ()
+        if not self._instruction:
+            return ()
+        return stack_in(self._worker.status(_TELL_SECONDS), thread_group(self._worker.id))
 
     @override
     def tell_more(self, transform: TransformId, *, more: bool) -> None:

@@ -44,6 +44,8 @@ class HarnessJob:
         when_over: has a function called when the job is over. Then its harnesses end in order.
         log: takes the level and the text of each record that a client of the job is to see.
         samples: takes samples of elements; None if the job wants none.
+        executor: a folder of this executor, in which the slots of the job find a JVM that they
+            share; None if there is no such folder. It may not be there yet.
     """
 
     id: str
@@ -52,6 +54,7 @@ class HarnessJob:
     when_over: Callable[[Callable[[], object]], object] = lambda _: None
     log: Callable[[int, str], object] = lambda _level, _text: None
     samples: SampleTeller | None = None
+    executor: Path | None = None
 
     @property
     def samples_all(self) -> bool:
@@ -79,6 +82,7 @@ class Harnesses:
         self._kept: dict[tuple[str, str], _Kept] = {}
         # The jobs that have harnesses here, or had some and are not over.
         self._jobs: set[str] = set()
+        self._ending: list[tuple[str, threading.Thread]] = []
         self._services: SdkServices | None = None
 
     def lend(
@@ -153,14 +157,17 @@ class Harnesses:
         """A stage no longer uses a harness; one that is lost is ended.
 
         Args:
-            keep: whether the job will need it again; else it is ended with its last user.
+            keep: whether the job will need it again; else it ends when its last user is done,
+                while the job goes on, and at the latest with the job.
         """
         with self._lock:
             for key, kept in list(self._kept.items()):
                 if kept.worker is worker:
                     kept.users -= 1
-                    if worker.is_lost or (not keep and not kept.users):
+                    if worker.is_lost:
                         self._end(key)
+                    elif not keep and not kept.users:
+                        self._let_end(key)
                     elif not kept.users:
                         kept.idle = threading.Timer(_IDLE_SECONDS, self._end_idle, (key, worker))
                         kept.idle.daemon = True
@@ -168,6 +175,7 @@ class Harnesses:
 
     def close(self) -> None:
         """End all of them."""
+        self._await_ends()
         with self._lock:
             for key in list(self._kept):
                 self._end(key)
@@ -185,8 +193,9 @@ class Harnesses:
         files = dict(fetched(dependency) for dependency in environment.dependencies)
         found = {name: path for name in files if (path := job.staged(name)) is not None}
         torn_down = threading.Event()
-        life = life_of(environment, services, folder, job.options, found, torn_down)
-        worker = SdkWorker(secrets.token_hex(16), life.how_it_ended, life.last_words, torn_down)
+        life = life_of(environment, services, folder, job, found, torn_down)
+        id_ = secrets.token_hex(16)
+        worker = SdkWorker(id_, life.how_it_ended, life.last_words, torn_down, life.connected)
         kept = _Kept(worker, life, folder)
         try:
             info = provision_info(
@@ -214,6 +223,7 @@ class Harnesses:
             self._jobs.discard(job)
             for key in [key for key in self._kept if key[0] == job]:
                 self._end(key)
+        self._await_ends(job)
 
     def _end_idle(self, key: tuple[str, str], worker: SdkWorker) -> None:
         with self._lock:
@@ -223,6 +233,19 @@ class Harnesses:
 
     def _end(self, key: tuple[str, str]) -> None:
         self._stop(self._kept.pop(key))
+
+    def _let_end(self, key: tuple[str, str]) -> None:
+        # A process takes a third of a second to end: it is not the slot that waits for that.
+        ending = threading.Thread(target=self._stop, args=[self._kept.pop(key)], daemon=True)
+        self._ending.append((key[0], ending))
+        ending.start()
+
+    def _await_ends(self, job: str | None = None) -> None:
+        with self._lock:
+            ending = [(of, thread) for of, thread in self._ending if job in {None, of}]
+            self._ending = [each for each in self._ending if each not in ending]
+        for _, thread in ending:
+            thread.join()
 
     def _stop(self, kept: _Kept) -> None:
         if kept.idle is not None:

@@ -1,105 +1,123 @@
-"""Java's SDK harness as a process: the JVM that waits for it, else a new one."""
+"""Java's SDK harness of a slot, in the JVM that the slots of an executor share."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
 from sparkdrain.fnapi import class_paths
-from sparkdrain.fnapi.process import STOP_SECONDS, Command, HarnessProcess, Life
-from sparkdrain.fnapi.spare_jvm import TakenJvm
+from sparkdrain.fnapi.java import JAVA_HARNESS
+from sparkdrain.fnapi.process import STOP_SECONDS, Life
+from sparkdrain.fnapi.shared_jvm import JvmPlace, SharedJvm, SlotInJvm
+from sparkdrain.fnapi.spare_jvm import shared_java, take
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-_NAME: Final = "Java's SDK harness"
+_LOADED: Final = "loaded"
+
+
+@dataclass(frozen=True, slots=True)
+class Jars:
+    """The class path of harnesses.
+
+    Attributes:
+        files: by name, in their order.
+        hashes: the SHA-256 of those of which it is known.
+        class_path: the class path, given a folder for links; raises ``HarnessNotStarted``.
+    """
+
+    files: Mapping[str, Path]
+    hashes: Mapping[str, str]
+    class_path: Callable[[Path], str]
 
 
 class JavaProcess(Life):
-    """A harness in the JVM that waits with its class path, or in a new JVM.
+    """A harness in a JVM that slots share: the one that waits with the class path, or a new one.
 
     A new one leaves its class path behind, so that a JVM waits for the next job.
 
     Args:
-        command: the command for a worker id, and variables.
-        jars: the class path, by name.
-        hashes: the SHA-256 of those jars of which it is known.
+        variables: what the harness of a worker id reads of its environment.
         endpoint: of the slot's services.
-        folder: for what the harness writes.
+        place: where the slots of the executor find the JVM.
         waiting: where the JVM of this slot's driver waits; None if none ever does.
-        torn_down: set when the harness has said that all of its DoFns are torn down. One in a new
-            JVM does not say so.
+        torn_down: set when the harness has said that all of its DoFns are torn down.
     """
 
     def __init__(
         self,
-        command: Callable[[str], Command],
-        jars: Mapping[str, Path],
-        hashes: Mapping[str, str],
+        jars: Jars,
+        variables: Callable[[str], Mapping[str, str]],
         endpoint: str,
-        folder: Path,
+        place: JvmPlace,
         waiting: Path | None,
         torn_down: threading.Event,
     ) -> None:
-        self._command = command
         self._jars = jars
-        self._hashes = hashes
+        self._variables = variables
+        self._endpoint = endpoint
+        self._place = place
         self._waiting = waiting
         self._torn_down = torn_down
-        self._loaded = folder / "loaded"
-        self._prepared: Command = ([], {})
-        self._taken: TakenJvm | None = None
-        self._new = HarnessProcess(_NAME, self._new_command, endpoint, folder)
+        self._slot: SlotInJvm | None = None
+        self._new: SharedJvm | None = None
 
     @property
     @override
     def endpoint(self) -> str:
-        return self._new.endpoint
+        return self._endpoint
 
     @override
     def start(self, worker_id: str) -> None:
-        self._prepared = self._command(worker_id)
+        self._slot = self._place.enter(self._waiting_or_new, self._variables(worker_id))
+
+    def _waiting_or_new(self) -> SharedJvm:
+        """The JVM that waits, or a new one."""
         if self._waiting is not None:
-            digest = class_paths.digest_of(self._jars, self._hashes)
-            self._taken = TakenJvm.take(self._waiting, digest, worker_id, self._prepared[1])
-            if self._taken is not None:
+            digest = class_paths.digest_of(self._jars.files, self._jars.hashes)
+            taken = take(self._waiting, digest)
+            if taken is not None:
                 class_paths.use(self._known, digest)
-                return
-        self._new.start(worker_id)
+                return taken
+        self._new = SharedJvm.start(self._command)
+        return self._new
+
+    def _command(self, folder: Path) -> Sequence[str]:
+        loaded = f"-Xlog:class+load:file={folder / _LOADED}:none"
+        options = () if self._waiting is None else (loaded,)
+        return shared_java(self._jars.class_path(folder), *options)
+
+    @override
+    def connected(self) -> None:
+        if self._slot is not None:
+            self._slot.connected()
 
     @override
     def how_it_ended(self) -> str:
-        if self._taken is None:
-            return self._new.how_it_ended()
-        if not self._taken.has_ended():
-            return ""
-        return f"The process of {_NAME!r} has ended. {self._taken.last_words()}"
+        return "" if self._slot is None else self._slot.how_it_ended(JAVA_HARNESS)
 
     @override
     def last_words(self) -> str:
-        return self._new.last_words() if self._taken is None else self._taken.last_words()
+        return "" if self._slot is None else self._slot.last_words()
 
     @override
     def stop(self, *, at_once: bool = False) -> None:
-        if self._taken is not None:
-            self._taken.finish(self._torn_down, 0.0 if at_once else STOP_SECONDS)
-            self._taken.let_go()
+        if self._slot is None:
             return
         # Before the JVM has ended: the job's files go when the job is over.
-        if self._waiting is not None and not at_once:
-            class_paths.remember(self._known, self._jars, self._hashes, self._loaded)
-        self._new.stop(at_once=at_once)
+        if self._new is not None and self._waiting is not None and not at_once:
+            class_paths.remember(
+                self._known, self._jars.files, self._jars.hashes, self._new.folder / _LOADED
+            )
+        self._slot.finish(self._torn_down, 0.0 if at_once else STOP_SECONDS)
+        self._slot.let_go()
 
     @property
     def _known(self) -> Path:
         return Path(os.environ[class_paths.CLASS_PATHS])
-
-    def _new_command(self, _: str) -> Command:
-        (java, *rest), variables = self._prepared
-        if self._waiting is None:
-            return [java, *rest], variables
-        return [java, f"-Xlog:class+load:file={self._loaded}:none", *rest], variables

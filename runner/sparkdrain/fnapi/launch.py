@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import shlex
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 from apache_beam.portability.api import (
@@ -23,9 +24,17 @@ from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.docker import docker_command, removal
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.go import go_command
-from sparkdrain.fnapi.java import java_command
-from sparkdrain.fnapi.java_process import JavaProcess
+from sparkdrain.fnapi.java import (
+    JAVA_HARNESS,
+    JAVA_MAIN,
+    can_share,
+    java_class_path,
+    java_program,
+    java_variables,
+)
+from sparkdrain.fnapi.java_process import Jars, JavaProcess
 from sparkdrain.fnapi.process import STOP_SECONDS, Command, HarnessProcess, Life
+from sparkdrain.fnapi.shared_jvm import JvmPlace
 from sparkdrain.graph.environments import DOCKER, EXTERNAL, PROCESS, STAGED_GO, STAGED_JAVA
 from sparkdrain.graph.staged import GO_WORKER, staged_name, told_sha256
 from sparkdrain.loopback import UNIX
@@ -34,8 +43,12 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Mapping
 
+    from sparkdrain.fnapi.harnesses import HarnessJob
     from sparkdrain.fnapi.services import SdkServices
 
+# Checked by ``JobSettings``.
+_WORKERS: Final = "sdk_worker_parallelism"
+_EACH_SLOT: Final = (0, "0")
 _POOL_SECONDS: Final = 30
 
 
@@ -43,7 +56,7 @@ def life_of(
     environment: beam_runner_api_pb2.Environment,
     services: SdkServices,
     folder: Path,
-    options: Mapping[str, Any],
+    job: HarnessJob,
     files: Mapping[str, Path],
     torn_down: threading.Event,
 ) -> Life:
@@ -52,7 +65,6 @@ def life_of(
     Args:
         environment: one of ``graph.environments.OUTSIDE``.
         folder: for what it writes.
-        options: of the pipeline, by plain name.
         files: those that were staged for it, by name.
         torn_down: set when the harness has said that all of its DoFns are torn down.
     """
@@ -61,19 +73,11 @@ def life_of(
         return PooledHarness(pool, services)
     if environment.urn == STAGED_JAVA:
         # Java reaches a Unix socket only with a library of its own.
-        here = services.here()
-
-        def java(worker_id: str) -> Command:
-            return java_command(files, options, worker_id, here, folder)
-
-        waiting = os.environ.get(SPARE_JVM)
-        hashes = {staged_name(file): told_sha256(file) for file in environment.dependencies}
-        place = Path(waiting) if waiting else None
-        return JavaProcess(java, files, hashes, here, folder, place, torn_down)
+        return _java_life(environment, services.here(), folder, job, files, torn_down)
     if environment.urn == STAGED_GO:
 
         def go(worker_id: str) -> Command:
-            return go_command(files[GO_WORKER], options, worker_id, services.socket, folder)
+            return go_command(files[GO_WORKER], job.options, worker_id, services.socket, folder)
 
         name = "Go's worker binary"
         return HarnessProcess(name, go, services.socket, folder, ends_itself=False)
@@ -95,6 +99,38 @@ def life_of(
         return _given_command(process, worker_id, services.socket)
 
     return HarnessProcess(process.command, given, services.socket, folder)
+
+
+def _java_life(
+    environment: beam_runner_api_pb2.Environment,
+    here: str,
+    folder: Path,
+    job: HarnessJob,
+    files: Mapping[str, Path],
+    torn_down: threading.Event,
+) -> Life:
+    """A harness in the JVM that the slots of the executor share, where there can be one."""
+
+    def variables(worker_id: str) -> Mapping[str, str]:
+        return java_variables(job.options, worker_id, here, folder)
+
+    def class_path(place: Path) -> str:
+        return java_class_path(files, place)
+
+    java = java_program()
+    is_shared = job.options.get(_WORKERS) not in _EACH_SLOT and can_share(java)
+    if job.executor is None or not is_shared:
+
+        def command(worker_id: str) -> Command:
+            return [java, "-cp", class_path(folder), JAVA_MAIN], dict(variables(worker_id))
+
+        return HarnessProcess(JAVA_HARNESS, command, here, folder)
+    key = hashlib.sha256(job.id.encode() + environment.SerializeToString(deterministic=True))
+    place = JvmPlace(job.executor, key.hexdigest()[:32])
+    hashes = {staged_name(file): told_sha256(file) for file in environment.dependencies}
+    waiting = os.environ.get(SPARE_JVM)
+    jars = Jars(files, hashes, class_path)
+    return JavaProcess(jars, variables, here, place, Path(waiting) if waiting else None, torn_down)
 
 
 def _given_command(
@@ -173,6 +209,10 @@ class PooledHarness(Life):
         if answer.error:
             message = f"The worker pool at {self._address!r} started no worker: {answer.error}"
             raise HarnessNotStarted(message)
+
+    @override
+    def connected(self) -> None:
+        pass
 
     @override
     def how_it_ended(self) -> str:

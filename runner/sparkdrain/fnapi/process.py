@@ -28,6 +28,8 @@ Command: TypeAlias = tuple[list[str], dict[str, str]]
 STOP_SECONDS: Final = 10.0
 _LAST_WORDS_BYTES: Final = 64_000
 _LAST_WORDS_SHOWN: Final = 4000
+# Java's harness tells its secret. Harnesses of other slots may still use theirs.
+_SECRET_OF_JAVA: Final = re.compile(r"^Harness ID .*\n", re.MULTILINE)
 _FRAMES_OF_JAVA: Final = re.compile(r"((?:^\tat .*\n){3})(?:^\tat .*\n)+", re.MULTILINE)
 
 
@@ -44,6 +46,9 @@ class Life(Protocol):
         Raises:
             HarnessNotStarted: it cannot be started; says what to do.
         """
+
+    def connected(self) -> None:
+        """The harness has asked for instructions. Called by a thread of gRPC's."""
 
     def how_it_ended(self) -> str:
         """How the harness has ended; "" while it runs, or if that cannot be known here."""
@@ -96,33 +101,20 @@ class HarnessProcess(Life):
 
     @override
     def start(self, worker_id: str) -> None:
-        command, variables = self._command(worker_id)
-        program = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
-        guarded = [*program, json.dumps(self._at_the_end), *command]
-        # The guard ends by itself, and must be left to end the harness in order.
-        inherited = {name: each for name, each in os.environ.items() if name != JOB_VARIABLE}
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - the user's own command
-                guarded,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**inherited, **variables},
-                start_new_session=True,
-            )
+        self._process = start_guarded(
+            self._command(worker_id), self._output, at_the_end=self._at_the_end
+        )
+
+    @override
+    def connected(self) -> None:
+        pass
 
     @override
     def how_it_ended(self) -> str:
         status = None if self._process is None else self._process.poll()
         if status is None:
             return ""
-        # The guard ends with 128 and the number of the signal, as a shell does.
-        number = -status if status < 0 else status - 128
-        known = number in {each.value for each in signal.Signals}
-        how = f"the signal {signal.Signals(number).name}" if known else f"status {status}"
-        # A harness whose connection has ended ends well: its status does not say what was wrong.
-        why = f": {DISCONNECTED}" if status == 0 else ". "
-        return f"The process of {self._name!r} ended with {how}{why}{self.last_words()}"
+        return ended_with(self._name, status, self.last_words())
 
     @override
     def last_words(self) -> str:
@@ -150,12 +142,63 @@ class HarnessProcess(Life):
             guard.run_last(self._at_the_end)
 
 
+def start_guarded(
+    command: Command,
+    output: Path,
+    *,
+    at_the_end: Sequence[str] = (),
+    held: str = "",
+    stdin: int = subprocess.PIPE,
+    kept: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a guard with a command; the process of the guard.
+
+    Args:
+        output: a file for what the command writes.
+        at_the_end: a command that is run when it has ended, however that was.
+        held: the file that callers lock, if they share the command.
+        stdin: of the guard.
+        kept: descriptors that the guard keeps open.
+    """
+    words, variables = command
+    program = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
+    # The guard ends by itself, and must be left to end the harness in order.
+    inherited = {name: each for name, each in os.environ.items() if name != JOB_VARIABLE}
+    with output.open("wb") as file:
+        return subprocess.Popen(  # noqa: S603 - the user's own command
+            [*program, json.dumps(at_the_end), held, *words],
+            stdin=stdin,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**inherited, **variables},
+            start_new_session=True,
+            pass_fds=kept,
+        )
+
+
+def ended_with(name: str, status: int, last_words: str) -> str:
+    """How a process has ended, in a sentence, and what it wrote last.
+
+    Args:
+        name: what messages call it.
+        status: of its guard.
+    """
+    # The guard ends with 128 and the number of the signal, as a shell does.
+    number = -status if status < 0 else status - 128
+    known = number in {each.value for each in signal.Signals}
+    how = f"the signal {signal.Signals(number).name}" if known else f"status {status}"
+    # A harness whose connection has ended ends well: its status does not say what was wrong.
+    why = f": {DISCONNECTED}" if status == 0 else ". "
+    return f"The process of {name!r} ended with {how}{why}{last_words}"
+
+
 def written(output: Path) -> str:
     """What a process wrote last into a file, as the end of a sentence."""
     words = b""
     with contextlib.suppress(OSError), output.open("rb") as file:
         file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
         words = file.read(_LAST_WORDS_BYTES)
-    said = _FRAMES_OF_JAVA.sub(r"\1\t...\n", words.decode(errors="replace"))
+    said = _SECRET_OF_JAVA.sub("", words.decode(errors="replace"))
+    said = _FRAMES_OF_JAVA.sub(r"\1\t...\n", said)
     said = said.strip()[-_LAST_WORDS_SHOWN:]
     return f"The last that it wrote:\n{said}" if said else "It wrote nothing."

@@ -20,9 +20,19 @@ RUNNER_CAPABILITIES: Final[tuple[str, ...]] = (
 """What harnesses may use: elements and timers within the answer of a bundle."""
 
 _FILE: Final[str] = common_urns.artifact_types.FILE.urn
-# Python's harness keeps nothing of what it has asked for unless it is told how much it may.
+# Python's harness keeps nothing of what it has asked for unless it is told how much it may. Each
+# one of Java's would keep up to a fifth of the memory of its JVM, and slots share a JVM.
 _CACHE_OPTION: Final = "max_cache_memory_usage_mb"
 _CACHE_MB: Final = 100
+# Java has these as well. They count unless there is a number of megabytes.
+_CACHE_OF_JAVA: Final = ("max_cache_memory_usage_percent", "max_cache_memory_usage_mb_class")
+
+
+def with_cache(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The options of a pipeline, which say how much state a harness may keep."""
+    if any(options.get(name) for name in (_CACHE_OPTION, *_CACHE_OF_JAVA)):
+        return options
+    return {**options, _CACHE_OPTION: _CACHE_MB}
 
 
 def options_struct(options: Mapping[str, Any]) -> struct_pb2.Struct:
@@ -52,9 +62,8 @@ def provision_info(
         dependencies: the files that it may fetch.
     """
     here = descriptor_of(endpoint)
-    given = {**options, _CACHE_OPTION: options.get(_CACHE_OPTION) or _CACHE_MB}
     return beam_provision_api_pb2.ProvisionInfo(
-        pipeline_options=options_struct(given),
+        pipeline_options=options_struct(with_cache(options)),
         logging_endpoint=here,
         artifact_endpoint=here,
         control_endpoint=here,

@@ -28,6 +28,7 @@ _IN_BUNDLE: Final = (
     "ProcessBundleHandler.processBundle(",
     "exec.(*Plan).Ex",
 )
+_AWAITS: Final = "BeamFnDataInboundObserver.awaitCompletion("
 
 
 def times(infos: Iterable[metrics_pb2.MonitoringInfo]) -> Counter[str]:
@@ -44,14 +45,16 @@ def busiest(before: Counter[str], after: Counter[str]) -> str:
     return next((transform for transform, _ in (after - before).most_common(1)), "")
 
 
-def stack_in(status: str) -> tuple[Frame, ...]:
+def stack_in(status: str, group: str = "") -> tuple[Frame, ...]:
     """The calls, the innermost first, of a thread that processes a bundle; empty if none does.
 
     Args:
         status: what a harness tells of itself (``BeamFnWorkerStatus``), as Python, Java or Go
             write it.
+        group: the name of a group of threads. If Java has such threads, the thread is one of them:
+            harnesses of other slots may be in the same JVM.
     """
-    for thread in _THREADS.split(status):
+    for thread in _threads(status, group):
         if any(mark in thread for mark in _IN_BUNDLE):
             python = [(file, int(line), name) for file, line, name in _PYTHON.findall(thread)]
             others = [
@@ -60,3 +63,19 @@ def stack_in(status: str) -> tuple[Frame, ...]:
             ]
             return tuple(python[::-1] or others)
     return ()
+
+
+def waits_for_elements(status: str, group: str) -> bool:
+    """Whether a thread of Java's processes a bundle, and can do nothing before elements come.
+
+    Args:
+        status: as for ``stack_in``.
+        group: likewise.
+    """
+    return any(_AWAITS in thread for thread in _threads(status, group))
+
+
+def _threads(status: str, group: str) -> list[str]:
+    threads = _THREADS.split(status)
+    mark = f",{group}]"
+    return [each for each in threads if mark in each] if group and mark in status else threads

@@ -1,56 +1,43 @@
-"""A JVM that waits in a driver to be Java's SDK harness, and what a slot does to get it.
+"""A JVM that waits in a driver for the next job, with the class path of the last one.
 
-The JVM has a folder beside its jars: ``starting`` while it loads classes, ``waiting-DIGEST`` when
-it is ready. A slot takes the JVM by renaming that, which one slot alone can do. In the folder is a
-pipe. The JVM reads the variables of the harness from it, and ends when the slot lets it go. Beam's
-harness takes up to a second to close its log; the slot does not wait for that.
+Its driver has a folder for it: the file ``starting`` while it loads classes and rehearses,
+``waiting-DIGEST`` when it is ready. A slot takes the JVM for a job by renaming that, which one slot
+alone can do. Then all slots of the job share it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.fnapi import class_paths
 from sparkdrain.fnapi.java import java_program
 from sparkdrain.fnapi.jvm_rehearsal import JvmRehearsal
-from sparkdrain.fnapi.process import HarnessProcess, written
+from sparkdrain.fnapi.shared_jvm import PROGRAM, SharedJvm, lines
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
-    from sparkdrain.fnapi.process import Command
-
-_PROGRAM: Final = Path(__file__).with_name("SpareHarness.java")
+_MEMORY: Final = "MaxRAMPercentage"
+_USERS_OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _STARTING: Final = "starting"
-# Both as in the program.
-_PIPE: Final = "pipe"
-_FOLDER: Final = "SPARKDRAIN_FOLDER"
-_OUTPUT: Final = "output"
+_TAKEN: Final = "taken"
 _REHEARSED: Final = "rehearsal"
-# Any byte says that the harness is to end.
-_END: Final = b"."
-_LOOK_SECONDS: Final = 0.01
 
 
 class SpareJvm:
     """The JVM of a driver, which waits for the class path of the newest job.
 
     Args:
-        place: a folder to make.
-        process: the JVM.
-        digest: of its class path.
+        waiting: the file that tells slots of it.
     """
 
-    def __init__(self, place: Path, process: HarnessProcess, digest: str) -> None:
-        self._process = process
-        self._waiting = place / _waiting(digest)
+    def __init__(self, jvm: SharedJvm, waiting: Path) -> None:
+        self._shared = jvm
+        self._waiting = waiting
 
     @classmethod
     def start(cls, home: Path, place: Path, now: float) -> SpareJvm | None:
@@ -58,7 +45,7 @@ class SpareJvm:
 
         Args:
             home: where class paths are, see ``class_paths``.
-            place: where the JVM is to wait.
+            place: a folder to make, where the JVM is to wait.
             now: seconds since 1970.
 
         Raises:
@@ -71,110 +58,48 @@ class SpareJvm:
             return None
         classes = place / class_paths.CLASSES
         classes.write_bytes((known / class_paths.CLASSES).read_bytes())
-        folder, waiting = place / _STARTING, place / _waiting(known.name)
-        folder.mkdir()
-        os.mkfifo(folder / _PIPE, 0o600)
-        rehearsal = JvmRehearsal(place, lambda: not folder.exists() or bool(process.how_it_ended()))
+        starting, waiting = place / _STARTING, _waiting(place, known.name)
+        rehearsal = JvmRehearsal(place, lambda: not starting.exists() or jvm.status() is not None)
         rehearsed = place / _REHEARSED
-        rehearsed.write_text(_lines(rehearsal.variables), "utf-8")
-        told = [str(classes), str(folder), str(waiting), str(rehearsed)]
+        rehearsed.write_text(lines(rehearsal.variables), "utf-8")
 
-        def command(_: str) -> Command:
-            path = os.pathsep.join(map(str, jars))
-            return [java_program(), "-cp", path, str(_PROGRAM), *told], {}
+        def command(folder: Path) -> Sequence[str]:
+            starting.write_text(str(folder), "utf-8")
+            told = [str(classes), str(starting), str(waiting), str(rehearsed)]
+            return [*shared_java(os.pathsep.join(map(str, jars))), *told]
 
-        process = HarnessProcess("a spare JVM", command, "", folder, ends_itself=False)
-        process.start("")
+        jvm = SharedJvm.start(command)
         rehearsal.begin()
-        return cls(place, process, known.name)
+        return cls(jvm, waiting)
 
     def end_unless_taken(self) -> None:
-        """End the JVM, unless it is a harness now. That ends with its slot, or this process."""
-        with contextlib.suppress(OSError):
-            self._waiting.rename(self._waiting.with_name("unused"))
-        if not list(self._waiting.parent.glob(f"{_taken('')}*")):
-            self._process.stop(at_once=True)
+        """End the JVM, unless slots use it. Then it ends with them."""
+        self._waiting.unlink(missing_ok=True)
+        self._shared.let_go()
 
 
-class TakenJvm:
-    """A JVM that has waited, and is the harness of a slot now.
+def take(place: Path, digest: str) -> SharedJvm | None:
+    """Take the JVM that waits with a class path; None if none does.
 
     Args:
-        folder: of the JVM.
-        pipe: the end to write to.
+        place: where it waits.
+        digest: of the class path.
     """
-
-    def __init__(self, folder: Path, pipe: int) -> None:
-        self._folder = folder
-        self._pipe: int | None = pipe
-
-    @classmethod
-    def take(
-        cls, place: Path, digest: str, worker_id: str, variables: Mapping[str, str]
-    ) -> TakenJvm | None:
-        """Take the JVM that waits with a class path, and make it a harness; None if none does.
-
-        Args:
-            place: where it waits.
-            digest: of the class path.
-            variables: that the harness reads; no value has two lines.
-        """
-        folder = place / _taken(worker_id)
-        try:
-            (place / _waiting(digest)).rename(folder)
-            # Fails if nobody reads: it has ended.
-            pipe = os.open(folder / _PIPE, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            os.write(pipe, _lines({**variables, _FOLDER: str(folder)}).encode())
-        except OSError:
-            os.close(pipe)
-            return None
-        return cls(folder, pipe)
-
-    def has_ended(self, seconds: float = 0.0) -> bool:
-        """Whether the JVM has ended, or does within so many seconds."""
-        if self._pipe is None:
-            return True
-        look = select.poll()
-        look.register(self._pipe, 0)  # an error is told in any case: nobody reads
-        return bool(look.poll(seconds * 1000))
-
-    def finish(self, torn_down: threading.Event, seconds: float) -> None:
-        """Wait until a harness that is to end has, or has nothing left to do but to close its log.
-
-        Args:
-            torn_down: set when the harness says so.
-            seconds: how long to wait at most.
-        """
-        if self._pipe is not None:
-            with contextlib.suppress(OSError):
-                os.write(self._pipe, _END)
-        until = time.monotonic() + seconds
-        while not self.has_ended() and time.monotonic() < until:
-            if torn_down.wait(_LOOK_SECONDS):
-                return
-
-    def last_words(self) -> str:
-        """What it wrote last, as the end of a sentence."""
-        return written(self._folder / _OUTPUT)
-
-    def let_go(self) -> None:
-        """Have the JVM end, if it has not."""
-        if self._pipe is not None:
-            os.close(self._pipe)
-            self._pipe = None
+    taken = place / _TAKEN
+    with contextlib.suppress(OSError):
+        _waiting(place, digest).rename(taken)
+        return SharedJvm.held(Path(taken.read_text("utf-8")))
+    return None
 
 
-def _lines(variables: Mapping[str, str]) -> str:
-    """Variables as the program reads them, up to an empty line."""
-    return "".join(f"{name}={value}\n" for name, value in variables.items()) + "\n"
+def shared_java(class_path: str, *options: str) -> list[str]:
+    """The command of a JVM that slots share, without the arguments of its program."""
+    # A JVM takes a quarter of the memory at most, unless it is told otherwise. An -Xmx that the
+    # user gives counts anyway.
+    is_told = any(_MEMORY in os.environ.get(name, "") for name in _USERS_OPTIONS)
+    memory = () if is_told else (f"-XX:{_MEMORY}=50",)
+    return [java_program(), *memory, *options, "-cp", class_path, str(PROGRAM)]
 
 
-def _waiting(digest: str) -> str:
-    return f"waiting-{digest}"
-
-
-def _taken(worker_id: str) -> str:
-    return f"taken-{worker_id}"
+def _waiting(place: Path, digest: str) -> Path:
+    return place / f"waiting-{digest}"

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkdrain.fnapi.errors import DISCONNECTED, HarnessNotStarted, lost
-from sparkdrain.fnapi.java import newer_java
+from sparkdrain.fnapi.java import newer_java, thread_group
+from sparkdrain.fnapi.sight import waits_for_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,9 +28,16 @@ _OUTPUT_BYTES: Final = 64 << 20
 _LOOK_SECONDS: Final = 0.5
 _REASON_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.02
+# After that time, a connection that says nothing is closed.
+_DATA_SECONDS: Final = 60.0
+_STATUS_SECONDS: Final = 1.0
+_NO_DATA: Final = (
+    "it waits for elements, and has no connection for them. Java's harness does not connect again "
+    "if the machine has had too much to do. Give the executor fewer slots, or more cores."
+)
 
 TORN_DOWN: Final = "sparkdrain.torn-down"
-"""The name of the logger that says so, see ``SpareHarness.java``."""
+"""The name of the logger that says so, see ``SharedHarness.java``."""
 
 
 class Listener(Protocol):
@@ -56,6 +64,7 @@ class SdkWorker:
         how_it_ended: tells why the process behind it is gone; "" while it runs.
         last_words: what it wrote last; "" if that cannot be known.
         torn_down: set when the harness has said that all of its DoFns are torn down.
+        connected: called when the harness asks for instructions.
     """
 
     def __init__(
@@ -64,8 +73,10 @@ class SdkWorker:
         how_it_ended: Callable[[], str],
         last_words: Callable[[], str] = str,
         torn_down: threading.Event | None = None,
+        connected: Callable[[], object] = lambda: None,
     ) -> None:
         self.id = id
+        self._tell_connected = connected
         self.torn_down = torn_down or threading.Event()
         self.is_lost = False
         self.sampled: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
@@ -88,6 +99,10 @@ class SdkWorker:
         )
         self._statuses: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._unsent = 0
+        self._fetches = False
+        # When to look why no elements are fetched, and how often that was without an excuse.
+        self._look_at = 0.0
+        self._looks = 0
         self._room = threading.Condition()
         self._waiting_bytes = 0
         self._connected = threading.Event()
@@ -169,6 +184,8 @@ class SdkWorker:
         self.take()
         while self._unsent >= _AHEAD:
             self.wait()
+        if not self._unsent:
+            self._look_at = time.monotonic() + _DATA_SECONDS
         self._unsent += 1
         self._elements.put(elements)
 
@@ -230,6 +247,7 @@ class SdkWorker:
     def _look(self) -> None:
         ended = self._how_it_ended()
         if not ended and not self.is_lost:
+            self._look_for_data()
             return
         self.is_lost = True
         # A process that ends is still there when its connection is not.
@@ -242,6 +260,19 @@ class SdkWorker:
             message = f"{remedy}\n{why}"
             raise HarnessNotStarted(message)
         raise lost(why)
+
+    def _look_for_data(self) -> None:
+        """See whether the harness waits for elements that it never fetches.
+
+        It may do so once, while it connects. Before that, user code may set up its DoFns for hours.
+        """
+        if self._fetches or not self._unsent or time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + _DATA_SECONDS
+        self._looks += waits_for_elements(self.status(_STATUS_SECONDS), thread_group(self.id))
+        if self._looks > 1:
+            self.is_lost = True
+            raise lost(_NO_DATA)
 
     def close(self) -> None:
         """Have the harness end, by the end of what it listens to."""
@@ -258,6 +289,7 @@ class SdkWorker:
     def requests(self) -> Iterator[beam_fn_api_pb2.InstructionRequest]:
         """What the harness is to do; to its end."""
         self._connected.set()
+        self._tell_connected()
         while (request := self._requests.get()) is not None:
             yield request
 
@@ -300,6 +332,7 @@ class SdkWorker:
 
     def to_process(self) -> Iterator[beam_fn_api_pb2.Elements]:
         """The elements for the harness; to its end."""
+        self._fetches = True
         while (elements := self._elements.get()) is not None:
             yield elements
             self._inbox.put(self._sent)

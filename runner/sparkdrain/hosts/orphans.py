@@ -14,11 +14,16 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 WARDEN: Final = "sparkdrain-ward"
 """What the system calls a warden; it takes 15 characters."""
 HOST: Final = "sparkdrain-host"
+SHARED: Final = "sparkdrain-jvm"
+"""The guard of a process that slots share. It ends by itself, when no slot is left."""
 JOB_VARIABLE: Final = "SPARKDRAIN_JOB"
 """Names the batch job, in the environment of what its user code starts."""
 
@@ -82,15 +87,15 @@ def children() -> list[Child]:
     return found
 
 
-def end_orphans(spared: str = "", seconds: float = _END_SECONDS) -> None:
+def end_orphans(spared: Collection[str] = (), seconds: float = _END_SECONDS) -> None:
     """Kill all children, and their children, which are orphans then; for a process that is to end.
 
     Args:
-        spared: children of this name are left alone.
+        spared: children of these names are left alone.
         seconds: how long this may take at most.
     """
     deadline = time.monotonic() + seconds
-    while found := [child for child in children() if child.name != spared]:
+    while found := [child for child in children() if child.name not in spared]:
         if time.monotonic() > deadline:
             return
         for child in found:

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from sparkdrain.hosts.line import FromLeash, ToLeash
-from sparkdrain.hosts.orphans import end_orphans
+from sparkdrain.hosts.orphans import SHARED, end_orphans
 from sparkdrain.hosts.process import how_it_ended, is_alive
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ class Warden:
         # children by now.
         with contextlib.suppress(OSError):
             os.killpg(child, signal.SIGKILL)
-        end_orphans()
+        # Other slots may use a JVM that this one has started.
+        end_orphans(spared=(SHARED,))
         how = self._excess or how_it_ended(status)
         return f"{self._reason}; {how}" if self._reason else how
 

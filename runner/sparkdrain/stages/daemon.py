@@ -18,7 +18,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from sparkdrain.hosts.orphans import WARDEN, adopt_orphans, end_orphans
+from sparkdrain.hosts.orphans import SHARED, WARDEN, adopt_orphans, end_orphans
 from sparkdrain.stages.workers.handover import NURSERY_VARIABLE, STREAMS, Identity, read, send
 from sparkdrain.stages.workers.worker_spark import check_worker
 
@@ -61,8 +61,8 @@ def serve() -> None:
     try:
         python_daemon.run(_without_complaints)
     finally:
-        # Wardens end by themselves, when their hosts have torn down.
-        end_orphans(spared=WARDEN)
+        # Wardens end by themselves, when their hosts have torn down with the JVM that they share.
+        end_orphans(spared=(WARDEN, SHARED))
 
 
 def _print_whole_lines() -> None:

@@ -93,7 +93,8 @@ class RoundTask:
         """Called in the host's process."""
         content = plan if isinstance(plan, bytes) else plan.read_bytes()
         wanted = self.samples is not None
-        job = job_of(self.job, self.preparation, logs=self.samples, samples=wanted)
+        slots = self.layout.slots
+        job = job_of(self.job, self.preparation, logs=self.samples, slots=slots, samples=wanted)
         outside = Outside(job, harnesses())
         return SlotService(content, self.layout, self.options, directory, outside, self.place)
 

@@ -88,6 +88,7 @@ class BatchSlot:
         failed = True
         try:
             stages = self._open()
+            self._start_harnesses()
             stages.take(records, self._complete)
             inputs = self._complete.verify()
             self._process(stages)
@@ -196,6 +197,20 @@ class BatchSlot:
             async_steps=dict(self._options.async_steps),
             flight_bytes=self._options.flight_bytes,
         )
+
+    def _start_harnesses(self) -> None:
+        """Start those that later levels need, too, at one time with those of other slots.
+
+        A process takes a second to be ready. A slot that has no elements in this level, and may
+        have some in the next, would start its own when the others are done.
+        """
+        if self._outside is None:
+            return
+        job, harnesses = self._outside.job, self._outside.harnesses
+        components = self._codings.components
+        for id_ in {stage.environment for stage in self._plan.levels[self._level]}:
+            if place_of(components, id_) and self._is_needed_later(id_):
+                harnesses.give_back(harnesses.lend(job, id_, components.environments[id_]))
 
     def _is_needed_later(self, environment: str) -> bool:
         later = self._plan.levels[self._level + 1 :]

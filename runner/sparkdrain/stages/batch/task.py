@@ -106,8 +106,14 @@ class LevelTask:
     def _outside(self) -> Outside | None:
         if self.logs is None:
             return None
-        samples = self.options.samples
-        job = job_of(self.job, self.preparation, self.over, self.logs, samples=samples)
+        job = job_of(
+            self.job,
+            self.preparation,
+            self.over,
+            self.logs,
+            slots=self.layout.slots,
+            samples=self.options.samples,
+        )
         return Outside(job, harnesses())
 
     def _run(self, run: BatchSlot, slot: int, records: Iterator[bytes]) -> None:

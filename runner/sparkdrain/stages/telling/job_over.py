@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from sparkdrain.lines.line import Line
 
 _DIAL_SECONDS: Final = 5.0
-_END_SECONDS: Final = 5.0
+# A harness has ten seconds to tear its DoFns down, before it is ended.
+_END_SECONDS: Final = 15.0
 
 
 class JobOver:

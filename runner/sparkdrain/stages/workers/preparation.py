@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import apache_beam
 from apache_beam.internal import pickler
@@ -19,6 +19,7 @@ from apache_beam.options.value_provider import RuntimeValueProvider
 
 from sparkdrain import main_classes, redaction, row_types
 from sparkdrain.errors import BadSetup
+from sparkdrain.fnapi.class_paths import SPARE_JVM
 from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.spark_needs import alike
 from sparkdrain.stages.spark.files import local_directories, sent_file
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from sparkdrain.lines.endpoint import Endpoint
 
 _LOGGER = logging.getLogger(__name__)
+_SHARED: Final = "sparkdrain-jvms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ def job_of(
     over: Endpoint | None = None,
     logs: Endpoint | None = None,
     *,
+    slots: int,
     samples: bool = False,
 ) -> HarnessJob:
     """What SDK harnesses in other processes need to know of a job.
@@ -130,6 +133,7 @@ def job_of(
     Args:
         over: where the driver tells that the job is over; None if this process ends with the job.
         logs: where the driver takes log records, of batch jobs, and samples; None if it takes none.
+        slots: how many slots the job has.
         samples: whether the driver takes samples.
     """
     sent = dict(preparation.staged)
@@ -140,10 +144,15 @@ def job_of(
     options = json.loads(preparation.options)
     sender = None if logs is None else LogSender(logs)
     teller = sender if samples else None
+    shared = None
+    # To compile the program of a JVM that can be shared takes longer than a single slot wants.
+    if slots > 1 or SPARE_JVM in os.environ:
+        # All slots of an executor have the same directories.
+        shared = next((each / _SHARED for each in local_directories()), None)
     if over is None:
-        return HarnessJob(job, options, staged, samples=teller)
+        return HarnessJob(job, options, staged, samples=teller, executor=shared)
     if sender is None:
-        return HarnessJob(job, options, staged, partial(when_over, over))
+        return HarnessJob(job, options, staged, partial(when_over, over), executor=shared)
 
     def when_all_is_told(end: Callable[[], object]) -> None:
         def end_and_flush() -> None:
@@ -152,7 +161,7 @@ def job_of(
 
         when_over(over, end_and_flush)
 
-    return HarnessJob(job, options, staged, when_all_is_told, sender, teller)
+    return HarnessJob(job, options, staged, when_all_is_told, sender, teller, shared)
 
 
 def prepare(preparation: Preparation) -> None:

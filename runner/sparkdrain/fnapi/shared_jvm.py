@@ -1,0 +1,292 @@
+"""A JVM in which each slot that connects has a harness of its own, see ``SharedHarness.java``.
+
+The JVM has a private folder, with a socket that the JVM listens at, and a file. Each slot that uses
+the JVM has a lock on the file, which the kernel takes away when the slot dies. A guard ends the JVM
+when no slot has the lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sparkdrain import file_lock
+from sparkdrain.fnapi import guard
+from sparkdrain.fnapi.errors import DISCONNECTED
+from sparkdrain.fnapi.process import ended_with, start_guarded, written
+from sparkdrain.own_folder import OwnFolder, is_private
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+PROGRAM: Final = Path(__file__).with_name("SharedHarness.java")
+_SOCKET: Final = "slots"
+_HELD: Final = "held"
+_OUTPUT: Final = "output"
+_ADDRESS_BYTES: Final = 1024
+_LOCK_SECONDS: Final = 60.0
+# The JVM that waits may be gone, and then a new one is started.
+_STARTS: Final = 2
+# Both as in the program.
+_CONNECTED: Final = b"c"
+_END: Final = b"."
+_LOOK_SECONDS: Final = 0.01
+_GUARD_SECONDS: Final = 1.0
+# The JVM waits 3 s for a bundle that is to end.
+_STUCK_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class SharedJvm:
+    """A JVM that this process holds: the JVM does not end before it is let go.
+
+    Attributes:
+        folder: of the JVM.
+        hold: descriptor of the file that is locked.
+    """
+
+    folder: Path
+    hold: int
+
+    @classmethod
+    def start(cls, command: Callable[[Path], Sequence[str]]) -> SharedJvm:
+        """Start a JVM. Slots can connect when this returns, though the JVM answers later.
+
+        Args:
+            command: the command, given the folder of the JVM.
+
+        Raises:
+            OSError: it cannot be started.
+            HarnessNotStarted: there is no such command; says what to do.
+        """
+        own = OwnFolder.make()
+        folder = Path(own.path)
+        hold = None
+        try:
+            hold = _locked(folder / _HELD, os.O_CREAT)
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(str(folder / _SOCKET))
+                listener.listen(socket.SOMAXCONN)
+                process = start_guarded(
+                    (list(command(folder)), {}),
+                    folder / _OUTPUT,
+                    held=str(folder / _HELD),
+                    stdin=listener.fileno(),
+                    kept=[own.lock],
+                )
+        except BaseException:
+            own.remove()
+            if hold is not None:
+                os.close(hold)
+            raise
+        # It outlives what uses the JVM here, and is to be no zombie then.
+        threading.Thread(target=process.wait, name="sparkdrain-jvm", daemon=True).start()
+        # The guard has the lock of the folder now, and removes the folder.
+        os.close(own.lock)
+        return cls(folder, hold)
+
+    @classmethod
+    def held(cls, folder: Path) -> SharedJvm | None:
+        """Hold the JVM of a folder; None if it has ended, or ends."""
+        with contextlib.suppress(OSError):
+            return cls(folder, _locked(folder / _HELD))
+        return None
+
+    def connect(self) -> socket.socket | None:
+        """A connection for one harness; None if the JVM has ended."""
+        if self.status() is not None:
+            return None
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(self.folder / _SOCKET))
+        except OSError:
+            connection.close()
+            return None
+        return connection
+
+    def status(self) -> int | None:
+        """How the JVM has ended, as a shell tells it; None if it has not."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self.folder / guard.ENDED).read_text("ascii"))
+        return None
+
+    def last_words(self) -> str:
+        """What the JVM wrote last, as the end of a sentence."""
+        return written(self.folder / _OUTPUT)
+
+    def let_go(self) -> None:
+        """Do without the JVM."""
+        with contextlib.suppress(OSError):
+            # Processes that user code has forked have the same lock.
+            fcntl.flock(self.hold, fcntl.LOCK_UN)
+        os.close(self.hold)
+
+
+class SlotInJvm:
+    """A harness of a slot in a JVM.
+
+    Args:
+        jvm: which this object lets go.
+        connection: to the JVM.
+        variables: that the harness reads; no value has two lines.
+    """
+
+    def __init__(
+        self, jvm: SharedJvm, connection: socket.socket, variables: Mapping[str, str]
+    ) -> None:
+        self._shared = jvm
+        self._connection: socket.socket | None = connection
+        # If the JVM has ended, the next look tells.
+        with contextlib.suppress(OSError):
+            connection.sendall(lines(variables).encode())
+
+    def connected(self) -> None:
+        """Tell the JVM that the harness has connected to the slot."""
+        self._say(_CONNECTED)
+
+    def how_it_ended(self, name: str) -> str:
+        """How the harness has ended, or the JVM with it; "" if it has not."""
+        if not self.has_ended():
+            return ""
+        # The guard of a JVM writes its status a moment later.
+        until = time.monotonic() + _GUARD_SECONDS
+        while (status := self._shared.status()) is None and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+        if status is None:
+            return f"{name!r} has ended: {DISCONNECTED}{self.last_words()}"
+        return ended_with(name, status, self.last_words())
+
+    def has_ended(self, seconds: float = 0.0) -> bool:
+        """Whether the harness has ended, or does within so many seconds."""
+        connection = self._connection  # another thread may let it go
+        if connection is None:
+            return True
+        look = select.poll()
+        with contextlib.suppress(ValueError):
+            look.register(connection, select.POLLIN)  # the JVM never says anything
+            return bool(look.poll(seconds * 1000))
+        return True  # it is let go now
+
+    def last_words(self) -> str:
+        """What the JVM wrote last, as the end of a sentence."""
+        return self._shared.last_words()
+
+    def finish(self, torn_down: threading.Event, seconds: float) -> None:
+        """Wait until a harness that is to end has, or has nothing left to do but to close its log.
+
+        Args:
+            torn_down: set when the harness says so.
+            seconds: how long to wait at most.
+        """
+        self._say(_END)
+        until = time.monotonic() + seconds
+        while not self.has_ended() and time.monotonic() < until:
+            if torn_down.wait(_LOOK_SECONDS):
+                return
+        connection = self._connection
+        if seconds and connection is not None:
+            # If a bundle runs on, the JVM ends. The next harness must not be in it.
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+            self.has_ended(_STUCK_SECONDS)
+
+    def let_go(self) -> None:
+        """Have the harness end, if it has not."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                # Processes that user code has forked have the connection, too.
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+            self._shared.let_go()
+
+    def _say(self, what: bytes) -> None:
+        connection = self._connection  # another thread may let it go
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.send(what)
+
+
+@dataclass(frozen=True, slots=True)
+class JvmPlace:
+    """Where the slots of an executor find the JVM that they share.
+
+    Attributes:
+        folder: of the executor; it is made if it is not there, but what it is in is not.
+        key: names what the slots must have in common.
+    """
+
+    folder: Path
+    key: str
+
+    def enter(self, start: Callable[[], SharedJvm], variables: Mapping[str, str]) -> SlotInJvm:
+        """A harness in the JVM that another slot has started, else in a new one.
+
+        Args:
+            start: starts a JVM, or takes one that waits.
+            variables: that the harness reads; no value has two lines.
+
+        Raises:
+            OSError: there is no place for files, or the JVM cannot be started.
+            LockKept: another slot does not come to an end with the start.
+            HarnessNotStarted: the JVM cannot be started; says what to do.
+        """
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        if not is_private(str(self.folder)):
+            message = (
+                f"Other users can enter {self.folder}, in which slots find the JVM that they "
+                "share. Remove the folder, or see to it that only this user can make folders there."
+            )
+            raise PermissionError(message)
+        lock = file_lock.open_locked(self.folder / self.key, _LOCK_SECONDS)
+        jvm: SharedJvm | None = None
+        try:
+            told = os.pread(lock, _ADDRESS_BYTES, 0).decode()
+            jvm = SharedJvm.held(Path(told)) if told else None
+            connection = None if jvm is None else jvm.connect()
+            starts = _STARTS
+            while (jvm is None or connection is None) and starts:
+                if jvm is not None:
+                    jvm.let_go()
+                    jvm = None
+                jvm, starts = start(), starts - 1
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, str(jvm.folder).encode(), 0)
+                connection = jvm.connect()
+        except BaseException:
+            # It may be that the disk is full.
+            if jvm is not None:
+                jvm.let_go()
+            raise
+        finally:
+            os.close(lock)
+        assert jvm is not None
+        if connection is None:
+            # It has ended at once, which the slot sees.
+            connection, other = socket.socketpair()
+            other.close()
+        return SlotInJvm(jvm, connection, variables)
+
+
+def lines(variables: Mapping[str, str]) -> str:
+    """Variables as the program reads them, up to an empty line."""
+    return "".join(f"{name}={value}\n" for name, value in variables.items()) + "\n"
+
+
+def _locked(file: Path, flags: int = 0) -> int:
+    """A file with a lock that is shared with others."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
