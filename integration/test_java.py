@@ -35,7 +35,7 @@ def _watched():
             for process in Path("/proc").glob("[0-9]*"):
                 with suppress(OSError):
                     words = (process / "cmdline").read_text(errors="replace").split("\0")
-                    if "java" not in words[0] or str(PROGRAM) not in words:
+                    if "java" not in words[0] or not any(word.endswith(PROGRAM) for word in words):
                         continue
                     if mark in (process / "environ").read_bytes().split(b"\0"):
                         threads = [each.read_text() for each in process.glob("task/*/comm")]

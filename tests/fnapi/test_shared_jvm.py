@@ -28,6 +28,7 @@ from sparkdrain.fnapi.spare_jvm import SpareJvm, shared_java, take
 from sparkdrain.graph.environments import STAGED_JAVA
 from sparkdrain.hosts.orphans import SHARED
 from sparkdrain.own_folder import is_private
+from sparkdrain.stages.workers.code_archive import code_archive
 from tests.support.waiting import wait_until
 
 LOGGING = """package org.apache.beam.fn.harness.logging;
@@ -540,12 +541,26 @@ def test_the_folder_of_an_executor_that_is_gone_is_not_made_again(tmp_path):
     ],
 )
 def test_a_jvm_may_use_half_of_the_memory_unless_the_user_says_another_share(
-    monkeypatch, variable, given, is_added
+    monkeypatch, tmp_path, variable, given, is_added
 ):
     for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, given)
-    assert ("-XX:MaxRAMPercentage=50" in shared_java("path")) == is_added
+    assert ("-XX:MaxRAMPercentage=50" in shared_java(tmp_path, "path")) == is_added
+
+
+def test_executors_run_the_program_though_they_have_this_package_in_an_archive(tmp_path):
+    asks = "import pathlib, sys; from sparkdrain.fnapi.spare_jvm import shared_java\n"
+    asks += "print(shared_java(pathlib.Path(sys.argv[1]), 'path')[-1])"
+    told = subprocess.run(
+        [sys.executable, "-c", asks, tmp_path],
+        env={**os.environ, "PYTHONPATH": str(code_archive(tmp_path))},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert "class SharedHarness" in Path(told.stdout.strip()).read_text()
 
 
 def test_a_jvm_that_is_gone_when_a_slot_takes_it_is_replaced(tmp_path):

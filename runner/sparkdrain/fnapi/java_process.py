@@ -91,7 +91,7 @@ class JavaProcess(Life):
     def _command(self, folder: Path) -> Sequence[str]:
         loaded = f"-Xlog:class+load:file={folder / _LOADED}:none"
         options = () if self._waiting is None else (loaded,)
-        return shared_java(self._jars.class_path(folder), *options)
+        return shared_java(folder, self._jars.class_path(folder), *options)
 
     @override
     def connected(self) -> None:

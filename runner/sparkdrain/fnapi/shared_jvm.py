@@ -27,7 +27,7 @@ from sparkdrain.own_folder import OwnFolder, is_private
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-PROGRAM: Final = Path(__file__).with_name("SharedHarness.java")
+PROGRAM: Final = "SharedHarness.java"
 _SOCKET: Final = "slots"
 _HELD: Final = "held"
 _OUTPUT: Final = "output"

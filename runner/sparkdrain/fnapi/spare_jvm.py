@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pkgutil
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -66,7 +67,7 @@ class SpareJvm:
         def command(folder: Path) -> Sequence[str]:
             starting.write_text(str(folder), "utf-8")
             told = [str(classes), str(starting), str(waiting), str(rehearsed)]
-            return [*shared_java(os.pathsep.join(map(str, jars))), *told]
+            return [*shared_java(folder, os.pathsep.join(map(str, jars))), *told]
 
         jvm = SharedJvm.start(command)
         rehearsal.begin()
@@ -92,13 +93,24 @@ def take(place: Path, digest: str) -> SharedJvm | None:
     return None
 
 
-def shared_java(class_path: str, *options: str) -> list[str]:
-    """The command of a JVM that slots share, without the arguments of its program."""
+def shared_java(folder: Path, class_path: str, *options: str) -> list[str]:
+    """The command of a JVM that slots share, without the arguments of its program.
+
+    Args:
+        folder: of the JVM; the program is put there, since Java cannot run one in an archive, as
+            which executors have this package.
+        class_path: of the harness.
+        options: for Java.
+    """
+    source = pkgutil.get_data(__package__, PROGRAM)
+    assert source is not None
+    program = folder / PROGRAM
+    program.write_bytes(source)
     # A JVM takes a quarter of the memory at most, unless it is told otherwise. An -Xmx that the
     # user gives counts anyway.
     is_told = any(_MEMORY in os.environ.get(name, "") for name in _USERS_OPTIONS)
     memory = () if is_told else (f"-XX:{_MEMORY}=50",)
-    return [java_program(), *memory, *options, "-cp", class_path, str(PROGRAM)]
+    return [java_program(), *memory, *options, "-cp", class_path, str(program)]
 
 
 def _waiting(place: Path, digest: str) -> Path:
