@@ -45,8 +45,8 @@ def as_written(
 def _changes_exchanges(options: Mapping[str, Any]) -> bool:
     if options.get(_ENCRYPTS):
         return True
-    # Beam's parser takes a millisecond.
-    given = {_VERSION: options[_VERSION]} if options.get(_VERSION) else {}
-    return bool(given) and PipelineOptions.from_dictionary(given).is_compat_version_prior_to(
-        _KEEPS_PANES
-    )
+    version = options.get(_VERSION)
+    if not version:
+        return False
+    asked = PipelineOptions.from_dictionary({_VERSION: version})
+    return bool(asked.is_compat_version_prior_to(_KEEPS_PANES))
