@@ -7,8 +7,8 @@ import pytest
 from apache_beam.portability.api import beam_fn_api_pb2 as api
 from apache_beam.transforms import userstate
 
-from sparkdrain.fnapi.descriptor import SINK
 from sparkdrain.fnapi.errors import HarnessGarbled
+from sparkdrain.graph import urns
 from tests.support.scripted_harness import AT_SEVEN, ELEMENT, TIMERS, ends_of, run_scripted
 
 TIMER = TIMERS.encode_nested(AT_SEVEN)
@@ -55,7 +55,7 @@ def with_timers(transform="", family="", data=b"\x01k"):
             found.timers.add(transform_id=own, timer_family_id=known, is_last=True)
         if not timers:
             for id_, proto in descriptor.transforms.items():
-                if proto.spec.urn == SINK:
+                if proto.spec.urn == urns.CHANNEL_SINK:
                     found.data.add(transform_id=id_, data=ELEMENT + b"\x01k\x01\x01")
         return found
 

@@ -8,18 +8,23 @@ import itertools
 import os
 import threading
 import time
+from collections.abc import Iterator
 from json import dumps
 from types import SimpleNamespace
 
 import apache_beam as beam
 import pytest
 from apache_beam import coders
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.metrics import Metrics
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor, sdk_worker_main
 from apache_beam.runners.worker.bundle_processor import BundleProcessor
 from apache_beam.runners.worker.data_sampler import DataSampler
 from apache_beam.transforms import window
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import CombiningValueStateSpec, TimerSpec, on_timer
+from apache_beam.typehints.typecheck import TypeCheckVisitor
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -466,6 +471,55 @@ def test_bundles_are_finalized(stage):
     assert not processor.requires_finalization()
 
 
+class _Batches(beam.DoFn):
+    def process_batch(self, batch):
+        yield [number + 1 for number in batch]
+
+    def infer_output_type(self, input_element_type):
+        return input_element_type
+
+    # Beam finds no types in annotations that are text.
+    process_batch.__annotations__.update(batch=list[int], **{"return": Iterator[list[int]]})
+
+
+class _Ranges(beam.RestrictionProvider):
+    def initial_restriction(self, number):
+        return OffsetRange(0, number % 3)
+
+    def create_tracker(self, restriction):
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, number, restriction):
+        return restriction.size()
+
+
+class _Splittable(beam.DoFn):
+    def process(self, number, tracker=beam.DoFn.RestrictionParam(_Ranges())):
+        at = tracker.current_restriction().start
+        while tracker.try_claim(at):
+            yield number
+            at += 1
+
+
+class _Summing(beam.DoFn):
+    SUM = CombiningValueStateSpec("sum", sum)
+
+    def process(self, pair, total=beam.DoFn.StateParam(SUM)):
+        total.add(pair[1])
+        yield total.read()
+
+
+class _Waking(beam.DoFn):
+    WAKES = TimerSpec("wakes", TimeDomain.WATERMARK)
+
+    def process(self, pair, wakes=beam.DoFn.TimerParam(WAKES)):
+        wakes.set(pair[1])
+
+    @on_timer(WAKES)
+    def wake(self):
+        yield 1
+
+
 def _is_compiled(stage):
     return isinstance(stage.processor.ops[stage.source].consumer[0], CompiledOperation)
 
@@ -487,14 +541,50 @@ def test_a_channel_that_is_sent_after_some_time_takes_beams_way(stage):
     [
         lambda n: n | beam.Map(lambda n, at=beam.DoFn.TimestampParam: n),
         lambda n: n | beam.ParDo(_Finalized()),
+        lambda n: n | beam.Map(lambda n, more: n + more, 3),
+        lambda n: n | beam.Map(lambda n, *, more: n + more, more=3),
+        lambda n: n | beam.ParDo(_Batches()),
+        lambda n: n | beam.ParDo(_Splittable()),
     ],
-    ids=["parameters", "finalizers"],
+    ids=["parameters", "finalizers", "arguments", "keywords", "batches", "restrictions"],
 )
 def test_what_is_not_simple_takes_beams_way(stage, steps):
     stages = [stage(steps, kind) for kind in BOTH]
     assert not _is_compiled(stages[1])
     beams, ours = (each.run(each.encoded(_numbers(9))) for each in stages)
     assert (ours.sent, ours.counts) == (beams.sent, beams.counts)
+
+
+def _beside(numbers):
+    other = numbers.pipeline | "Other" >> beam.Create([1])
+    return numbers | "Beside" >> beam.Map(lambda n, more: n, beam.pvalue.AsSingleton(other))
+
+
+def _keyed(dofn):
+    pairs = beam.Map(lambda n: (n, n)).with_output_types(tuple[int, int])
+    return lambda n: n | pairs | "Keyed" >> beam.ParDo(dofn)
+
+
+@pytest.mark.parametrize(
+    ("steps", "having"),
+    [
+        (_beside, "Beside"),
+        (_keyed(_Summing()), "Keyed"),
+        (_keyed(_Waking()), "Keyed"),
+    ],
+    ids=["side inputs", "state", "timers"],
+)
+def test_what_asks_the_runner_for_more_takes_beams_way(stage, steps, having):
+    assert not _is_compiled(stage(steps, having=having))
+
+
+def test_steps_whose_types_are_checked_take_beams_way(stage):
+    def checked(numbers):
+        made = numbers | beam.Map(lambda n: n).with_output_types(int)
+        made.pipeline.visit(TypeCheckVisitor())  # as --runtime_type_check does
+        return made
+
+    assert not _is_compiled(stage(checked))
 
 
 def test_dofns_are_torn_down_and_forgotten():

@@ -11,7 +11,8 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.worker import data_plane
 from apache_beam.transforms import environments
 
-from sparkdrain.fnapi.descriptor import SINK, SOURCE, descriptor_for
+from sparkdrain.fnapi.descriptor import descriptor_for
+from sparkdrain.graph import urns
 from sparkdrain.graph.translate import translate
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _NoState:
-    """Answers nothing: no stage here has state or side inputs."""
+    """Answers nothing: no bundle here asks for state or side inputs."""
 
 
 @dataclass
@@ -74,10 +75,10 @@ class Stage:
         factory._data_buffer_time_limit_ms = limit
         self.processor = kind(frozenset(), copy, _NoState(), factory, data_sampler)
         self.descriptor = copy
-        by_urn = {urn: [] for urn in (SOURCE, SINK)}
+        by_urn = {urn: [] for urn in (urns.CHANNEL_SOURCE, urns.CHANNEL_SINK)}
         for id_, proto in copy.transforms.items():
             by_urn.get(proto.spec.urn, []).append(id_)
-        (self.source,), self.sinks = by_urn[SOURCE], by_urn[SINK]
+        (self.source,), self.sinks = by_urn[urns.CHANNEL_SOURCE], by_urn[urns.CHANNEL_SINK]
         self._number = 0
 
     @property

@@ -15,10 +15,10 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
-from sparkdrain.fnapi.descriptor import SINK
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.fnapi.worker import SdkWorker
+from sparkdrain.graph import urns
 from tests.support.in_memory import run_in_memory
 
 if TYPE_CHECKING:
@@ -112,6 +112,6 @@ def ends_of(descriptor: api.ProcessBundleDescriptor) -> api.Elements:
     """Ends of all that a bundle may give."""
     found = api.Elements()
     for id_, transform in descriptor.transforms.items():
-        if transform.spec.urn == SINK:
+        if transform.spec.urn == urns.CHANNEL_SINK:
             found.data.add(transform_id=id_, is_last=True)
     return found

@@ -13,10 +13,11 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows
 from typing_extensions import override
 
-from sparkdrain.fnapi.descriptor import SINK, SOURCE, descriptor_of
+from sparkdrain.fnapi.descriptor import descriptor_of
 from sparkdrain.fnapi.errors import failed
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.worker import Listener
+from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class StageAside:
             state_api_service_descriptor=descriptor_of(endpoint),
         )
         out = _IN if spec is None else _OUT
-        for name, urn, (written, coder) in ((_IN, SOURCE, begin), (_OUT, SINK, end)):
+        ends = (_IN, urns.CHANNEL_SOURCE, begin), (_OUT, urns.CHANNEL_SINK, end)
+        for name, urn, (written, coder) in ends:
             pcollection = _IN if name == _IN else out
             descriptor.pcollections[pcollection].coder_id = coder
             descriptor.pcollections[pcollection].windowing_strategy_id = strategy

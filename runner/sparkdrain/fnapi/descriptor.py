@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from sparkdrain.graph.plan import Edge, EdgeId, Stage
 
-SOURCE: Final = "beam:runner:source:v1"
-SINK: Final = "beam:runner:sink:v1"
 _GO_INJECT: Final = "beam:go:transform:inject:v1"
 
 
@@ -59,12 +57,12 @@ def descriptor_for(
         # What a harness says of an element, or of its key, it says in this coder too.
         coded[pcollection] = coder
         spec = transforms[transform].spec
-        spec.urn, spec.payload = SOURCE, port(coder, pcollection)
+        spec.urn, spec.payload = urns.CHANNEL_SOURCE, port(coder, pcollection)
     for transform, edge in stage.sinks:
         (pcollection,) = transforms[transform].inputs.values()
         coder = _element(edges[edge], components, wire)
         spec = transforms[transform].spec
-        spec.urn, spec.payload = SINK, port(coder, pcollection)
+        spec.urn, spec.payload = urns.CHANNEL_SINK, port(coder, pcollection)
     for side in stage.side_inputs:
         pcollection = transforms[side.transform].inputs[side.tag]
         coded[pcollection] = _element(edges[side.edge], components, wire)

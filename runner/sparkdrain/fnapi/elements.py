@@ -9,6 +9,7 @@ from apache_beam import coders
 from apache_beam.coders.coder_impl import create_InputStream
 
 from sparkdrain.fnapi.errors import garbled
+from sparkdrain.shuffle.coding import metadata_coder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -78,8 +79,7 @@ class Metadata:
     """Reads and writes timestamp, windows and pane."""
 
     def __init__(self, window: coders.Coder) -> None:
-        empty = coders.SingletonCoder(None)
-        self._impl = coders.WindowedValueCoder(empty, window).get_impl()
+        self._impl = metadata_coder(window).get_impl()
 
     def encode(self, context: Any) -> bytes:
         """The metadata of a windowed value."""

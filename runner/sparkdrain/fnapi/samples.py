@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from sparkdrain.fnapi.aside import End, StageAside
-from sparkdrain.fnapi.descriptor import SOURCE
 from sparkdrain.fnapi.elements import prefixed, unprefixed
 from sparkdrain.fnapi.errors import HarnessFailed, HarnessGarbled, HarnessLost, HarnessNotStarted
+from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns
 from sparkdrain.graph.environments import is_go, is_java
 from sparkdrain.graph.wire import WireCoders
@@ -196,7 +196,7 @@ def _names(
     """The PCollections of a stage, by the names of the steps that make them."""
     for transform in descriptor.transforms.values():
         for tag, pcollection in transform.outputs.items():
-            if transform.spec.urn == SOURCE:
+            if transform.spec.urn == urns.CHANNEL_SOURCE:
                 yield pcollection, _made_by(descriptor.pcollections[pcollection].unique_name)
             elif len(transform.outputs) > 1 and tag != _MAIN_OF_PYTHON:
                 yield pcollection, f"{transform.unique_name}.{tag}"

@@ -61,3 +61,7 @@ IN_HARNESS = PAR_DO_LIKE | {
 # Our own: the two ends of an edge inside a stage's bundle descriptor.
 SOURCE = "sparkdrain:source:v1"
 SINK = "sparkdrain:sink:v1"
+
+# Beam's names of the same, at a data channel.
+CHANNEL_SOURCE = "beam:runner:source:v1"
+CHANNEL_SINK = "beam:runner:sink:v1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 from apache_beam.metrics.execution import MetricsContainer
@@ -13,7 +13,6 @@ from apache_beam.runners.worker.bundle_processor import (
     BeamTransformFactory,
     BundleProcessor,
     DataInputOperation,
-    DataOutputOperation,
     ExecutionContext,
     _create_pardo_operation,
     memoize,
@@ -31,6 +30,8 @@ from apache_beam.utils import proto_utils
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from apache_beam.portability.api import beam_runner_api_pb2
+
 create_pardo_operation = _create_pardo_operation
 FLUSHED_AT = _DEFAULT_SIZE_FLUSH_THRESHOLD
 """The bytes beyond which a stream of the data channel is sent."""
@@ -42,7 +43,6 @@ __all__ = [
     "BeamTransformFactory",
     "BundleProcessor",
     "DataInputOperation",
-    "DataOutputOperation",
     "DefaultTrigger",
     "ExecutionContext",
     "MetricsContainer",
@@ -53,11 +53,17 @@ __all__ = [
     "create_pardo_operation",
     "create_trigger_driver",
     "memoize",
+    "name_context",
     "operations",
     "proto_utils",
     "statesampler",
     "taken_finalizers",
 ]
+
+
+def name_context(transform_id: str, proto: beam_runner_api_pb2.PTransform) -> Any:
+    """How metrics and errors of Beam's refer to a transform."""
+    return common.NameContext(proto.unique_name, transform_id)
 
 
 @contextmanager

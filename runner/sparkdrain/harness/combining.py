@@ -9,7 +9,7 @@ from apache_beam.runners.worker import operation_specs
 from apache_beam.transforms.window import TimestampCombiner
 
 from sparkdrain.graph import urns
-from sparkdrain.harness.beam import BeamTransformFactory, common
+from sparkdrain.harness.beam import BeamTransformFactory, name_context
 from sparkdrain.harness.operations import CombinePhaseOperation
 from sparkdrain.harness.precombine import PrecombineOperation
 
@@ -35,7 +35,7 @@ def _create_precombine(
         create, _ = BeamTransformFactory._known_urns[urns.PRECOMBINE]  # noqa: SLF001
         return create(factory, transform_id, proto, payload, consumers)
     operation = PrecombineOperation(
-        common.NameContext(proto.unique_name, transform_id),
+        name_context(transform_id, proto),
         operation_specs.WorkerPartialGroupByKey(b"", None, [factory.get_only_output_coder(proto)]),
         factory.counter_factory,
         factory.state_sampler,
@@ -56,7 +56,7 @@ def _combine_phase(phase: str) -> Any:
     ) -> Any:
         combine_fn = beam.CombineFn.from_runner_api(payload.combine_fn, factory.context)
         operation = CombinePhaseOperation(
-            common.NameContext(proto.unique_name, transform_id),
+            name_context(transform_id, proto),
             operation_specs.WorkerCombineFn(
                 b"", phase, None, [factory.get_only_output_coder(proto)]
             ),

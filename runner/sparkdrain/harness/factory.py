@@ -13,8 +13,8 @@ from sparkdrain.graph import urns
 from sparkdrain.graph.plan import EdgeId, TransformId
 from sparkdrain.harness.beam import (
     BeamTransformFactory,
-    common,
     create_pardo_operation,
+    name_context,
     operations,
 )
 from sparkdrain.harness.claims import ClaimGate, sees_windows
@@ -68,10 +68,6 @@ class StageFactory(BeamTransformFactory):
     async_steps: Mapping[str, AsyncStep]
     """By name of a step, what an option says of how it waits."""
 
-    def name(self, transform_id: str, proto: beam_runner_api_pb2.PTransform) -> Any:
-        """How metrics and errors refer to a transform."""
-        return common.NameContext(proto.unique_name, transform_id)
-
     def main_input_coder(
         self, proto: beam_runner_api_pb2.PTransform, payload: Any
     ) -> WindowedValueCoder:
@@ -91,7 +87,7 @@ def create_source(
     """The source of an edge, or of an impulse."""
     targets = [op for ops in consumers.values() for op in ops]
     return SourceOperation(
-        factory.name(transform_id, proto),
+        name_context(transform_id, proto),
         factory.counter_factory,
         factory.state_sampler,
         targets,
@@ -109,7 +105,7 @@ def create_sink(
 ) -> Any:
     """The sink of an edge."""
     return SinkOperation(
-        factory.name(transform_id, proto),
+        name_context(transform_id, proto),
         factory.counter_factory,
         factory.state_sampler,
         factory.writers[EdgeId(int(proto.spec.payload))],
@@ -144,7 +140,7 @@ def create_par_do(
         output_coders=[coders[tag] for tag in tags],
     )
     operation = _kind(handle, context)(
-        factory.name(transform_id, proto),
+        name_context(transform_id, proto),
         spec,
         factory.counter_factory,
         factory.state_sampler,
@@ -222,7 +218,7 @@ def create_read_from_impulse(
 ) -> Any:
     """A bounded source that is read as a whole."""
     return ReadFromImpulse(
-        factory.name(transform_id, proto),
+        name_context(transform_id, proto),
         factory.counter_factory,
         factory.state_sampler,
         consumers,

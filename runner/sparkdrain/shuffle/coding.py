@@ -8,7 +8,13 @@ from typing import Any
 from apache_beam import coders
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 
-__all__ = ["ElementCoding", "create_InputStream", "create_OutputStream", "immutable_values"]
+__all__ = [
+    "ElementCoding",
+    "create_InputStream",
+    "create_OutputStream",
+    "immutable_values",
+    "metadata_coder",
+]
 
 _IMMUTABLE_CODERS = (
     coders.BytesCoder,
@@ -20,6 +26,15 @@ _IMMUTABLE_CODERS = (
     coders.SingletonCoder,
 )
 IMMUTABLE_TYPES = frozenset({int, str, bytes, float, bool, type(None)})
+
+
+def metadata_coder(window: coders.Coder) -> coders.Coder:
+    """Of timestamp, windows and pane alone: of windowed values without a value.
+
+    Args:
+        window: the coder of windows.
+    """
+    return coders.WindowedValueCoder(coders.SingletonCoder(None), window)
 
 
 def immutable_values(coder: coders.Coder) -> bool:

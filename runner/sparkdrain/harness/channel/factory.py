@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from sparkdrain.graph import urns
 from sparkdrain.harness.beam import BeamTransformFactory, create_pardo_operation
+from sparkdrain.harness.channel.sink import ChannelSink
 from sparkdrain.harness.combining import COMBINES
 from sparkdrain.harness.dofn import DoFnHandle, load_dofn
 
@@ -51,6 +52,21 @@ def create_par_do(
         handle.close()
     create, _ = _BEAMS[urns.PAR_DO]
     return create(factory, transform_id, proto, payload, consumers)
+
+
+@ChannelFactory.register_urn(urns.CHANNEL_SINK, beam_fn_api_pb2.RemoteGrpcPort)
+def create_sink(
+    factory: ChannelFactory,
+    transform_id: str,
+    proto: beam_runner_api_pb2.PTransform,
+    port: beam_fn_api_pb2.RemoteGrpcPort,
+    consumers: dict[str, list[Any]],
+) -> Any:
+    """Beam's end of a stage; a compiled chain writes by its ``writer`` instead."""
+    create, _ = _BEAMS[urns.CHANNEL_SINK]
+    operation = create(factory, transform_id, proto, port, consumers)
+    operation.writer = ChannelSink(operation)
+    return operation
 
 
 for _urn, _create in COMBINES.items():

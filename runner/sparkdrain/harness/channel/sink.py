@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from apache_beam import coders
-
 from sparkdrain.harness.beam import FLUSHED_AT
+from sparkdrain.shuffle.coding import metadata_coder
 
 
 class ChannelSink:
@@ -19,8 +18,7 @@ class ChannelSink:
         self._operation = operation
         coder = operation.windowed_coder
         self._encode = coder.wrapped_value_coder.get_impl().encode_to_stream
-        empty = coders.WindowedValueCoder(coders.SingletonCoder(None), coder.window_coder)
-        self._encode_metadata = empty.get_impl().encode
+        self._encode_metadata = metadata_coder(coder.window_coder).get_impl().encode
         self._context: Any = None
         self._metadata = b""
 

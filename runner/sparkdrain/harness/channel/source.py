@@ -6,13 +6,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from apache_beam import coders
-
 from sparkdrain.harness.beam import create_InputStream
 from sparkdrain.harness.sampling import SampleSchedule, size_sampler
+from sparkdrain.shuffle.coding import metadata_coder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 # Counters follow after so many elements, or about so many seconds, if elements take long.
 _AT_ONCE: Final = 4096
@@ -43,8 +42,8 @@ class ChannelSource:
         self._chain = chain
         coder = operation.windowed_coder
         self._decode = coder.wrapped_value_coder.get_impl().decode_from_stream
-        empty = coders.WindowedValueCoder(coders.SingletonCoder(None), coder.window_coder)
-        self._decode_metadata = empty.get_impl().decode_from_stream
+        metadata = metadata_coder(coder.window_coder).get_impl()
+        self._decode_metadata = metadata.decode_from_stream
         (self._receiver,) = operation.receivers
         self._size = size_sampler(self._receiver)
         self._due = SampleSchedule()
@@ -86,9 +85,9 @@ class ChannelSource:
     def _run(self, data: bytes, stream: Any) -> None:
         """Process the element that has begun, and those behind it with the same metadata."""
         operation, first, began = self._operation, self._operation.index, time.monotonic()
-        values: Iterable[Any] = self._values(data, stream)
+        values = self._values(data, stream)
         if self._size is not None and self._due():
-            values = self._sampled(values)
+            values = self._sampled(values, self._size)
         self._chain.process_values(values, self._context)
         self._receiver.opcounter.element_counter.update(operation.index - first + 1)
         if time.monotonic() - began < _LONG_SECONDS:
@@ -114,13 +113,12 @@ class ChannelSource:
                 return
             read(length)
 
-    def _sampled(self, values: Iterable[Any]) -> Iterator[Any]:
-        values = iter(values)
-        for value in values:
-            assert self._size is not None
-            self._size(value, self._context)
-            yield value
-            yield from values
+    def _sampled(self, values: Iterator[Any], size: Callable[[Any, Any], object]) -> Iterator[Any]:
+        """The same values, of which there is one at least; the size of the first is sampled."""
+        first = next(values)
+        size(first, self._context)
+        yield first
+        yield from values
 
     def _process_each(self, stream: Any) -> None:
         decode = self._operation.windowed_coder_impl.decode_from_stream

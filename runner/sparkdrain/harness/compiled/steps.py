@@ -11,8 +11,7 @@ from apache_beam.transforms.core import CallableWrapperDoFn, Windowing, _DoFnPar
 from apache_beam.typehints.typecheck import AbstractDoFnWrapper
 
 from sparkdrain.graph import urns
-from sparkdrain.harness.beam import DataOutputOperation, common
-from sparkdrain.harness.channel.sink import ChannelSink
+from sparkdrain.harness.beam import common
 from sparkdrain.harness.compiled.windowing import WindowAssigner
 
 if TYPE_CHECKING:
@@ -91,10 +90,8 @@ def recognise(  # noqa: PLR0911 - one for each kind
 ) -> Step | None:
     """The step that a transform is, or None if it is not simple."""
     urn = proto.spec.urn
-    if urn == urns.SINK:
+    if urn in (urns.SINK, urns.CHANNEL_SINK):
         return Step(transform_id, StepKind.END, operation.writer.write, operation)
-    if isinstance(operation, DataOutputOperation):
-        return Step(transform_id, StepKind.END, ChannelSink(operation).write, operation)
     if urn == urns.PRECOMBINE and hasattr(operation, "add"):
         return Step(transform_id, StepKind.FOLD, operation.add, operation)
     if urn in (urns.IDENTITY, urns.FLATTEN):
