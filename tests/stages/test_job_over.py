@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
+from sparkdrain.fnapi.process import STOP_SECONDS
 from sparkdrain.lines.bind import UnixBind
-from sparkdrain.stages.telling.job_over import JobOver, when_over
+from sparkdrain.stages.telling.job_over import END_SECONDS, JobOver, when_over
 
 
 def test_all_who_wait_have_ended_what_they_have_when_the_driver_goes_on(tmp_path):
@@ -37,3 +38,8 @@ def test_who_comes_when_the_job_is_over_is_not_kept(tmp_path):
     called = threading.Event()
     when_over(over.endpoint, called.set)
     assert not called.is_set()
+
+
+def test_a_driver_waits_longer_than_a_harness_has_to_tear_down():
+    # A harness that is asked to end, and does not, is ended after that; then its processes.
+    assert END_SECONDS >= STOP_SECONDS + 2

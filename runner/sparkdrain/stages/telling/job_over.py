@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from sparkdrain.lines.line import Line
 
 _DIAL_SECONDS: Final = 5.0
-# A harness has ten seconds to tear its DoFns down, before it is ended.
-_END_SECONDS: Final = 15.0
+END_SECONDS: Final = 15.0
+"""How long a driver waits for workers: longer than a harness has to tear its DoFns down."""
 
 
 class JobOver:
@@ -44,7 +44,7 @@ class JobOver:
         self._server.close()
         self._is_over.set()
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting, _END_SECONDS)
+            self._changed.wait_for(lambda: not self._waiting, END_SECONDS)
 
     def _hold(self, line: Line) -> None:
         with self._changed:
@@ -53,7 +53,7 @@ class JobOver:
             line.send_bytes(b"")  # it is counted from now on
             self._is_over.wait()
             line.send_bytes(b"")
-            line.poll(_END_SECONDS)
+            line.poll(END_SECONDS)
         finally:
             with self._changed:
                 self._waiting.discard(line)
