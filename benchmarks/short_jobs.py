@@ -18,10 +18,11 @@ import shlex
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -72,9 +73,9 @@ class Session:
     first: float
     """The seconds of its first job."""
 
-    def __init__(self, checkout: Path, processes: ExitStack, *flags: str) -> None:
+    def __init__(self, checkout: Path, processes: ExitStack, errors: IO[str], *flags: str) -> None:
         sources = os.pathsep.join([str(checkout / "runner"), str(checkout)])
-        self._errors = processes.enter_context(tempfile.TemporaryFile("w+"))
+        self._errors = errors
         self._process = processes.enter_context(
             subprocess.Popen(
                 # Not with the folder of this file, whose modules have names of others.
@@ -114,7 +115,10 @@ def main() -> None:
     checkouts = [_HERE.parent.parent, *(path.resolve() for path in asked.checkouts)]
     with ExitStack() as processes:
         flags = [_PROCESS] if asked.process else []
-        sessions = [Session(checkout, processes, *flags) for checkout in checkouts]
+        sessions = [
+            Session(checkout, processes, processes.enter_context(TemporaryFile("w+")), *flags)
+            for checkout in checkouts
+        ]
         seconds: list[list[float]] = [[] for _ in sessions]
         for turn in range(asked.jobs):
             # Who is first in a turn is last in the next.
