@@ -98,9 +98,16 @@ def reshuffle_spreads(root: beam.Pipeline) -> None:
 
 @shows
 def barrier_after_barrier_gets_an_identity(root: beam.Pipeline) -> None:
+    pairs = keyed(root, "Pairs")
+    grouped = pairs | "Group" >> beam.GroupByKey() | "Regroup" >> beam.GroupByKey()
+    spread = grouped | "Spread" >> beam.Reshuffle() | "Again" >> beam.Reshuffle()
+    _ = spread | "Use" >> beam.Map(str)
+
+
+@shows
+def group_by_key_behind_reshuffle_is_one_barrier(root: beam.Pipeline) -> None:
     spread = keyed(root, "Pairs") | "Spread" >> beam.Reshuffle() | "Again" >> beam.Reshuffle()
-    grouped = spread | "Group" >> beam.GroupByKey() | "Regroup" >> beam.GroupByKey()
-    _ = grouped | "Use" >> beam.Map(str)
+    _ = spread | "Group" >> beam.GroupByKey() | "Use" >> beam.Map(str)
 
 
 @shows

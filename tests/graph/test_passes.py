@@ -14,6 +14,7 @@ from written import stages_text
 from sparkdrain.graph import urns
 from sparkdrain.graph.optimize import leaves_of
 from sparkdrain.graph.passes import PASSES
+from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.translate import translate
 
 
@@ -69,6 +70,9 @@ SHOWN = {
     "skip_exchanges": lambda: proto_of(
         PIPELINES["stateful-behind-reshuffle-is-partitioned-by-key"]
     ),
+    "skip_exchanges_before_groups": lambda: proto_of(
+        PIPELINES["group-by-key-behind-reshuffle-is-one-barrier"]
+    ),
     "separate_barriers": lambda: proto_of(PIPELINES["barrier-after-barrier-gets-an-identity"]),
 }
 
@@ -88,6 +92,18 @@ def test_a_pass_rewrites_the_pipeline(name, golden):
             break
     assert before != after
     golden(f"pass-{name.replace('_', '-')}", f"before\n{before}\n\nafter\n{after}")
+
+
+def test_streaming_jobs_keep_the_edges_that_their_checkpoints_know():
+    pipeline = proto_of(PIPELINES["group-by-key-behind-reshuffle-is-one-barrier"])
+    kinds = [
+        [edge.kind for edge in translate(pipeline, streaming=streaming).edges]
+        for streaming in (False, True)
+    ]
+    assert kinds == [
+        [EdgeKind.GROUP],
+        [EdgeKind.SPREAD, EdgeKind.SPREAD, EdgeKind.GROUP],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import KNOWN_COMPOSITES, TransformContext, leaf_transform_stages
-from sparkdrain.graph.passes import PASSES
+from sparkdrain.graph.passes import IN_BATCH, PASSES
 from sparkdrain.graph.plan import TransformId
 from sparkdrain.graph.transform import Transform, describe
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 
 def optimize(
-    pipeline: beam_runner_api_pb2.Pipeline,
+    pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool
 ) -> tuple[beam_runner_api_pb2.Components, list[Transform]]:
-    """Run all passes; the leaves that are left, and the components they refer to."""
+    """Run the passes; the leaves that are left, and the components they refer to."""
     context, stages = leaves_of(copy.deepcopy(pipeline))
     for rewrite in PASSES:
-        stages = list(rewrite(stages, context))
+        if not (streaming and rewrite in IN_BATCH):
+            stages = list(rewrite(stages, context))
     leaves = [transform for stage in stages for transform in stage.transforms]
     ids = _unique_ids(leaf.unique_name for leaf in leaves)
     return context.components, [describe(id_, leaf) for id_, leaf in zip(ids, leaves, strict=True)]

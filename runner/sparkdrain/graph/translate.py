@@ -25,7 +25,7 @@ def translate(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False
         streaming: make a plan for rounds: whatever waits between two rounds (restrictions, main
             inputs of transforms with side inputs) stands at the beginning of a stage.
     """
-    components, transforms = optimize(pipeline)
+    components, transforms = optimize(pipeline, streaming=streaming)
     if streaming:
         for transform in transforms:
             transform.restrictions = transform.proto.spec.urn == urns.PROCESS_RESTRICTIONS

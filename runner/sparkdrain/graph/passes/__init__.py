@@ -7,7 +7,7 @@ stages that take their place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from sparkdrain.graph.beam import expand_sdf, pack_combiners
 from sparkdrain.graph.passes.drop_side_inputs_of_exchanges import drop_side_inputs_of_exchanges
@@ -15,7 +15,10 @@ from sparkdrain.graph.passes.lift_combiners import lift_combiners
 from sparkdrain.graph.passes.read_from_impulse import read_from_impulse
 from sparkdrain.graph.passes.separate_barriers import separate_barriers
 from sparkdrain.graph.passes.separate_test_streams import separate_test_streams
-from sparkdrain.graph.passes.skip_exchanges import skip_exchanges
+from sparkdrain.graph.passes.skip_exchanges import (
+    skip_exchanges,
+    skip_exchanges_before_groups,
+)
 
 Pass = Callable[[Iterable[Any], Any], Iterable[Any]]
 
@@ -27,5 +30,8 @@ PASSES: tuple[Pass, ...] = (
     expand_sdf,
     drop_side_inputs_of_exchanges,
     skip_exchanges,
+    skip_exchanges_before_groups,
     separate_barriers,
 )
+IN_BATCH: Final = frozenset({skip_exchanges_before_groups})
+"""Those that streaming jobs do without: a checkpoint belongs to the edges of a plan."""

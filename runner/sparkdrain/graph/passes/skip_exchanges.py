@@ -9,7 +9,9 @@ from sparkdrain.graph.plan import TransformId
 from sparkdrain.graph.transform import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Set
+
+    from apache_beam.portability.api import beam_runner_api_pb2
 
 
 def skip_exchanges(stages: Iterable[Any], context: Any) -> Iterator[Any]:
@@ -17,6 +19,33 @@ def skip_exchanges(stages: Iterable[Any], context: Any) -> Iterator[Any]:
 
     A stateful DoFn reads what goes into the exchange before it. That saves moving elements twice,
     and keeps the order of those that one call makes for a key: an exchange deals them out.
+    """
+    return _skipped(stages, context, _keyed)
+
+
+def skip_exchanges_before_groups(stages: Iterable[Any], context: Any) -> Iterator[Any]:
+    """The same for a GroupByKey. What it makes is as stable as what an exchange makes."""
+    return _skipped(stages, context, _grouped)
+
+
+def _keyed(transform: beam_runner_api_pb2.PTransform) -> Set[str]:
+    described = describe(TransformId(""), transform)
+    return transform.inputs.keys() - described.side_tags if described.keyed else frozenset()
+
+
+def _grouped(transform: beam_runner_api_pb2.PTransform) -> Set[str]:
+    return transform.inputs.keys() if transform.spec.urn == urns.GROUP_BY_KEY else frozenset()
+
+
+def _skipped(
+    stages: Iterable[Any],
+    context: Any,
+    partitioned: Callable[[beam_runner_api_pb2.PTransform], Set[str]],
+) -> Iterator[Any]:
+    """Yield all stages, but for exchanges that nothing is left to read from.
+
+    Args:
+        partitioned: the inputs of a transform that are partitioned by key right before it.
     """
     stages = list(stages)
     strategies = {
@@ -32,8 +61,7 @@ def skip_exchanges(stages: Iterable[Any], context: Any) -> Iterator[Any]:
                 skipped[made] = taken
     for stage in stages:
         transform = stage.transforms[0]
-        described = describe(TransformId(""), transform)
-        for tag in transform.inputs.keys() - described.side_tags if described.keyed else ():
+        for tag in partitioned(transform):
             while transform.inputs[tag] in skipped:
                 transform.inputs[tag] = skipped[transform.inputs[tag]]
     read = {name for stage in stages for name in stage.transforms[0].inputs.values()}
