@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -139,7 +140,11 @@ def test_a_harness_that_has_lost_its_connection_for_elements_is_lost(slot, monke
 
 
 def threads_of(jvm: int) -> list[str]:
-    return [each.read_text() for each in Path(f"/proc/{jvm}/task").glob("*/comm")]
+    names = []
+    for each in Path(f"/proc/{jvm}/task").glob("*/comm"):
+        with contextlib.suppress(OSError):  # it has ended in the meantime
+            names.append(each.read_text())
+    return names
 
 
 def connections_to(port: str, jvm: int) -> set[str]:
