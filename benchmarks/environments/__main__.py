@@ -19,8 +19,8 @@ from benchmarks.environments.tables import costs_table, ratios_table
 from benchmarks.environments.track import Track
 from benchmarks.environments.ways import CONTESTS, PEER
 from benchmarks.jobs.outside import OUTSIDE
-from benchmarks.peers.fetch import PeerMissing, job_server_jars, python_sdk
-from benchmarks.plan import OWN, ROOT, Kit
+from benchmarks.peers.fetch import PeerMissing, job_server_jars, own_python, python_sdk
+from benchmarks.plan import ROOT, Kit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,8 @@ def _measure_job(job: Job, contest: Contest, tracks: Sequence[Track], runs: int)
 
 
 def _kits(contests: Sequence[Contest], cache: Path) -> dict[str, Kit]:
-    kits = dict.fromkeys({contest.ours.family for contest in contests}, OWN)
+    own = Kit(own_python(ROOT, cache / "peers"), None)
+    kits = dict.fromkeys({contest.ours.family for contest in contests}, own)
     if any(contest.theirs for contest in contests):
         peers = cache / "peers"
         try:

@@ -32,6 +32,20 @@ def python_sdk(cache: Path) -> Path:
     return _python_with(requirements, cache / "python-sdk")
 
 
+def own_python(root: Path, cache: Path) -> Path:
+    """Python interpreter with this package and what it needs, as a user has it.
+
+    What developers have beside it makes each start of Beam a second longer.
+
+    Args:
+        root: the checkout; its code is used as it is at any time.
+        cache: where fetched things are.
+    """
+    project = (root / "pyproject.toml").read_bytes()
+    recipe = hashlib.sha256(project).hexdigest()
+    return _python_with(("--editable", str(root)), cache / "own-python", recipe)
+
+
 def bytewax_python(cache: Path) -> Path:
     """Python interpreter with bytewax."""
     return _python_with((f"bytewax=={BYTEWAX}",), cache / "bytewax")
@@ -60,14 +74,14 @@ def job_server_jars(name: str, cache: Path) -> Path:
     return home / "jars"
 
 
-def _python_with(requirements: tuple[str, ...], home: Path) -> Path:
+def _python_with(requirements: tuple[str, ...], home: Path, recipe: str = "") -> Path:
     python = home / "bin" / "python"
 
     def fetch() -> None:
         _call([sys.executable, "-m", "venv", str(home)])
         _call([str(python), "-m", "pip", "install", "--quiet", *requirements])
 
-    _once(home, ",".join([sys.version, *requirements]), fetch)
+    _once(home, ",".join([sys.version, *requirements, recipe]), fetch)
     return python
 
 
