@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -92,6 +94,20 @@ def test_a_pass_rewrites_the_pipeline(name, golden):
             break
     assert before != after
     golden(f"pass-{name.replace('_', '-')}", f"before\n{before}\n\nafter\n{after}")
+
+
+def test_an_exchange_stays_if_only_what_is_behind_it_is_known_to_be_pairs():
+    """Harnesses in other processes have to tell keys from values."""
+
+    def build(root):
+        made = keyed(root, "Pairs") | beam.Map(lambda pair: pair).with_output_types(Any)
+        _ = made | beam.Reshuffle() | beam.GroupByKey() | beam.Map(str)
+
+    plan = translate(proto_of(build))
+    assert [edge.kind for edge in plan.edges] == [EdgeKind.SPREAD, EdgeKind.GROUP]
+    components = beam_runner_api_pb2.Components.FromString(plan.components)
+    coder = components.pcollections[plan.edges[1].pcollection].coder_id
+    assert components.coders[coder].spec.urn == "beam:coder:kv:v1"
 
 
 def test_streaming_jobs_keep_the_edges_that_their_checkpoints_know():

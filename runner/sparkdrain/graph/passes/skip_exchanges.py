@@ -20,12 +20,23 @@ def skip_exchanges(stages: Iterable[Any], context: Any) -> Iterator[Any]:
     A stateful DoFn reads what goes into the exchange before it. That saves moving elements twice,
     and keeps the order of those that one call makes for a key: an exchange deals them out.
     """
-    return _skipped(stages, context, _keyed)
+    return _skipped(stages, _unchanged(context, "windowing_strategy_id"), _keyed)
 
 
 def skip_exchanges_before_groups(stages: Iterable[Any], context: Any) -> Iterator[Any]:
-    """The same for a GroupByKey. What it makes is as stable as what an exchange makes."""
-    return _skipped(stages, context, _grouped)
+    """The same for a GroupByKey. What it makes is as stable as what an exchange makes.
+
+    Beam's Python SDK says of what a GroupByKey reads that it is pairs, and not of what is before
+    an exchange. Where both have another coder, the exchange stays.
+    """
+    return _skipped(stages, _unchanged(context, "windowing_strategy_id", "coder_id"), _grouped)
+
+
+def _unchanged(context: Any, *fields: str) -> Callable[[str, str], bool]:
+    """Whether two PCollections have the same in some fields."""
+    pcollections = context.components.pcollections
+    told = {name: [getattr(each, field) for field in fields] for name, each in pcollections.items()}
+    return lambda made, taken: told[made] == told[taken]
 
 
 def _keyed(transform: beam_runner_api_pb2.PTransform) -> Set[str]:
@@ -39,25 +50,22 @@ def _grouped(transform: beam_runner_api_pb2.PTransform) -> Set[str]:
 
 def _skipped(
     stages: Iterable[Any],
-    context: Any,
+    unchanged: Callable[[str, str], bool],
     partitioned: Callable[[beam_runner_api_pb2.PTransform], Set[str]],
 ) -> Iterator[Any]:
     """Yield all stages, but for exchanges that nothing is left to read from.
 
     Args:
+        unchanged: whether an exchange makes of one PCollection another that may stand for it.
         partitioned: the inputs of a transform that are partitioned by key right before it.
     """
     stages = list(stages)
-    strategies = {
-        name: pcollection.windowing_strategy_id
-        for name, pcollection in context.components.pcollections.items()
-    }
     skipped: dict[str, str] = {}
     for stage in stages:
         transform = stage.transforms[0]
         if transform.spec.urn in urns.EXCHANGES:
             (made,), (taken,) = transform.outputs.values(), transform.inputs.values()
-            if strategies[made] == strategies[taken]:
+            if unchanged(made, taken):
                 skipped[made] = taken
     for stage in stages:
         transform = stage.transforms[0]
