@@ -23,7 +23,7 @@ from benchmarks.peers.fetch import PeerMissing, job_server_jars, own_python, pyt
 from benchmarks.plan import ROOT, Kit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from benchmarks.environments.track import Found
     from benchmarks.environments.ways import Contest
@@ -87,15 +87,21 @@ def _measure_job(job: Job, contest: Contest, tracks: Sequence[Track], runs: int)
 
 
 def _kits(contests: Sequence[Contest], cache: Path) -> dict[str, Kit]:
-    own = Kit(own_python(ROOT, cache / "peers"), None)
+    peers = cache / "peers"
+    own = _kit(lambda: Kit(own_python(ROOT, peers), None))
     kits = dict.fromkeys({contest.ours.family for contest in contests}, own)
     if any(contest.theirs for contest in contests):
-        peers = cache / "peers"
-        try:
-            kits[PEER] = Kit(python_sdk(peers), job_server_jars("spark-job-server", peers))
-        except PeerMissing as error:
-            kits[PEER] = Kit(None, None, str(error))
+        kits[PEER] = _kit(
+            lambda: Kit(python_sdk(peers), job_server_jars("spark-job-server", peers))
+        )
     return kits
+
+
+def _kit(fetch: Callable[[], Kit]) -> Kit:
+    try:
+        return fetch()
+    except PeerMissing as error:
+        return Kit(None, None, str(error))
 
 
 def _heading(options: argparse.Namespace) -> str:
