@@ -125,8 +125,9 @@ public class FnHarness {
     });
     monitor.setDaemon(true);
     monitor.start();
-    System.out.println("is " + id + mine.Program.NAME + rehearsed);
+    // Before the harness says that it is there: the other end may close after that.
     BufferedReader orders = new BufferedReader(new FileReader(variable.apply("ORDERS")));
+    System.out.println("is " + id + mine.Program.NAME + rehearsed);
     for (String order = orders.readLine(); order != null; order = orders.readLine()) {
       String text = order;
       if (text.equals("exit")) System.exit(7);
