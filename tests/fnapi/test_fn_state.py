@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import apache_beam as beam
 from apache_beam import coders
 from apache_beam.transforms import userstate, window
@@ -38,6 +40,16 @@ def test_state_is_that_of_the_key(run):
     def build(pipeline):
         pairs = [(key, n) for n in range(5) for key in "abc"]
         return pipeline | beam.Create(pairs) | beam.ParDo(_Numbered()) | beam.Map(see)
+
+    expected = [(key, [0, 1, 2, 3, 4], 10) for key in "abc"] + [(key, [], 5) for key in "abc"]
+    assert run(build)[1] == sorted(expected, key=repr)
+
+
+def test_untyped_pairs_from_before_an_exchange_are_told_apart(run):
+    def build(pipeline):
+        pairs = pipeline | beam.Create([(key, n) for n in range(5) for key in "abc"])
+        untyped = pairs | "Untyped" >> beam.Map(lambda pair: pair).with_output_types(Any)
+        return untyped | beam.Reshuffle() | beam.ParDo(_Numbered()) | beam.Map(see)
 
     expected = [(key, [0, 1, 2, 3, 4], 10) for key in "abc"] + [(key, [], 5) for key in "abc"]
     assert run(build)[1] == sorted(expected, key=repr)

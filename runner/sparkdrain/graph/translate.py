@@ -10,6 +10,7 @@ from sparkdrain.graph.levels import Node, assign_levels
 from sparkdrain.graph.optimize import optimize
 from sparkdrain.graph.planner import Planner
 from sparkdrain.graph.transform import requires_stable_input
+from sparkdrain.graph.untyped_pairs import tell_pairs
 
 if TYPE_CHECKING:
     from apache_beam.portability.api import beam_runner_api_pb2
@@ -33,6 +34,7 @@ def translate(pipeline: beam_runner_api_pb2.Pipeline, *, streaming: bool = False
             transform.stable = requires_stable_input(transform.proto)
     ordered = _topological(transforms)
     settle_environments(components, ordered)
+    tell_pairs(pipeline, components, ordered)
     _set_levels(ordered)
     return Planner(components, ordered).plan()
 
