@@ -69,7 +69,7 @@ def _tried(
     failed: list[str] = []
     try:
         extras = "flights" if "demo" in checks else ""
-        tools = "conformance" in checks
+        tools = not {"conformance", "outside"}.isdisjoint(checks)
         made = environment_of(pair, wheel, extras=extras, tools=tools, fresh=fresh)
     except NoPython as error:
         return Row(pair.name, versions, {"demo": f"not run: {error}"}, commit, date), []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tests.versions.environment import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 # Beam's own suites on Spark, those that reach furthest into Beam: state, timers, side inputs,
 # splittable DoFns, combiners, metrics, windows.
@@ -20,6 +20,12 @@ CONFORMANCE: Final = (
     "slow",
     "-k",
     "pardo or side_input or state or timer or sdf or combine or flatten or reshuffle or windowing",
+)
+# Harnesses outside of the slots, which compile chains within Beam's own harness.
+OUTSIDE: Final = (
+    "tests/harness/test_channel_bundles.py",
+    "tests/fnapi/test_fn_state.py",
+    "tests/fnapi/test_harness_processes.py",
 )
 
 _COUNTED: Final = re.compile(r"\d+ (?:passed|skipped|deselected|xfailed|xpassed)")
@@ -42,11 +48,18 @@ def demo(python: Path) -> str:
 
 def conformance(python: Path) -> str:
     """A part of Beam's own suites, of the Beam that is installed."""
-    printed = run([
-        *(str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=."),
-        *CONFORMANCE,
-    ])  # fmt: skip
-    return counted(printed)
+    return _tested(python, CONFORMANCE)
+
+
+def outside(python: Path) -> str:
+    """The tests of Python's harnesses outside of the slots."""
+    return _tested(python, OUTSIDE)
+
+
+def _tested(python: Path, tests: Sequence[str]) -> str:
+    """What the tests that ``tests`` names come to, with the package that is installed."""
+    pytest = (str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "pythonpath=.")
+    return counted(run([*pytest, *tests]))
 
 
 def counted(printed: str) -> str:
@@ -67,5 +80,6 @@ def stream(python: Path) -> str:
 CHECKS: Final[dict[str, Callable[[Path], str]]] = {
     "demo": demo,
     "conformance": conformance,
+    "outside": outside,
     "stream": stream,
 }

@@ -68,8 +68,8 @@ def test_rows_of_pairs_that_were_not_run_stay_as_they_are(tmp_path):
     assert lines[0] == "Before."
     assert lines[-1] == "After."
     assert lines[5:7] == [
-        "| a | 4 | 5 | 6 | not run | not run | not run | def | 2026-01-02 |",
-        "| b | 1 | 2 | 3 | ok | not run | a / b | abc | 2026-01-01 |",
+        "| a | 4 | 5 | 6 | not run | not run | not run | not run | def | 2026-01-02 |",
+        "| b | 1 | 2 | 3 | ok | not run | not run | a / b | abc | 2026-01-01 |",
     ]
 
 
