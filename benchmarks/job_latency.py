@@ -10,13 +10,9 @@ came. A program in Java is a new process for each job: its time begins when it c
 from __future__ import annotations
 
 import argparse
-import re
-import signal
 import statistics
 import subprocess
-import sys
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
@@ -26,28 +22,13 @@ from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 
 from benchmarks.environments.programs import build
+from benchmarks.own_server import served
 from benchmarks.plan import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 _LOOK_SECONDS = 0.01
-
-
-@contextmanager
-def served(*options: str) -> Iterator[str]:
-    """A server process at a free port; its endpoint."""
-    command = [sys.executable, "-m", "sparkdrain.cli.main", "server", "--job-port=0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"listens at (\S+)\. Ctrl-C", process.stdout.readline())
-            assert found is not None, "the server has not started"
-            yield found[1]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
 
 
 def trivial_job(endpoint: str, master: str) -> tuple[float, list[str]]:

@@ -56,7 +56,7 @@ def _measure(
         except PeerMissing as error:
             kits = dict.fromkeys(kits, Kit(None, None, str(error)))
     ways = (contest.ours, *contest.theirs)
-    tracks = [Track(way, kits[way.family], programs, options.limit) for way in ways]
+    tracks = [Track(way, kits[way.family], programs, options.limit, contest.rest) for way in ways]
     found: list[Found] = []
     try:
         for track in tracks:

@@ -19,6 +19,7 @@ from benchmarks.environments.ways import way_named
 from benchmarks.jobs import job_module
 from benchmarks.jobs.outside import outside_named
 from benchmarks.jobs.work import Work
+from benchmarks.own_server import served
 from benchmarks.runners import MASTER, OURS, WORKERS, Run, run_pipeline
 
 if TYPE_CHECKING:
@@ -115,26 +116,15 @@ def _flags(way: Way, options: argparse.Namespace) -> Iterator[list[str]]:
 @contextmanager
 def _job_service(way: Way, options: argparse.Namespace) -> Iterator[str]:
     """A Job service with a Spark of two slots; its endpoint."""
-    if way.family != OURS:
-        from benchmarks.peers.servers import spark_job_server  # noqa: PLC0415
+    from benchmarks.peers.servers import spark_job_server  # noqa: PLC0415
 
-        with spark_job_server(options.jars, options.directory, MASTER) as endpoint:
-            yield endpoint
-        return
-    from sparkdrain.jobs.described_options import MASTER_URN  # noqa: PLC0415
-    from sparkdrain.jobs.engine import SparkEngine  # noqa: PLC0415
-    from sparkdrain.jobs.local import without_fork_support  # noqa: PLC0415
-    from sparkdrain.jobs.server import JobServer  # noqa: PLC0415
-    from sparkdrain.jobs.service import JobService  # noqa: PLC0415
-
-    with without_fork_support(os.environ):
-        server = JobServer(
-            SparkEngine(),
-            "localhost:0",
-            lambda jobs, staged: JobService(jobs, staged, defaults={MASTER_URN: MASTER}),
-        )
-        yield server.start()
-    server.stop()
+    service = (
+        served(f"--spark-master-url={MASTER}")
+        if way.family == OURS
+        else spark_job_server(options.jars, options.directory, MASTER)
+    )
+    with service as endpoint:
+        yield endpoint
 
 
 if __name__ == "__main__":

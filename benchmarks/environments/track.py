@@ -83,8 +83,9 @@ class Found:
 class Track:
     """A failure ends the track, never the benchmark; later calls do nothing then."""
 
-    def __init__(self, way: Way, kit: Kit, programs: Path, limit: float) -> None:
+    def __init__(self, way: Way, kit: Kit, programs: Path, limit: float, rest: float) -> None:
         self.way = way
+        self._rest = rest
         self._kit = kit
         self._programs = programs
         self._limit = limit
@@ -151,6 +152,7 @@ class Track:
         out = self._session.directory / f"out-{time.time_ns()}"
         out.mkdir()
         work = Work(n, self._job.keys_for(n), Path(), out)
+        time.sleep(self._rest)
         try:
             measured = self._session.run(work, self._limit, self._job.name)
         except SessionFailed as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from benchmarks.jobs import Bar
 from benchmarks.runners import OURS
@@ -48,6 +48,7 @@ class Contest:
         theirs: the peer's settings; the fastest counts.
         bars: of each job; of the others there is none.
         shares: of each job: the part of n that the peer gets.
+        rest: seconds before each run, in which servers make ready what the next job needs.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Contest:
     theirs: tuple[Way, ...] = ()
     bars: Mapping[str, Bar] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
+    rest: float = 0.0
 
 
 _JVM_BARS: Final = {
@@ -63,10 +65,14 @@ _JVM_BARS: Final = {
     "state": Bar(3, None),
 }
 _SHARES: Final = {"state": 0.03, "timers": 0.03}
+_REST: Final = 20.0
 
 
-def _peers(language: Language) -> tuple[Way, ...]:
-    return Way(PEER, language, "process"), Way(PEER, language, "loopback")
+def _of_programs(name: str, title: str, ours: Where, *theirs: Where) -> Contest:
+    """A contest of programs whose language is the first word of its name."""
+    language = cast("Language", name.partition("-")[0])
+    peers = tuple(Way(PEER, language, where) for where in theirs)
+    return Contest(name, title, Way(OURS, language, ours), peers, _JVM_BARS, _SHARES, _REST)
 
 
 CONTESTS: Final = (
@@ -83,8 +89,9 @@ CONTESTS: Final = (
         _SHARES,
     ),
     Contest("external", "Python over EXTERNAL", Way(OURS, "python", "external")),
-    Contest("java", "Java", Way(OURS, "java", "staged"), _peers("java"), _JVM_BARS, _SHARES),
-    Contest("go", "Go", Way(OURS, "go", "staged"), _peers("go"), _JVM_BARS, _SHARES),
+    _of_programs("java", "Java", "staged", "process", "loopback"),
+    _of_programs("java-loopback", "Java over LOOPBACK", "loopback", "loopback"),
+    _of_programs("go", "Go", "staged", "process", "loopback"),
 )
 
 
