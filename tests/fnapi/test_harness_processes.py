@@ -389,13 +389,16 @@ def test_a_descriptor_is_found_by_its_id_alone():
         services.stop()
 
 
-def test_a_harness_that_has_torn_all_down_says_so_in_its_log_and_nobody_else_sees_it():
+def test_only_what_a_harness_says_to_the_user_is_told():
     services, worker, told = SdkServices(), SdkWorker("1", lambda: ""), []
     info = beam_provision_api_pb2.ProvisionInfo()
     services.admit(Admitted(worker, info, {}, lambda *record: told.append(record)))
     entries = beam_fn_api_pb2.LogEntry.List()
     severe = beam_fn_api_pb2.LogEntry.Severity.ERROR
     entries.log_entries.add(log_location="mine", message="the last", severity=severe)
+    # Of the harness before it, in a program of the user's.
+    channels = "vendor.io.grpc.internal.ManagedChannelOrphanWrapper"
+    entries.log_entries.add(log_location=channels, message="garbage", severity=severe)
     entries.log_entries.add(log_location=TORN_DOWN, message="torn down", severity=severe)
     try:
         with grpc.insecure_channel(services.socket) as channel:

@@ -71,6 +71,10 @@ _LEVELS: Final = {
     beam_fn_api_pb2.LogEntry.Severity.CRITICAL: logging.CRITICAL,
 }
 
+# gRPC in Java complains of channels there, which a harness of Java's leaves open when it ends: the
+# next harness of a program says so, as an error.
+_CHANNELS_LEFT_OPEN: Final = ".io.grpc.internal.ManagedChannelOrphanWrapper"
+
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
@@ -243,7 +247,7 @@ class SdkServices(
                 if entry.log_location == TORN_DOWN:
                     client.worker.torn_down.set()
                     continue
-                level = _LEVELS.get(entry.severity, logging.INFO)
+                level = _level(entry)
                 step = client.worker.step_name(entry.transform_id)
                 trace = f"\n{entry.trace}" if entry.trace else ""
                 text = f"{step}: {entry.message}{trace}" if step else f"{entry.message}{trace}"
@@ -288,6 +292,12 @@ class SdkServices(
         with path.open("rb") as file:
             while data := file.read(_CHUNK):
                 yield beam_artifact_api_pb2.GetArtifactResponse(data=data)
+
+
+def _level(entry: beam_fn_api_pb2.LogEntry) -> int:
+    if entry.log_location.endswith(_CHANNELS_LEFT_OPEN):
+        return logging.DEBUG
+    return _LEVELS.get(entry.severity, logging.INFO)
 
 
 def _is_own_or_of_a_container(user: int) -> bool:
