@@ -224,10 +224,11 @@ class PooledHarness(Life):
 
     @override
     def stop(self, *, at_once: bool = False) -> None:
-        if self._channel is None:
-            return
-        stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
-        with contextlib.suppress(grpc.RpcError):
-            request = beam_fn_api_pb2.StopWorkerRequest(worker_id=self._id)
-            stub.StopWorker(request, timeout=STOP_SECONDS)
-        self._channel.close()
+        if self._channel is not None:
+            stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(self._channel)
+            with contextlib.suppress(grpc.RpcError):
+                request = beam_fn_api_pb2.StopWorkerRequest(worker_id=self._id)
+                stub.StopWorker(request, timeout=STOP_SECONDS)
+            self._channel.close()
+        if self._endpoint != self._services.socket:
+            self._services.leave(self._endpoint)

@@ -44,6 +44,7 @@ _CONNECTIONS: Final = 128
 _PATIENCE_SECONDS: Final = 60
 _LOOPBACK: Final = "127.0.0.1"
 _STOP_SECONDS: Final = 1.0
+_LEAVE_SECONDS: Final = 10.0
 _CHUNK: Final = 1 << 20
 _WORKER_ID: Final = "worker_id"
 # gRPC refuses messages beyond 4 MB unless told otherwise.
@@ -105,17 +106,17 @@ class SdkServices(
     def __init__(self) -> None:
         self._clients: dict[str, Admitted] = {}
         self._folder = OwnFolder.make()
-        self._servers: list[grpc.Server] = []
-        self._ports: dict[tuple[str, bool], int] = {}
+        self._servers: dict[str, grpc.Server] = {}
+        self._here = ""
         self._lock = threading.Lock()
         self.home = self._folder.path
         """A private folder, which is removed even if this process is killed."""
         self.socket = f"unix:{self.home}/fnapi"
         """The address for harnesses on this machine and of this user."""
-        self._serve(self.socket)
+        self._servers[self.socket], _ = self._serving(self.socket)
 
-    def _serve(self, address: str, *, is_for_own_user: bool = False) -> int:
-        """Listen at one more address; its port."""
+    def _serving(self, address: str, *, is_for_own_user: bool = False) -> tuple[grpc.Server, int]:
+        """A server that listens at an address, and its port."""
         ports: set[int] = set()
         asking: list[grpc.ServerInterceptor] = [_AskForWorkerId(self._clients)]
         if is_for_own_user:
@@ -140,8 +141,7 @@ class SdkServices(
         port: int = server.add_insecure_port(address)
         ports.add(port)
         server.start()
-        self._servers.append(server)
-        return port
+        return server, port
 
     def here(self) -> str:
         """A port for harnesses of this machine that reach no socket, and are of this user.
@@ -149,23 +149,37 @@ class SdkServices(
         The id of one in a container is an argument of a command, which every user can read. So
         the id is not enough there.
         """
-        return self._listening(_LOOPBACK, is_for_own_user=True)
+        with self._lock:
+            if not self._here:
+                self._here = self._listening(_LOOPBACK, is_for_own_user=True)
+            return self._here
 
     def at(self, host: str) -> str:
-        """An address that harnesses elsewhere can reach.
+        """A new address, which a harness elsewhere can reach; ``leave`` it when that has ended.
 
         Args:
-            host: the address of this machine, as they see it.
+            host: the address of this machine, as the harness sees it.
         """
-        return self._listening(host, is_for_own_user=False)
+        with self._lock:
+            return self._listening(host, is_for_own_user=False)
+
+    def leave(self, address: str) -> None:
+        """End the connections to an address of ``at``. What is on its way has a while for that.
+
+        Java's harness, in a program that goes on, leaves its connections open when it ends, and a
+        stream for state with them.
+        """
+        with self._lock:
+            server = self._servers.pop(address, None)
+        if server is not None:
+            server.stop(_LEAVE_SECONDS)
 
     def _listening(self, host: str, *, is_for_own_user: bool) -> str:
-        key = host, is_for_own_user
-        with self._lock:
-            if key not in self._ports:
-                bound = f"[{host}]" if ":" in host else host
-                self._ports[key] = self._serve(f"{bound}:0", is_for_own_user=is_for_own_user)
-            return f"{host}:{self._ports[key]}"
+        bound = f"[{host}]" if ":" in host else host
+        server, port = self._serving(f"{bound}:0", is_for_own_user=is_for_own_user)
+        address = f"{host}:{port}"
+        self._servers[address] = server
+        return address
 
     def admit(self, client: Admitted) -> None:
         """Serve a harness from now on."""
@@ -177,7 +191,7 @@ class SdkServices(
 
     def stop(self) -> None:
         """End. Harnesses in threads have a moment to close their connections, then that is done."""
-        for stopped in [server.stop(_STOP_SECONDS) for server in self._servers]:
+        for stopped in [server.stop(_STOP_SECONDS) for server in self._servers.values()]:
             stopped.wait()
         self._folder.remove()
 
