@@ -69,7 +69,7 @@ def test_what_harnesses_leave_open_ends_and_keeps_nobody_out(pool, monkeypatch):
         _ = pipeline | beam.Create([number]) | beam.Map(see)
         outside = Outside(HarnessJob(f"job {number}", {}), harnesses)
         run_in_memory(pipeline, 1, environment=environment, outside=outside)
-    assert [0, 1, 2, 3] == SEEN
+    assert SEEN == [0, 1, 2, 3]
     for _, asked in pool.left[:LEFT]:
         assert isinstance(asked.exception(timeout=30.0), grpc.RpcError)
     harnesses.close()
