@@ -19,6 +19,7 @@ from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
 from sparkdrain.fnapi.launch import life_of
 from sparkdrain.fnapi.provision import fetched, provision_info
 from sparkdrain.fnapi.services import Admitted, SdkServices
+from sparkdrain.fnapi.spare_worker import SpareWorkers
 from sparkdrain.fnapi.worker import SdkWorker
 
 if TYPE_CHECKING:
@@ -83,7 +84,10 @@ class Harnesses:
         # The jobs that have harnesses here, or had some and are not over.
         self._jobs: set[str] = set()
         self._ending: list[tuple[str, threading.Thread]] = []
+        # Environments of jobs that are not over.
+        self._used: dict[str, list[beam_runner_api_pb2.Environment]] = {}
         self._services: SdkServices | None = None
+        self._spares: SpareWorkers | None = None
 
     def lend(
         self,
@@ -179,6 +183,9 @@ class Harnesses:
         with self._lock:
             for key in list(self._kept):
                 self._end(key)
+            if self._spares is not None:
+                self._spares.close()
+                self._spares = None
             if self._services is not None:
                 self._services.stop()
                 self._services = None
@@ -186,17 +193,20 @@ class Harnesses:
     def _make(self, job: HarnessJob, environment: beam_runner_api_pb2.Environment) -> _Kept:
         # What harnesses log goes to this process's log, too.
         redaction.remember(job.options)
-        if self._services is None:
-            self._services = SdkServices()
-        services = self._services
-        folder = Path(tempfile.mkdtemp(dir=services.home))
+        services, spares = self._serving()
+        self._used.setdefault(job.id, []).append(environment)
+        spare = spares.take(environment, job.id)
+        folder = Path(tempfile.mkdtemp(dir=services.home)) if spare is None else spare.folder
         files = dict(fetched(dependency) for dependency in environment.dependencies)
         found = {name: path for name in files if (path := job.staged(name)) is not None}
         torn_down = threading.Event()
-        life = life_of(environment, services, folder, job, found, torn_down)
-        id_ = secrets.token_hex(16)
+        life, id_ = (
+            (life_of(environment, services, folder, job, found, torn_down), secrets.token_hex(16))
+            if spare is None
+            else (spare.life, spare.worker_id)
+        )
         worker = SdkWorker(id_, life.how_it_ended, life.last_words, torn_down, life.connected)
-        kept = _Kept(worker, life, folder)
+        kept = _Kept(worker, life, folder, has_begun=spare is not None)
         try:
             info = provision_info(
                 worker.id, life.endpoint, job.options, [files[name] for name in found]
@@ -207,6 +217,17 @@ class Harnesses:
         by_payload = {files[name].type_payload: path for name, path in found.items()}
         services.admit(Admitted(worker, info, by_payload, job.log))
         return kept
+
+    def _serving(self) -> tuple[SdkServices, SpareWorkers]:
+        if self._services is None or self._spares is None:
+            services = self._services = SdkServices()
+
+            def spare_life(environment: beam_runner_api_pb2.Environment, folder: Path) -> Life:
+                nobody = HarnessJob("", {})
+                return life_of(environment, services, folder, nobody, {}, threading.Event())
+
+            self._spares = SpareWorkers(services, spare_life)
+        return self._services, self._spares
 
     def _begin(self, kept: _Kept) -> None:
         if kept.has_begun:
@@ -224,6 +245,10 @@ class Harnesses:
             for key in [key for key in self._kept if key[0] == job]:
                 self._end(key)
         self._await_ends(job)
+        with self._lock:
+            for environment in self._used.pop(job, ()):
+                if self._spares is not None:
+                    self._spares.keep(environment)
 
     def _end_idle(self, key: tuple[str, str], worker: SdkWorker) -> None:
         with self._lock:

@@ -31,7 +31,7 @@ from sparkdrain.own_folder import OwnFolder
 from sparkdrain.strangers import AskForUser, OpenCalls, is_own, refusing, short_stay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from sparkdrain.fnapi.worker import SdkWorker
@@ -105,6 +105,8 @@ class SdkServices(
 
     def __init__(self) -> None:
         self._clients: dict[str, Admitted] = {}
+        # By worker id: set when its harness is admitted, or will not be.
+        self._expected: dict[str, threading.Event] = {}
         self._folder = OwnFolder.make()
         self._servers: dict[str, grpc.Server] = {}
         self._here = ""
@@ -118,7 +120,9 @@ class SdkServices(
     def _serving(self, address: str, *, is_for_own_user: bool = False) -> tuple[grpc.Server, int]:
         """A server that listens at an address, and its port."""
         ports: set[int] = set()
-        asking: list[grpc.ServerInterceptor] = [_AskForWorkerId(self._clients)]
+        asking: list[grpc.ServerInterceptor] = [
+            _AskForWorkerId(lambda id_: id_ in self._clients or id_ in self._expected)
+        ]
         if is_for_own_user:
             asking.insert(0, AskForUser(ports, _is_own_or_of_a_container, _OTHER_USER))
         # A server of its own: none takes further addresses when it has started.
@@ -184,6 +188,17 @@ class SdkServices(
     def admit(self, client: Admitted) -> None:
         """Serve a harness from now on."""
         self._clients[client.worker.id] = client
+        self.expect_no_more(client.worker.id)
+
+    def expect(self, worker_id: str) -> None:
+        """Let a harness ask what it is to know. It gets the answer when it is admitted."""
+        self._expected[worker_id] = threading.Event()
+
+    def expect_no_more(self, worker_id: str) -> None:
+        """Answer a harness that was expected."""
+        expected = self._expected.pop(worker_id, None)
+        if expected is not None:
+            expected.set()
 
     def dismiss(self, worker: SdkWorker) -> None:
         """Serve a harness no longer."""
@@ -196,7 +211,7 @@ class SdkServices(
         self._folder.remove()
 
     def _client(self, context: Any) -> Admitted:
-        client = self._clients.get(dict(context.invocation_metadata()).get(_WORKER_ID, ""))
+        client = self._clients.get(_worker_id(context))
         if client is None:  # it was dismissed a moment ago
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "no harness has this worker id")
             raise AssertionError
@@ -286,6 +301,9 @@ class SdkServices(
     ) -> beam_provision_api_pb2.GetProvisionInfoResponse:
         """What the caller is to know when it starts."""
         del request
+        expected = self._expected.get(_worker_id(context))
+        if expected is not None and context.add_callback(expected.set):
+            expected.wait()
         return beam_provision_api_pb2.GetProvisionInfoResponse(info=self._client(context).info)
 
     def ResolveArtifacts(  # noqa: N802
@@ -314,6 +332,11 @@ def _level(entry: beam_fn_api_pb2.LogEntry) -> int:
     return _LEVELS.get(entry.severity, logging.INFO)
 
 
+def _worker_id(context: Any) -> str:
+    id_: str = dict(context.invocation_metadata()).get(_WORKER_ID, "")
+    return id_
+
+
 def _is_own_or_of_a_container(user: int) -> bool:
     """Whether no other user of this machine has this id; a container may have users of its own."""
     if is_own(user):
@@ -328,13 +351,13 @@ def _is_own_or_of_a_container(user: int) -> bool:
 class _AskForWorkerId(grpc.ServerInterceptor):
     """Lets no call in that names no harness, but for the one that TypeScript makes so."""
 
-    def __init__(self, clients: Mapping[str, Admitted]) -> None:
-        self._clients = clients
+    def __init__(self, is_known: Callable[[str], bool]) -> None:
+        self._is_known = is_known
         self._descriptors = OpenCalls()
 
     @override
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-        if dict(details.invocation_metadata).get(_WORKER_ID, "") in self._clients:
+        if self._is_known(dict(details.invocation_metadata).get(_WORKER_ID, "")):
             return continuation(details)
         if details.method == _DESCRIPTOR:
             return self._descriptors.handler(continuation(details))
