@@ -87,6 +87,7 @@ CONTESTS: Final = (
             **dict.fromkeys(("state", "timers"), Bar(20, None)),
         },
         _SHARES,
+        _REST / 2,
     ),
     Contest("external", "Python over EXTERNAL", Way(OURS, "python", "external")),
     _of_programs("java", "Java", "staged", "process", "loopback"),
