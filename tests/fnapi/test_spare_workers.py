@@ -10,6 +10,7 @@ import time
 import apache_beam as beam
 import psutil
 import pytest
+from apache_beam.runners import pipeline_context
 from apache_beam.transforms import environments
 
 from sparkdrain.fnapi import spare_worker
@@ -43,11 +44,11 @@ def program(tmp_path):
         with file.open("a") as out:
             print(os.getpid(), element, file=out)
 
-    def run(name, command=WORKER):
+    def run(name):
         pipeline = beam.Pipeline()
         _ = pipeline | beam.Create([name]) | beam.Map(note)
         environment = environments.ProcessEnvironment(
-            command,
+            WORKER,
             env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capabilities=environments.python_sdk_capabilities(),
         )
@@ -93,8 +94,18 @@ def test_none_waits_for_long(program, monkeypatch):
     wait_until(lambda: not psutil.pid_exists(spare))
 
 
-def test_what_another_command_does_before_there_is_a_job_is_not_known(program):
-    for name in ("first", "second"):
-        program(name, f"bash -c 'exec {WORKER} \"$@\"' --")
-    time.sleep(0.5)
-    assert not waiting()
+@pytest.mark.parametrize(
+    ("command", "is_own"),
+    [
+        ("sparkdrain worker", True),
+        ("/opt/venv/bin/sparkdrain worker", True),
+        ("nice -n 5 python -m sparkdrain.cli.main worker", True),
+        ("bash -c 'exec sparkdrain worker \"$@\"' --", False),
+        ("/opt/apache/beam/boot", False),
+    ],
+)
+def test_what_another_command_does_before_there_is_a_job_is_not_known(command, is_own):
+    environment = environments.ProcessEnvironment(command).to_runner_api(
+        pipeline_context.PipelineContext()
+    )
+    assert spare_worker._is_own(environment) == is_own
