@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
-import time
 
 import apache_beam as beam
 import psutil
@@ -22,17 +22,18 @@ from tests.support.waiting import wait_until
 WORKER = f"{sys.executable} -m sparkdrain.cli.main worker"
 
 
-def waiting() -> list[int]:
-    """Processes of harnesses that this process has started, by way of their guards."""
-    found = []
+def guarded() -> dict[int, list[str]]:
+    """Harnesses that this process has started, and their guards, which are there at once."""
+    found = {}
     for each in psutil.Process().children(recursive=True):
-        try:
-            words = each.cmdline()
-        except psutil.NoSuchProcess:
-            continue
-        if "sparkdrain.cli.main" in words[:4]:
-            found.append(each.pid)
-    return found
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found[each.pid] = each.cmdline()
+    return {pid: words for pid, words in found.items() if "sparkdrain.cli.main" in words}
+
+
+def waiting() -> list[int]:
+    """Harnesses that this process has started."""
+    return [pid for pid, words in guarded().items() if "sparkdrain.cli.main" in words[:4]]
 
 
 @pytest.fixture
@@ -68,8 +69,7 @@ def program(tmp_path):
 
 def test_a_harness_waits_for_the_third_job_if_it_can_be_used(program, monkeypatch):
     program("first")
-    time.sleep(0.5)
-    assert not waiting(), "a single job leaves none behind"
+    assert not guarded(), "a single job leaves none behind"
     program("second")
     (spare,) = wait_until(waiting)
     assert program("third") == spare

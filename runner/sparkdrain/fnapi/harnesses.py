@@ -81,11 +81,10 @@ class Harnesses:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, str], _Kept] = {}
-        # The jobs that have harnesses here, or had some and are not over.
-        self._jobs: set[str] = set()
+        # Of the jobs that have harnesses here, or had some and are not over: the environments of
+        # these, by payload.
+        self._used: dict[str, dict[bytes, beam_runner_api_pb2.Environment]] = {}
         self._ending: list[tuple[str, threading.Thread]] = []
-        # Environments of jobs that are not over.
-        self._used: dict[str, list[beam_runner_api_pb2.Environment]] = {}
         self._services: SdkServices | None = None
         self._spares: SpareWorkers | None = None
 
@@ -116,9 +115,10 @@ class Harnesses:
                 kept = None
             if kept is None:
                 kept = self._kept[key] = self._make(job, environment)
-                if job.id not in self._jobs:
-                    self._jobs.add(job.id)
+                if job.id not in self._used:
+                    self._used[job.id] = {}
                     job.when_over(partial(self._end_job, job.id))
+                self._used[job.id][environment.payload] = environment
             if ahead:
                 self._begin(kept)
             if kept.idle is not None:
@@ -194,7 +194,6 @@ class Harnesses:
         # What harnesses log goes to this process's log, too.
         redaction.remember(job.options)
         services, spares = self._serving()
-        self._used.setdefault(job.id, []).append(environment)
         spare = spares.take(environment, job.id)
         folder = Path(tempfile.mkdtemp(dir=services.home)) if spare is None else spare.folder
         files = dict(fetched(dependency) for dependency in environment.dependencies)
@@ -241,12 +240,11 @@ class Harnesses:
 
     def _end_job(self, job: str) -> None:
         with self._lock:
-            self._jobs.discard(job)
             for key in [key for key in self._kept if key[0] == job]:
                 self._end(key)
         self._await_ends(job)
         with self._lock:
-            for environment in self._used.pop(job, ()):
+            for environment in self._used.pop(job, {}).values():
                 if self._spares is not None:
                     self._spares.keep(environment)
 

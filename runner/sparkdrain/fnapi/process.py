@@ -162,18 +162,24 @@ def start_guarded(
     """
     words, variables = command
     program = [sys.executable, "-I", "-S", "-c", inspect.getsource(guard)]
-    # The guard ends by itself, and must be left to end the harness in order.
-    inherited = {name: each for name, each in os.environ.items() if name != JOB_VARIABLE}
     with output.open("wb") as file:
         return subprocess.Popen(  # noqa: S603 - the user's own command
             [*program, json.dumps(at_the_end), held, *words],
             stdin=stdin,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env={**inherited, **variables},
+            env={**inherited(), **variables},
             start_new_session=True,
             pass_fds=kept,
         )
+
+
+def inherited() -> dict[str, str]:
+    """The environment variables that a guard, and what it runs, have of this process.
+
+    Without the job's mark: the guard ends by itself, and must be left to end the harness in order.
+    """
+    return {name: each for name, each in os.environ.items() if name != JOB_VARIABLE}
 
 
 def ended_with(name: str, status: int, last_words: str) -> str:

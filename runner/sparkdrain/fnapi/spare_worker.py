@@ -7,7 +7,6 @@ jobs with the same environment, so that a program with one job leaves none behin
 
 from __future__ import annotations
 
-import os
 import secrets
 import shlex
 import shutil
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from sparkdrain.fnapi.process import inherited
 from sparkdrain.graph.environments import PROCESS
-from sparkdrain.hosts.orphans import JOB_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,7 +77,7 @@ class SpareWorkers:
             self._repeated.add(key)
         with self._lock:
             spare = self._waiting.pop(key, None)
-        if spare is None or (not spare.life.how_it_ended() and spare.variables == _variables()):
+        if spare is None or (not spare.life.how_it_ended() and spare.variables == inherited()):
             return spare
         self._end(spare)
         return None
@@ -88,14 +87,17 @@ class SpareWorkers:
         key = environment.payload
         if key in self._waiting or key not in self._repeated or not _is_own(environment):
             return
-        folder = Path(tempfile.mkdtemp(dir=self._services.home))
+        try:
+            folder = Path(tempfile.mkdtemp(dir=self._services.home))
+        except OSError:
+            return  # it is a matter of speed only
         life = self._life_of(environment, folder)
-        spare = SpareWorker(secrets.token_hex(16), life, folder, _variables())
+        spare = SpareWorker(secrets.token_hex(16), life, folder, inherited())
         self._services.expect(spare.worker_id)
         try:
             life.start(spare.worker_id)
         except OSError:
-            self._end(spare)  # it is a matter of speed only
+            self._end(spare)
             return
         self._waiting[key] = spare
         timer = threading.Timer(_WAIT_SECONDS, self._end_if_waiting, (key, spare))
@@ -126,7 +128,3 @@ def _is_own(environment: beam_runner_api_pb2.Environment) -> bool:
     process = beam_runner_api_pb2.ProcessPayload.FromString(environment.payload)
     words = shlex.split(process.command)
     return len(words) > 1 and (Path(words[-2]).name, words[-1]) in _OWN_COMMANDS
-
-
-def _variables() -> Mapping[str, str]:
-    return {name: value for name, value in os.environ.items() if name != JOB_VARIABLE}
