@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from apache_beam import coders
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.core import Windowing
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from round_driver import SECOND, Rounds
+from round_driver import SECOND, Firings, Rounds
 from windowings import combiners, frontiers, modes, rounds, triggers, window_fns
 
 from sparkdrain.panes.grouping import Closing
@@ -182,6 +183,24 @@ def test_what_ends_in_its_round_without_time_for_it_fires_later_and_in_order(tmp
         fired.append(keys_and_ends(driven.round(firings=2)))
     assert len(fired) > 2
     assert [end for panes in fired for _, end in panes] == [10] * 3 + [20] * 3 + [30] * 3
+
+
+def test_panes_of_a_window_leave_together_and_windows_in_order(tmp_path):
+    driven = counted_by_tens(tmp_path)
+    # Many keys, in all key groups, and each one in the last window and in one before it.
+    for key in range(300):
+        driven.round([(str(key), 1, second) for second in (1 + 10 * (key % 2), 21)], frontier=0)
+    driven.frontier = 30 * SECOND
+    batches = list(driven.grouping.advance(driven.frontier, 0, Firings(1 << 30)))
+    assert [context.timestamp.seconds() for context, _ in batches] == [9, 19, 29]
+    assert [len(pairs) for _, pairs in batches] == [150, 150, 300]
+
+
+def test_panes_leave_before_they_fill_memory(tmp_path):
+    driven = counted_by_tens(tmp_path, value_coder=coders.BytesCoder())
+    driven.round([(str(key), b"v" * (1 << 20), 1) for key in range(16)], frontier=0)
+    batches = list(driven.grouping.advance(10 * SECOND, 0, Firings(1 << 30)))
+    assert [len(pairs) for _, pairs in batches] == [4] * 4
 
 
 def test_a_window_in_state_is_told_from_new_ones_after_a_round_was_taken_back(tmp_path):

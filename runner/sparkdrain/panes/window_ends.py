@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from contextlib import closing as closed_after
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from apache_beam.transforms.trigger import DefaultTrigger
@@ -17,6 +18,7 @@ from typing_extensions import override
 from sparkdrain.panes.arrivals import values_in
 from sparkdrain.panes.ending_window import EndingWindow
 from sparkdrain.panes.grouping import Closing
+from sparkdrain.panes.pane_batches import PaneBatches
 from sparkdrain.panes.pane_values import PaneValues
 from sparkdrain.panes.passing import Passing
 from sparkdrain.panes.round_grouping import RoundGrouping
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 4 << 20
 _PAIR_BYTES = 2048
 _MOST_PASSING = 64 << 20
+_WINDOWS_REMEMBERED = 256
 _PANES = struct.Struct(">I")
 _VALUES, _PANES_TAG, _TIMER = b"v", b"p", b"t"
 _CLOSED = b""
@@ -62,7 +65,7 @@ class WindowEndGrouping(RoundGrouping):
         self._at_expiry = type(terms.windowing.triggerfn) is Never
         self._fires_late = type(terms.windowing.triggerfn) is DefaultTrigger
         self._closes_always = terms.closing is Closing.ALWAYS
-        self._window: EndingWindow | None = None
+        self._enter = lru_cache(_WINDOWS_REMEMBERED)(self._ending_window)
         self._passing = Passing(min(terms.memory_bytes // 4, _MOST_PASSING))
         # The windows that have something in state, with the times when they fire; None: unknown.
         self._waiting: dict[bytes, int] | None = None
@@ -89,19 +92,12 @@ class WindowEndGrouping(RoundGrouping):
 
     @override
     def advance(self, frontier: int, now: int, budget: PaneBudget) -> Iterator[PaneBatch]:
-        pairs: list[Any] = []
-        size = 0
-        context: Any = None
-        for found, more, more_size in self._ended(frontier, budget):
-            if pairs and (context is not found or size >= _BATCH_BYTES):
-                yield context, pairs
-                pairs = []
-                size = 0
-            context = found
-            pairs += more
-            size += more_size
-        if pairs:
-            yield context, pairs
+        batches = PaneBatches()
+        for context, pairs, size in self._ended(frontier, budget):
+            batches.add(context, pairs, size)
+            if batches.size >= _BATCH_BYTES:
+                yield from batches.take_all()
+        yield from batches.take_all()
         for group, timer in self._due(Domain.EXPIRY, frontier, budget):
             yield from self._expire(group, self._enter(timer.window))
         self._forget_ended()
@@ -182,13 +178,9 @@ class WindowEndGrouping(RoundGrouping):
             )
         )
 
-    def _enter(self, section: bytes) -> EndingWindow:
-        window = self._window
-        if window is None or section != window.section:
-            decoded = self._decode_window(section)
-            window = EndingWindow(section, decoded, self._lateness, self._at_expiry)
-            self._window = window
-        return window
+    def _ending_window(self, section: bytes) -> EndingWindow:
+        decoded = self._decode_window(section)
+        return EndingWindow(section, decoded, self._lateness, self._at_expiry)
 
     def _wait(self, group: bytes, window: EndingWindow, groups: Groups) -> None:
         if self._waiting is not None:
