@@ -54,12 +54,15 @@ class Measured:
 class Session:
     """One runner process with all that it starts, in a directory of its own."""
 
-    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str], folder: Path | None = None
+    ) -> None:
         """Starts the process; `wait_ready` tells when it can take orders.
 
         Args:
             command: of the session; gets `--directory` and `--reply` added.
             environment: on top of the driver's.
+            folder: where Python, in a session, looks for modules first; None: the driver's.
         """
         self.directory = Path(tempfile.mkdtemp(prefix="bench-"))
         self._log = self.directory / "session.log"
@@ -79,6 +82,7 @@ class Session:
                 stderr=log,
                 pass_fds=[writer],
                 env={**os.environ, **environment, **own},
+                cwd=folder,
                 start_new_session=True,
             )
         os.close(writer)

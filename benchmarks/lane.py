@@ -43,7 +43,8 @@ class Lane:
         if self.problem:
             return
         command = self._plan.command(self._job, self._runner)
-        self._session = Session(command, self._plan.environment(self._runner))
+        environment = self._plan.environment(self._runner)
+        self._session = Session(command, environment, self._plan.checkout)
         try:
             self._session.wait_ready(self._plan.limit)
         except SessionFailed as e:

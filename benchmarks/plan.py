@@ -70,6 +70,7 @@ class Plan:
         limit: seconds after which a run, or the opening of a runner, is given up.
         cache: directory for fetched peers and generated text.
         kits: what the runners need, by their `needs`.
+        checkout: whose code is measured.
     """
 
     runners: tuple[Runner, ...]
@@ -78,6 +79,7 @@ class Plan:
     limit: float
     cache: Path
     kits: Mapping[str, Kit]
+    checkout: Path = ROOT
 
     def runners_of(self, job: Job) -> list[Runner]:
         """Those that the job is measured on."""
@@ -117,7 +119,10 @@ class Plan:
 
     def environment(self, runner: Runner) -> Mapping[str, str]:
         """Where a session finds our modules; nothing of this venv for another."""
-        paths = [str(ROOT)]
+        paths = [str(self.checkout)]
         if not runner.needs:
-            paths += [str(ROOT / "runner"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+            paths += [
+                str(self.checkout / "runner"),
+                *os.environ.get("PYTHONPATH", "").split(os.pathsep),
+            ]
         return {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
