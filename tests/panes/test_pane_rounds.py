@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from round_driver import SECOND, Firings, Rounds
 from windowings import combiners, frontiers, modes, rounds, triggers, window_fns
 
+from sparkdrain.panes.ending_window import EndingWindow
 from sparkdrain.panes.grouping import Closing
 from sparkdrain.panes.times import END
 from tests.support.counting_store import CountingStore
@@ -201,6 +202,15 @@ def test_panes_leave_before_they_fill_memory(tmp_path):
     driven.round([(str(key), b"v" * (1 << 20), 1) for key in range(16)], frontier=0)
     batches = list(driven.grouping.advance(10 * SECOND, 0, Firings(1 << 30)))
     assert [len(pairs) for _, pairs in batches] == [4] * 4
+
+
+def test_a_window_with_many_late_panes_remembers_few():
+    ending = EndingWindow(b"", window.IntervalWindow(0, 10), 10_000, at_expiry=False)
+    for index in range(1, 1000):
+        shared = ending.context(index, on_time=False, last=False)
+        assert ending.context(index, on_time=False, last=False) is shared
+        assert (shared.pane_info.index, shared.timestamp.micros) == (index, 9_999_000)
+    assert ending.context.cache_info().currsize < 100
 
 
 def test_a_window_in_state_is_told_from_new_ones_after_a_round_was_taken_back(tmp_path):
