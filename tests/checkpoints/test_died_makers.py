@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -54,15 +55,22 @@ KINDS = {kind.__name__: kind for kind in (AFile, AManifest, ARecord)}
 
 def child(disk, work, change=None) -> int:
     """A process that works, and dies at a change of the disk; 0 if it has come to its end."""
+    told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
+            os.read(told, 1)  # the disk knows when it is to die
             work()
             code = 0
+        except BaseException:  # noqa: BLE001 - it ends without pytest, which would say why
+            traceback.print_exc()
         finally:
             os._exit(code)
     disk.lose_power_at(pid, change)
+    os.write(tell, b"1")
+    for end in (told, tell):
+        os.close(end)
     return os.waitpid(pid, 0)[1]
 
 

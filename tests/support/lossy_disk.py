@@ -160,7 +160,7 @@ class LossyDisk:
 
     def keep_power(self) -> None:
         """Only the process has died: all is as it was."""
-        self.is_off = False
+        self._live_on()
 
     def lose_power(self, rng: Random | Nothing) -> None:
         """What was not synced is kept by chance, or not."""
@@ -173,8 +173,12 @@ class LossyDisk:
         kept: dict[Node, Node] = {}
         self._inos = 0
         self._root = self._left(self._root, "", kept, rng, likely)
-        self.is_off = False
+        self._live_on()
         self._mount()
+
+    def _live_on(self) -> None:
+        """The next process can write before anybody says at which change it ends."""
+        self.is_off, self._last = False, None
 
     def _left(
         self, node: Node, path: str, kept: dict[Node, Node], rng: Random | Nothing, likely: float
