@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.choice import chosen
 from benchmarks.contest import measure_job
 from benchmarks.jobs import BATCH, JOBS, KAFKA, STARTUP, STREAMING
 from benchmarks.peers.fetch import BEAM_OF_JOB_SERVER, BYTEWAX
@@ -144,23 +145,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
             setattr(options, name, default)
     sets = {name: ",".join(job.name for job in jobs) for name, jobs in _SETS.items()}
     options.only = ",".join(sets.get(name, name) for name in options.only.split(","))
-    options.only = _chosen(parser, "--only", options.only, known)
-    chosen = set(options.runners.split(","))
-    settings = [r.name for r in RUNNERS if r.family in chosen and r.name not in chosen]
-    asked = [name for name in chosen if name in names or name not in families]
-    options.runners = _chosen(parser, "--runners", ",".join([*asked, *settings]), names)
+    options.only = chosen(parser, "--only", options.only, known)
+    wanted = set(options.runners.split(","))
+    settings = [r.name for r in RUNNERS if r.family in wanted and r.name not in wanted]
+    asked = [name for name in wanted if name in names or name not in families]
+    options.runners = chosen(parser, "--runners", ",".join([*asked, *settings]), names)
     options.cache = options.cache.absolute()
     return options
-
-
-def _chosen(
-    parser: argparse.ArgumentParser, option: str, text: str, known: Sequence[str]
-) -> list[str]:
-    chosen = text.split(",")
-    for name in chosen:
-        if name not in known:
-            parser.error(f"{option}: {name!r} is none of {', '.join(known)}")
-    return [name for name in known if name in chosen]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from benchmarks.choice import chosen
 from benchmarks.jobs import JOBS, KAFKA, Job, job_named
 from benchmarks.lane import Lane
 from benchmarks.plan import OWN, ROOT, Plan
@@ -37,18 +38,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 if a run failed or had a wrong result, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     usual = ",".join(job.name for job in JOBS)
-    parser.add_argument("--only", default=usual, help=f"of {usual},{','.join(_names(KAFKA))}")
+    known = [job.name for job in (*JOBS, *KAFKA)]
+    parser.add_argument("--only", default=usual, help=f"of {','.join(known)}")
     parser.add_argument("--pairs", type=int, default=5, help="timed runs of each checkout")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on every n")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="generated text")
     parser.add_argument("checkout", type=Path, help="to compare with")
     asked = parser.parse_args(arguments)
+    names = chosen(parser, "--only", asked.only, known)
     runner = runner_named(OURS)
     cache = asked.cache.absolute()
     here = Plan((runner,), asked.pairs, asked.scale, _LIMIT, cache, {runner.needs: OWN})
     there = replace(here, checkout=asked.checkout.resolve())
     print(_HEAD, flush=True)
-    problems = [_compare(job_named(name), here, there) for name in asked.only.split(",")]
+    problems = [_compare(job_named(name), here, there) for name in names]
     return int(any(problems))
 
 
@@ -82,10 +85,6 @@ def _row(here: Row, there: Row) -> str:
 def _ratio(ours: Sequence[float], others: Sequence[float]) -> float:
     """The median of the ratios of the runs that were a pair."""
     return median(one / other for one, other in zip(ours, others, strict=True))
-
-
-def _names(jobs: Sequence[Job]) -> list[str]:
-    return [job.name for job in jobs]
 
 
 if __name__ == "__main__":

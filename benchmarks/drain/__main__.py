@@ -28,6 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.choice import chosen
 from benchmarks.drain import waiting
 from benchmarks.drain.job import DRAINING
 from benchmarks.process_tree import VARIABLE, Tree
@@ -177,10 +178,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=1_000_000, help="windows and timers (1000000)")
     parser.add_argument("--flow", type=int, default=5_000_000, help="elements (5000000)")
     options = parser.parse_args()
-    parts = options.only.split(",")
-    if unknown := set(parts) - {*PARTS, *IF_ASKED}:
-        known = ", ".join((*PARTS, *IF_ASKED))
-        parser.error(f"unknown parts {', '.join(sorted(unknown))}: there are {known}")
+    parts = chosen(parser, "--only", options.only, [*PARTS, *IF_ASKED])
     # Whoever ends this program ends the job that runs.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     print(f"load {os.getloadavg()[0]:.1f}")

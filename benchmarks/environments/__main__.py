@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.choice import chosen
 from benchmarks.environments.programs import build
 from benchmarks.environments.tables import costs_table, ratios_table
 from benchmarks.environments.track import Track
@@ -113,21 +114,18 @@ def _heading(options: argparse.Namespace) -> str:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.environments", description=__doc__)
-    contests = ",".join(contest.name for contest in CONTESTS)
-    jobs = ",".join(job.name for job in OUTSIDE)
-    parser.add_argument("--only", default=contests, help=f"of {contests}")
-    parser.add_argument("--jobs", default=jobs, help=f"of {jobs}")
+    contests = [contest.name for contest in CONTESTS]
+    jobs = [job.name for job in OUTSIDE]
+    for option, known in (("--only", contests), ("--jobs", jobs)):
+        parser.add_argument(option, default=",".join(known), help=f"of {','.join(known)}")
     parser.add_argument("--runs", type=int, default=1, help="timed runs of each job")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on every n")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds of a run at most")
     parser.add_argument("--alone", action="store_true", help="without the peer")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="what was fetched")
     options = parser.parse_args(arguments)
-    for name, known in (("only", contests), ("jobs", jobs)):
-        chosen = getattr(options, name).split(",")
-        if unknown := set(chosen) - set(known.split(",")):
-            parser.error(f"--{name}: {', '.join(sorted(unknown))}: none of {known}")
-        setattr(options, name, chosen)
+    options.only = chosen(parser, "--only", options.only, contests)
+    options.jobs = chosen(parser, "--jobs", options.jobs, jobs)
     return options
 
 

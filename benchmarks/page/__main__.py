@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.choice import chosen
 from benchmarks.page.parts import PARTS
 from benchmarks.page.place import put
 from benchmarks.plan import ROOT, Plan, fetch_kits
@@ -85,9 +86,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "page.jsonl")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="fetched peers, text")
     options = parser.parse_args()
-    options.only = options.only.split(",")
-    if unknown := [name for name in options.only if name not in PARTS]:
-        parser.error(f"--only: {', '.join(unknown)} is none of {', '.join(PARTS)}")
+    options.only = chosen(parser, "--only", options.only, list(PARTS))
     options.cache = options.cache.absolute()
     return options
 
