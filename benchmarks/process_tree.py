@@ -53,8 +53,10 @@ class Tree:
         """Takes `rss` and `cpu` anew. Often, or what ends without a parent's wait is missed."""
         now = self._living()
         for pid in self._last.keys() - now.keys():
-            # A parent that lives has waited, so that the time is in its own.
-            if self._last[pid].parent not in now:
+            # A parent that lives has waited, so that the time is in its own; or is still to wait.
+            if ended := _ended(pid):
+                now[pid] = ended
+            elif self._last[pid].parent not in now:
                 self._gone += self._last[pid].cpu
         self._last = now
         self.rss = sum(process.rss for process in now.values())
@@ -73,11 +75,24 @@ class Tree:
                 continue
             with suppress(OSError):  # it ended meanwhile, or is not ours to read
                 if self._entry in Path(entry.path, "environ").read_bytes().split(b"\0"):
-                    stat = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
-                    fields = stat.rpartition(")")[2].split()
+                    fields = _fields(Path(entry.path))
                     if fields[_STATE] != "Z":
                         found[int(entry.name)] = _process(fields)
         return found
+
+
+def _ended(pid: int) -> Process | None:
+    """The process, if it has ended and its parent has not waited for it; else None."""
+    with suppress(OSError):
+        fields = _fields(Path(f"/proc/{pid}"))
+        if fields[_STATE] == "Z":
+            return _process(fields)
+    return None
+
+
+def _fields(folder: Path) -> list[str]:
+    stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+    return stat.rpartition(")")[2].split()
 
 
 def _process(fields: list[str]) -> Process:
