@@ -9,92 +9,85 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 VARIABLE = "SPARKDRAIN_BENCHMARK"
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Fields of `stat` after the command's name.
-_STATE, _PARENT, _UTIME, _CSTIME, _RSS = 0, 1, 11, 14, 21
+_STATE, _UTIME, _STIME, _START, _RSS = 0, 11, 12, 19, 21
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A living process.
+class _Name(NamedTuple):
+    """A process, and none that has its number later."""
 
-    Attributes:
-        parent: its parent's id.
-        rss: resident bytes; pages that forked processes share are counted in each.
-        cpu: CPU seconds, with those of children that have ended and were waited for.
-    """
-
-    parent: int
-    rss: int
-    cpu: float
+    pid: int
+    start: str
 
 
 class Tree:
-    """All processes whose environment has `mark` as the value of `VARIABLE`."""
+    """All processes whose environment has `mark` as the value of `VARIABLE`.
+
+    Attributes:
+        rss: resident bytes at the last look; pages that forked processes share count in each.
+    """
 
     def __init__(self, mark: str) -> None:
         self._entry = f"{VARIABLE}={mark}".encode()
-        self._last: dict[int, Process] = {}
-        self._gone = 0.0
+        self._living: set[_Name] = set()
+        self._cpu: dict[_Name, float] = {}
         self.rss = 0
 
     @property
     def cpu(self) -> float:
-        """CPU seconds up to the last look; what a process did after its last look is not in it."""
-        return self._gone + sum(process.cpu for process in self._last.values())
+        """CPU seconds that the processes had at the last look that saw them.
+
+        Times that the system adds up in a parent are not used: which parent has them, and when,
+        depends on who has ended first and on who waits.
+        """
+        return sum(self._cpu.values())
 
     def look(self) -> None:
-        """Takes `rss` and `cpu` anew. Often, or what ends without a parent's wait is missed."""
-        now = self._living()
-        for pid in self._last.keys() - now.keys():
-            # A parent that lives has waited, so that the time is in its own; or is still to wait.
-            if ended := _ended(pid):
-                now[pid] = ended
-            elif self._last[pid].parent not in now:
-                self._gone += self._last[pid].cpu
-        self._last = now
-        self.rss = sum(process.rss for process in now.values())
+        """Takes `rss` and `cpu` anew. What a process does after the last look is lost."""
+        found = {name: fields for name, fields in _processes().items() if self._has(name)}
+        # The environment of one that has ended is gone, its times are there until it is waited for.
+        gone = {name: _fields(name.pid) for name in self._living - found.keys()}
+        found |= {name: f for name, f in gone.items() if f and f[_START] == name.start}
+        self.rss = sum(int(fields[_RSS]) * _PAGE for fields in found.values())
+        self._cpu |= {name: _seconds(fields) for name, fields in found.items()}
+        self._living = set(found)
 
     def kill(self) -> None:
         """Ends every process, those that start meanwhile too."""
-        while pids := self._living():
-            for pid in pids:
+        while names := [n for n, f in _processes().items() if f[_STATE] != "Z" and self._has(n)]:
+            for name in names:
                 with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                    os.kill(name.pid, signal.SIGKILL)
 
-    def _living(self) -> dict[int, Process]:
-        found = {}
-        for entry in os.scandir("/proc"):
-            if not entry.name.isdigit():
-                continue
-            with suppress(OSError):  # it ended meanwhile, or is not ours to read
-                if self._entry in Path(entry.path, "environ").read_bytes().split(b"\0"):
-                    fields = _fields(Path(entry.path))
-                    if fields[_STATE] != "Z":
-                        found[int(entry.name)] = _process(fields)
-        return found
+    def _has(self, name: _Name) -> bool:
+        try:
+            environment = Path(f"/proc/{name.pid}/environ").read_bytes()
+        except OSError:  # it ended meanwhile, or is not ours to read
+            return False
+        return self._entry in environment.split(b"\0")
 
 
-def _ended(pid: int) -> Process | None:
-    """The process, if it has ended and its parent has not waited for it; else None."""
-    with suppress(OSError):
-        fields = _fields(Path(f"/proc/{pid}"))
-        if fields[_STATE] == "Z":
-            return _process(fields)
-    return None
+def _processes() -> dict[_Name, list[str]]:
+    pids = [int(entry.name) for entry in os.scandir("/proc") if entry.name.isdigit()]
+    fields = {pid: _fields(pid) for pid in pids}
+    return {_Name(pid, each[_START]): each for pid, each in fields.items() if each}
 
 
-def _fields(folder: Path) -> list[str]:
-    stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
+def _fields(pid: int) -> list[str]:
+    """What `stat` says; empty if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
     return stat.rpartition(")")[2].split()
 
 
-def _process(fields: list[str]) -> Process:
-    ticks = sum(map(int, fields[_UTIME : _CSTIME + 1]))
-    return Process(int(fields[_PARENT]), int(fields[_RSS]) * _PAGE, ticks / _TICKS)
+def _seconds(fields: list[str]) -> float:
+    return (int(fields[_UTIME]) + int(fields[_STIME])) / _TICKS

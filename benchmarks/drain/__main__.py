@@ -54,7 +54,7 @@ def run(module: str, *arguments: object) -> dict[str, Any]:
     """
     mark = f"drain-{os.getpid()}-{time.monotonic_ns()}"
     tree = Tree(mark)
-    peak, cpu = 0, 0.0
+    peak = 0
     before: float | None = None
     with tempfile.TemporaryDirectory(prefix="drain-", ignore_cleanup_errors=True) as home:
         places = [str(a).replace("HOME", home) for a in arguments]
@@ -73,7 +73,6 @@ def run(module: str, *arguments: object) -> dict[str, Any]:
                 tree.look()
                 if before is None and (Path(home) / DRAINING).exists():
                     before = tree.cpu
-                cpu = max(cpu, tree.cpu)  # what ends unwaited for is not in it anymore
                 peak = max(peak, tree.rss)
                 time.sleep(_LOOK_SECONDS)
         finally:
@@ -85,7 +84,7 @@ def run(module: str, *arguments: object) -> dict[str, Any]:
     if process.returncode or not said:
         message = f"{module} {' '.join(places)} failed; its log ends:\n{text[-_LOG_TAIL:]}"
         raise RuntimeError(message)
-    spent = 0.0 if before is None else cpu - before
+    spent = 0.0 if before is None else tree.cpu - before
     return {**json.loads(said), "peak": peak, "cpu": spent}
 
 
