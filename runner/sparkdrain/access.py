@@ -46,7 +46,7 @@ def prepare(folder: Path, *, group: bool) -> None:
 def settle(folder: Path) -> None:
     """Make what is named in a folder, and the folder itself, survive a loss of power.
 
-    Also if somebody else has made it who died before its name was on disk.
+    Also if another process has made it and died before its name was on disk.
 
     Raises:
         OSError: the disk does not do it.
@@ -130,7 +130,7 @@ def complaints(folder: Path, *, group: bool = False, harm: str = UNPICKLED) -> I
         group: whether its group may.
         harm: what others can do who may.
     """
-    # Whoever may write the folder above could put another in its place.
+    # A user who may write the folder above could put another in its place.
     for above in folder.parents:
         mode = above.stat().st_mode if above.exists() else 0
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:

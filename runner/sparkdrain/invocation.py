@@ -41,7 +41,7 @@ def importance_of(level: int) -> int:
 
 
 class Observer(Protocol):
-    """Who wants to hear how a job goes."""
+    """A listener that hears how a job goes."""
 
     def began(self, epoch: int) -> None:
         """Take that nothing refuses the job any more, and that it has read nothing yet.

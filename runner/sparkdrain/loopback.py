@@ -54,7 +54,7 @@ class _Pool(BeamFnExternalWorkerPoolServicer):
 def loopback_pool() -> str:
     """The address of this process's pool, which starts with the first call.
 
-    A pool runs whatever it is sent, and asks nobody who they are. So it is a socket in a folder
+    A pool runs whatever it is sent, and does not ask who sends it. So it is a socket in a folder
     that only this user can enter: slots must be on this machine, and of this user.
     """
     return _pool(os.getpid())[0]

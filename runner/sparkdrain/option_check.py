@@ -1,4 +1,4 @@
-"""Stops a pipeline whose options would be ignored: nobody knows the name, or it cannot work here.
+"""Stops a pipeline with an option that would be ignored: it is unknown, or cannot work here.
 
 Beam only warns about an unknown flag and runs without it. This module alone touches the private
 parts of Beam's option parsing.

@@ -23,7 +23,7 @@ class Option:
             ``flag`` has no value, or one of ``words``.
         default: as the user would write it; ``""`` means nothing.
         unit: what a number counts, or the allowed words.
-        why: when somebody would change it.
+        why: when a user would change it.
         group: heading under which it is listed.
         minimum: lowest legal number.
         words: the legal words, if it takes one of a few; else any text.

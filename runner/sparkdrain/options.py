@@ -206,7 +206,7 @@ class JobSettings:
             raise BadOption(message)
 
     def _given(self) -> Iterator[Option]:
-        """The options that are not as they would be if nobody had given them."""
+        """The options whose values are not their defaults."""
         plain = JobSettings()
         for option in OPTIONS:
             if getattr(self, option.name) != getattr(plain, option.name):

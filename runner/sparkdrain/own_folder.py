@@ -92,7 +92,7 @@ class OwnFolder:
         """
         folder = os.path.join(os.path.abspath(place), f"sparkdrain-{secrets.token_hex(4)}")
         file = os.path.join(self.path, _ELSEWHERE)
-        # Listed first: nobody finds what is not listed if this process is killed now.
+        # Listed first: if this process is killed now, the next start finds only what is listed.
         with open(file + ".new", "w", encoding="utf-8") as new:
             json.dump([*_elsewhere(self.path), folder], new)
         os.replace(file + ".new", file)

@@ -31,7 +31,7 @@ def short_stay(
     """Options of a server: for how long a connection without a call stays.
 
     Args:
-        most: connections at a time; who comes when there are so many has to try again.
+        most: connections at a time; a client that comes when there are so many has to try again.
         meet_seconds: how long the first words of a connection may take.
         idle_seconds: how long a connection may have no call.
     """
@@ -134,7 +134,7 @@ def refusing(code: grpc.StatusCode, why: str) -> Any:
 
 
 class OpenCalls:
-    """Serves some calls to whoever asks: a few at a time, and each for a short time.
+    """Serves some calls to every client: a few at a time, and each for a short time.
 
     Args:
         seconds: how long the message of a call may take.

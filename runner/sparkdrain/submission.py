@@ -45,8 +45,8 @@ _OWN_PROCESS = Access()
 class ServiceHandle(JobServiceHandle):
     """Submits one pipeline; raises our own errors instead of gRPC's.
 
-    Other than Beam's handle it puts no deadline on the streams of a running job, and leaves no job
-    behind that was started but that nobody knows of.
+    Other than Beam's handle it puts no deadline on the streams of a running job. If the program is
+    interrupted while a job starts, the handle cancels the job.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ def submission(options: PipelineOptions, settings: JobSettings) -> ServiceHandle
         settings: what they say.
 
     Raises:
-        BadSetup: nobody answers at ``--job_endpoint``.
+        BadSetup: no service answers at ``--job_endpoint``.
         BadOption: what the service asks for cannot be read, or no service is named.
     """
     endpoint = options.view_as(PortableOptions).job_endpoint

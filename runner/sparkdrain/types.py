@@ -15,7 +15,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class SparkAsked(Protocol):
-    """Which Spark somebody asks for: a job's settings, or a driver that waits for a job."""
+    """Which Spark is asked for: by a job's settings, or by a driver that waits for a job."""
 
     @property
     def spark_master_url(self) -> str | None:

@@ -32,9 +32,9 @@ KEPT_BYTES: Final = 16 * 1024
 class Bag(Cell):
     """Strings of bytes in the order in which they were appended.
 
-    Rows are segments, numbered by the batch that wrote them: the next segment sorts last without
-    anybody knowing how many there are. ``_written`` is all that the store has of the bag; None: it
-    is not known.
+    Rows are segments, numbered by the batch that wrote them: the next segment sorts last, and its
+    writer need not know how many there are. ``_written`` is all that the store has of the bag, or
+    None if it is not known.
     """
 
     KIND: ClassVar[Kind] = Kind.BAG

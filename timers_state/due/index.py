@@ -39,7 +39,7 @@ First = tuple[int, Order]
 
 
 TimerKey = tuple[int, int, bytes, bytes, bytes, bytes]
-"""Of a timer in the store: time, key group, key, window, family, dynamic tag."""
+"""The key of a timer in the store: time, key group, key, window, family, dynamic tag."""
 
 
 class HeldTimers(Protocol):
@@ -85,10 +85,10 @@ class Reach(Protocol):
 class DueIndex:
     """The earliest timer over all keys of one state and domain.
 
-    ``_bounds`` has, per key, the time of the list that counts of those that it is in; ``_listed``
-    is how many keys are in all lists, of which those that were looked at are heaps, in ``_fronts``.
-    ``_low`` is at or below all times that are in the batch that is being made, and ``_start`` is at
-    or below the first row in the store that is not hidden.
+    A key may be in several lists. ``_bounds`` has, for each key, the time of the list that counts.
+    ``_listed`` is how many keys all lists have together. ``_fronts`` has the lists that were looked
+    at, as heaps. ``_low`` is at or below all times in the batch that is being made. ``_start`` is
+    at or below the first row in the store that is not hidden.
     """
 
     __slots__ = (

@@ -93,13 +93,13 @@ class ScopeOwner(Protocol):
 class KeyScope:
     """The cells and timers of one key.
 
-    The cell of a tag and window is one object as long as anybody has it: ask again, or keep it.
+    The cell of a tag and window is one object as long as a caller holds it: ask again, or keep it.
     What is in memory may be written out whenever anything of the overlay changes; that does not
     show, except in time.
 
     A scope is *active* while it may hold something that is not in the store. Writing out makes it
     rest: it has no room then, so the first change asks the overlay for some, which makes it active
-    again, with all cells that somebody still has. Cells that nobody has cost nothing from then on.
+    again, with all cells that callers still hold. Other cells cost nothing from then on.
 
     A scope keeps its content after a round: at rest, it is *clean* or *unwritten*. What a clean one
     has is also in the store; ``unwritten`` says that what was committed is not. An image is kept
@@ -271,7 +271,7 @@ class KeyScope:
         return self._timers.get(domain)
 
     def wake(self) -> None:
-        """Becomes active, with everything that rested and that somebody still has."""
+        """Becomes active, with all that rested and that callers still hold."""
         for resting in self._resting or ():
             found = resting()
             if isinstance(found, Timers):
@@ -478,7 +478,7 @@ class KeyScope:
         return domains
 
     def _let_rest(self, places: list[tuple[bytes, bytes]]) -> None:
-        """Lets go of cells that are as good as new ones; somebody may still have them."""
+        """Lets go of cells that are as good as new ones; callers may still hold them."""
         resting = [found for found in self._resting or () if found() is not None]
         for window, tag in places:
             cells = self._windows[window]

@@ -93,7 +93,7 @@ class Overlay:
         return self.running.store
 
     def scope(self, state_id: int, key: bytes) -> KeyScope:
-        """The scope of a key: the same object for as long as it is active or anybody has it.
+        """The scope of a key: the same object while it is active or a caller holds it.
 
         If the key has records, the scope takes over what they have.
         """

@@ -52,7 +52,7 @@ class RecordWriting:
     def collect(self, batch: Batch, erased_states: Container[int]) -> None:
         """Adds what the round has changed in records, and gives them up.
 
-        Those that are in use are not: somebody changes them. The store has what was committed.
+        Records in use stay, because a caller changes them. The store has what was committed.
         """
         store = self.running.store
         for records in self.residence.records.values():

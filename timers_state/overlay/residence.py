@@ -246,7 +246,7 @@ class Residence(Memory):
         return True
 
     def untake(self, ident: Ident) -> Taken:
-        """The timers that were taken of a key, which whoever asks takes care of from now on."""
+        """The timers that were taken of a key. The caller takes care of them from now on."""
         taken = self.taken.pop(ident, _NOTHING_TAKEN)
         self._budget.free += TAKEN_BYTES * len(taken)
         return taken

@@ -1,7 +1,7 @@
-"""The keys that a store may have rows of: who is not among them need not be looked for.
+"""The keys that a store may have rows of; the overlay does not look for rows of other keys.
 
-Few keys are remembered as they are. Beyond that there are filters (Bloom): they are sure of keys
-that were never added, mistake one in some hundreds for one that was, and forget nothing.
+Few keys are remembered as they are. Beyond that there are Bloom filters. A filter never denies a
+key that was added, and takes one in some hundreds of the other keys for an added one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BITS: Final = 16
 
 
 class _Filter:
-    """Three bits for each key, of those in which its hash is cut."""
+    """A Bloom filter with three bits for each key, which parts of the key's hash number."""
 
     __slots__ = ("_bits", "_mask", "room")
 

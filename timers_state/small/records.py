@@ -358,7 +358,7 @@ class Records:
                 self._lists[domain].list(record, time)
 
     def hide(self, key: bytes) -> None:
-        """Have nobody find timers of a key, or when its windows expire, until ``show``.
+        """Take the timers of a key, and when its windows expire, out of all lists until ``show``.
 
         The key is in ``beside`` meanwhile.
         """

@@ -37,7 +37,7 @@ class Spread(Enum):
     EVERYWHERE = auto()
     """Every slot has all of it, the same."""
     APART = auto()
-    """Every slot has its own, whatever the keys: not taken. Who knows what it means moves it."""
+    """Every slot has its own, whatever the keys: not taken, since only the caller can move it."""
 
 
 @dataclass(frozen=True, slots=True)

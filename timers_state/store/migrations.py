@@ -1,8 +1,9 @@
 """How a store of an older format becomes one of this release's.
 
-A migration is one step, from a format to the next. It changes rows by numbered batches, as whoever
-owns the store does. All the steps that a store needs happen behind one undo point: after a failure,
-or in whatever moment its process ends, the store is either as it was or wholly new.
+A migration is one step, from a format to the next. It changes rows by numbered batches, as the
+overlay that owns the store does. All the steps that a store needs happen behind one undo point. So
+the store is either as it was or wholly new, also after a failure, and after the death of its
+process at any moment.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def claim(storage: Storage, paths: Paths, token: str, note: str, held: int = 0) 
 
 
 def newest_claim(storage: Storage, paths: Paths) -> int:
-    """The epoch of the newest claim of a job; 0 if nobody has claimed it.
+    """The epoch of the newest claim of a job; 0 if no driver has claimed it.
 
     Raises:
         CheckpointFailed: the storage refuses.

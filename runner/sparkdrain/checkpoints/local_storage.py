@@ -45,7 +45,7 @@ class LocalStorage(Storage):
     """
 
     def __init__(self) -> None:
-        # Folders whose names are on disk, whoever has made them.
+        # Folders whose names are on disk; this process or another has made them.
         self._settled: set[str] = set()
 
     @override
@@ -74,7 +74,7 @@ class LocalStorage(Storage):
         try:
             os.link(path, to)
         except OSError:
-            return False  # whoever reads it then is told what is wrong with it
+            return False  # the caller reads the file instead, which tells what is wrong with it
         return True
 
     @override
@@ -210,7 +210,7 @@ def _copied(source: LocalFile, target: int) -> bool:
 
 
 def _rename_folder(part: str, path: str, data: bytes) -> None:
-    """Gives a folder with one file its name, unless somebody else has that: in one step."""
+    """Gives a folder with one file its name in one step, unless another folder has that name."""
     folder, name = os.path.split(path)
     try:
         os.rename(part, folder)

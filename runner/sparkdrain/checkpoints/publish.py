@@ -110,7 +110,7 @@ def _check_followed(lease: Lease) -> None:
         lease.check()
         message = (
             f"{path}, from which this driver goes on, is not there any more: another driver has "
-            "published newer checkpoints and removed it, or somebody has. This driver stops. With "
+            "published newer checkpoints and removed it, or a user has. This driver stops. With "
             "--resume, the job goes on from its newest checkpoint."
         )
         raise Fenced(message) from None

@@ -181,7 +181,7 @@ class _Fetching:
             if self._nearby.give(content, path, self._go_on):
                 self._restored.put(Restored(local_bytes=file.size))
                 return
-        # The store never changes a table, as little as anybody does in storage.
+        # The store never changes a table, and no process changes one in storage.
         is_final = name.suffix == _TABLE and bool(file.path)
         is_linked = is_final and self._storage.link(self._paths.named_file(file.path), path)
         with path.open("rb" if is_linked else "xb") as target:

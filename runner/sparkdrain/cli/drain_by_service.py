@@ -35,7 +35,7 @@ def connected(
         access: what the service asks for; nothing if None.
 
     Raises:
-        BadSetup: nobody answers there.
+        BadSetup: no service answers there.
     """
     seconds = _SECONDS if seconds is None else seconds
     with (access or Access()).channel(endpoint) as channel:

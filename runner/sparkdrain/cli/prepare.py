@@ -58,7 +58,7 @@ def _rehearse(written: Path) -> None:
         BadSetup: there is no such file.
     """
     command = [sys.executable, "-m", "sparkdrain.cli.rehearsal", writing_class_data(written)]
-    # Not only the program but its JVM has ended when nobody holds these streams any more.
+    # The JVM holds these streams, too. It has ended, not only the program, when they are closed.
     printed = _printed(command)
     if not written.is_file():
         message = f"Java has written no class data. The rehearsal printed: {printed[-_TOLD:]}"

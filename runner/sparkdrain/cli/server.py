@@ -90,8 +90,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure",
         action="store_true",
-        help="let in whoever reaches the address, although clients show neither a certificate nor "
-        "a token: they can run code as this user. On loopback, all users of this machine reach it",
+        help="let in every client that reaches the address, although clients show neither a "
+        "certificate nor a token: they can run code as this user. On loopback, all users of this "
+        "machine reach it",
     )
     parser.add_argument(
         "--metadata-store",

@@ -20,7 +20,7 @@ class Completion:
     def __init__(self) -> None:
         self._future: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self.refused: Callable[[BaseException], object] | None = None
-        """Who else is told if it is completed or failed twice."""
+        """A callback that is told, too, if it is completed or failed twice."""
 
     @property
     def future(self) -> concurrent.futures.Future[Any]:

@@ -1,4 +1,4 @@
-"""Who has which slot: a pure function, which knows nothing of Spark or of any store."""
+"""Which home has which slot: a pure function, which knows nothing of Spark or of any store."""
 
 from __future__ import annotations
 

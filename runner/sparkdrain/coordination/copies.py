@@ -1,4 +1,4 @@
-"""Who keeps copies of which slots' files: a pure function."""
+"""Which homes keep copies of which slots' files: a pure function."""
 
 from __future__ import annotations
 

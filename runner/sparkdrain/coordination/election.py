@@ -32,7 +32,7 @@ class Election:
 
     @property
     def other(self) -> str:
-        """The leader, as this candidate has seen it last; empty if it leads, or nobody does."""
+        """The leader that this candidate has seen last; empty if it leads itself, or none leads."""
         return self._lease.other
 
     @property

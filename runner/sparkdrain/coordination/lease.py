@@ -40,7 +40,7 @@ class LeaseRecord:
     """What a store has of a lease.
 
     Attributes:
-        owner: who has taken it last; empty if it was released.
+        owner: the process that has taken it last; empty if it was released.
         token: the fencing token of that owner.
         seconds: how long others wait after the record has changed last.
     """
@@ -190,7 +190,7 @@ class StoredLease:
         """Look once, and take the lease if it is free.
 
         Returns:
-            Whether this process has it now, with a token that nobody had before.
+            Whether this process has it now, with a token that no process had before.
         """
         self._held = None
         found = self._store.get(LEASES, self._name)

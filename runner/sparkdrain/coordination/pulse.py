@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _AFTER_ERROR: Final = 1.0
-"""Seconds until the next step, after one that has failed for a reason that nobody knew of."""
+"""Seconds until the next step, after a step that has raised an unexpected error."""
 _PATIENCE: Final = 5.0
 """Seconds for which ``close`` waits for a step that is on; its store may hang."""
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ANSWER_SECONDS: Final = 30.0
-"""How long anybody waits for one answer of a store; longer than for the lock of its files."""
+"""Seconds that a caller waits for one answer of a store; longer than for the lock of its files."""
 
 
 class TimedStore(MetadataStore):

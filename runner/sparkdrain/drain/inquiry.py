@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Inquiry:
-    """A question that may be asked at any time, by anybody; the engine answers all at once.
+    """A question that any thread may ask at any time; the engine answers all askers at once.
 
     Thread-safe. Callbacks run in a thread that asks.
     """

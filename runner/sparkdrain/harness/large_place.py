@@ -106,7 +106,7 @@ class LargePlace(KeyPlace):
         self._turn.begin(self._turn.key)
 
     def rest(self, record: Any) -> None:
-        """No key has its turn; cells and timers are given a record that is nobody's."""
+        """No key has its turn; cells and timers are given the record of no key."""
         self.record = record
         self._is_kept = True
         for cell in self._cells.values():

@@ -132,7 +132,7 @@ class PrecombineOperation(operations.Operation):
             for key, entry in table.items():
                 plain, accumulator = entry if type(key) is tuple else (key, entry)
                 self.output(with_value((plain, finished(accumulator))))
-            # Who still has the table finds no key in it, and asks for another.
+            # A caller that still has the table finds no key in it, and asks for another.
             table.clear()
 
     def finish(self) -> None:

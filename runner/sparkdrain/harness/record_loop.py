@@ -32,8 +32,9 @@ _MARKERS: Final = {
 }
 _NUMBERS = itertools.count()
 
-# {begin} and {end} are lines for each cell and timer, {entered} is one for each side input, {timed}
-# for timestamps if anybody asks for them. {ready} is for what elements share with the one before.
+# {begin} and {end} are lines for each cell and timer, {entered} is one for each side input. {timed}
+# is for timestamps, if the DoFn asks for them. {ready} is for what elements share with the one
+# before.
 _LOOP: Final = """
 def loop(groups, decode_key, chunks, feed_key, tell):
     decode_value, start_of = chunks.decode_value, chunks.start

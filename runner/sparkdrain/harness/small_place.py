@@ -256,7 +256,7 @@ class SmallPlace(KeyPlace):
             self.records.end(self.record)
 
     def rest(self, record: Any) -> None:
-        """No key has its turn; cells and timers are given a record that is nobody's."""
+        """No key has its turn; cells and timers are given the record of no key."""
         self.record = record
         for part in self._parts:
             part.renew()

@@ -227,7 +227,7 @@ def _no_results() -> None:
 
 
 def _is_plain(dofn: Any) -> bool:
-    """Whether a DoFn makes elements, not batches, that nobody checks."""
+    """Whether a DoFn makes elements, not batches, and no type check reads them."""
     return not isinstance(dofn, CallableWrapperDoFn) and makes_plain_results(dofn)
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from sparkdrain.lines.encrypted import Connection
 
-# What a socket takes before anybody reads from it, on every system. Most calls have less to say,
-# and a thread costs more than the rest of such a call.
+# What a socket takes before the other end reads from it, on every system. Most calls have less to
+# say, and a thread costs more than the rest of such a call.
 _AT_ONCE_BYTES: Final = 32 << 10
 
 
@@ -94,7 +94,7 @@ class CallFeed:
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """The host has done its part: when this returns, nobody takes records any more.
+        """The host has done its part: when this returns, no thread takes records any more.
 
         Raises:
             Exception: what the records raised, if they did.
@@ -111,7 +111,7 @@ class CallFeed:
             raise self._error
 
     def abandon(self) -> None:
-        """Let the host know that nobody waits any more. Idempotent."""
+        """Let the host know that the task does not wait any more. Idempotent."""
         self._over = True
         self._hang_up()
         # Not while the thread may be about to send: the descriptor could be another file's.

@@ -98,7 +98,7 @@ class Home:
         return connection
 
     def listen(self) -> socket.socket:
-        """Listen in the place of whoever did before; with the lock held."""
+        """Listen in the place of the process that did before; with the lock held."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.unlink(missing_ok=True)
         with _short(self._socket) as address:

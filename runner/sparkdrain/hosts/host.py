@@ -160,7 +160,7 @@ class Host:
             except Stopped:
                 raise
             except Abandoned:
-                # Nobody is left to be told; the service knows, and the next call may come.
+                # No caller is left to be told; the service knows, and the next call may come.
                 pass
             finally:
                 self._lookout.ended()
@@ -180,12 +180,12 @@ class Host:
             caller.end(FrameKind.DONE)
 
     def _close(self) -> None:
-        # Whoever comes now is to find nobody, rather than to wait for nothing.
+        # A caller that comes now is to be refused, rather than to wait for nothing.
         for listener in (self._listener, self._remote):
             if listener is not None:
                 listener.close()
         if self._service is not None:
             try:
                 self._service.close()
-            except BaseException:  # noqa: BLE001 - nobody is left to be told
+            except BaseException:  # noqa: BLE001 - no caller is left to be told
                 traceback.print_exc()

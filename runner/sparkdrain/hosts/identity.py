@@ -1,4 +1,4 @@
-"""Who a host is."""
+"""The names by which a host is known."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class Service(Protocol):
     ) -> None:
         """Serve one call: take ``records``, push (partition, record) pairs.
 
-        ``records`` and ``push`` are for the calling thread. Both raise ``Abandoned`` when nobody
-        waits for the outcome any more; the next call may be a repetition of this one.
+        ``records`` and ``push`` are for the calling thread. Both raise ``Abandoned`` when no
+        task waits for the outcome any more; the next call may be a repetition of this one.
         """
 
     def look(self) -> bytes:

@@ -97,6 +97,6 @@ def _context(own: Certificate, server: bool) -> ssl.SSLContext:
         file.flush()
         context.load_cert_chain(file.name)
     if server:
-        # A ticket would come when nobody waits for a message.
+        # A ticket would come when the client waits for no message.
         context.num_tickets = 0
     return context

@@ -1,4 +1,4 @@
-"""Lets in those who know a key, and nobody else for longer than a few seconds."""
+"""Lets in callers that know a key, and sends all others away after a few seconds."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from sparkdrain.lines.line import Line
 
 MEET_SECONDS: Final = 5.0
-"""How long somebody may take to show the key, however many bytes come meanwhile."""
+"""Seconds that a caller may take to show the key, however many bytes come meanwhile."""
 
 MOST_STRANGERS: Final = 64
-"""Who may be at the door at a time; if one more comes, who waits longest is sent away."""
+"""Callers that may be at the door at a time. If one more comes, the door sends the oldest away."""
 
 
 class Door:
-    """The place where a listener and whoever has connected show each other that they know a key.
+    """The place where a listener and a caller show each other that they know a key.
 
     A stranger who stays silent, or sends a byte now and then, is sent away in time. A crowd of
     strangers has no more than so many threads and open files. Thread-safe.
 
     Args:
-        seconds: how long somebody may take.
-        most: how many may be at the door at a time.
+        seconds: how long a caller may take.
+        most: how many callers may be at the door at a time.
         certificate: if lines are encrypted.
     """
 
@@ -49,7 +49,7 @@ class Door:
     def admits(self, line: Line) -> bool:
         """Whether the other end knows the key; it is told that this one does.
 
-        Blocks, for as long as somebody may take at most: call it in a thread of its own.
+        Blocks, for as long as a caller may take at most: call it in a thread of its own.
         """
         with self._lock:
             crowd = len(self._strangers) >= self._most
@@ -69,7 +69,7 @@ class Door:
         return was_there
 
     def _watch(self) -> None:
-        """Have one thread look after all deadlines. It ends when it finds nobody at the door.
+        """Have one thread look after all deadlines. It ends when no caller is at the door.
 
         A timer for each line would cost a thread for each line, and tasks come in crowds.
         """
@@ -87,7 +87,7 @@ class Door:
     def _until_next(self) -> float:
         """Send those away whose time is over; how long the next one has, 0 if there is none."""
         with self._lock:
-            # Who came first has the first deadline.
+            # The caller that came first has the first deadline.
             for line, deadline in list(self._strangers.items()):
                 left = deadline - time.monotonic()
                 if left > 0:
@@ -97,6 +97,6 @@ class Door:
             return 0.0
 
     def _shut(self, line: Line) -> None:
-        # Under the lock: nobody has closed it yet, so its descriptor is no other file's.
+        # Under the lock: no thread has closed it yet, so its descriptor is no other file's.
         del self._strangers[line]
         line.shut()

@@ -143,7 +143,7 @@ class LocalFiles:
         """Keep what comes from elsewhere, unless it is here.
 
         Args:
-            chunks: its bytes. Who gives them compares them with the content, and raises.
+            chunks: its bytes. The caller compares them with the content, and raises.
 
         Raises:
             OSError: the disk refuses. The file is not here then, and nothing is left of it.
@@ -191,7 +191,7 @@ def _for_this_user(path: str, flags: int) -> int:
 
 
 def _is_whole(found: os.stat_result, content: FileContent) -> bool:
-    # Who owns a file can change it after it was read.
+    # The owner of a file can change it after it was read.
     is_ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
     return is_ours and found.st_size == content.size
 

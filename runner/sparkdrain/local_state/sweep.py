@@ -1,4 +1,4 @@
-"""Removes files that no slot needs, and notes of slots that nobody has taken up for long."""
+"""Removes files that no slot needs, and notes of slots that no process has taken up for long."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _remove(
     for part in files.parts(now - _PART_SECONDS):
         files.remove(part)
     if any(each.note is None for each in left):
-        return Swept(gone)  # nobody knows what these need
+        return Swept(gone)  # it is not known what these need
     needed = _needed(left, sizes)
     removed = [name for name in sizes if name not in needed]
     for name in removed:

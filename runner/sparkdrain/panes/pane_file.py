@@ -1,4 +1,4 @@
-"""A file for what is too much for memory; it goes when nobody has any of it."""
+"""A file for what is too much for memory; it goes when no chunk of it is in use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PaneFile:
-    """Chunks on disk, for as long as anybody has one of them."""
+    """Chunks on disk, for as long as one of them is in use."""
 
     def __init__(self, directory: Path) -> None:
         self._fd, name = tempfile.mkstemp(prefix="pane-", dir=directory)

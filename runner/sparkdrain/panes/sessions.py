@@ -1,4 +1,4 @@
-"""Sessions of many elements, united before anybody looks at one of them."""
+"""Sessions of many elements, united before a trigger looks at one of them."""
 
 from __future__ import annotations
 

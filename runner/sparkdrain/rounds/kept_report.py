@@ -21,7 +21,7 @@ def kept_form(report: RoundReport) -> bytes:
         "round": report.number,
         "attempt": report.attempt,
         "outputs": report.outputs,
-        # What waited for a checkpoint need not wait any more once somebody reads this there.
+        # The report is read from a checkpoint: what waited for that checkpoint need not wait then.
         "wake": BEGIN if report.waits else report.wake,
         "dropped": report.dropped,
         "drained": report.drained,

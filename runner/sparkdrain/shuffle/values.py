@@ -67,7 +67,7 @@ class ValueDecoder:
 class GroupValues(observable.ObservableMixin):
     """The values of one key: an iterable that can be iterated again and is never in memory whole.
 
-    Observable, so that Beam's sampling of sizes waits until somebody iterates.
+    Observable, so that Beam's sampling of sizes waits until user code iterates.
     """
 
     def __init__(self, chunks: list[Any], decode: Callable[[bytes], Any]) -> None:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def comes_with_window(windowing: Any) -> bool:
     """Whether the content of a window is all that is in it, once the window has ended.
 
-    Early panes that are discarded are parts of it; Beam's own tests expect them together. But
-    nobody waits for the end of the global window: its latest pane is its content.
+    Early panes that are discarded are parts of it; Beam's own tests expect them together. The
+    global window is different, since no reader waits for its end: its latest pane is its content.
     """
     trigger = windowing.triggerfn
     if windowing.windowfn.is_merging() or type(trigger) not in (

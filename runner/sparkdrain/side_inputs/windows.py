@@ -49,7 +49,7 @@ class WindowedContent:
         self._multimap = multimap
         self._dated: set[bytes] = set()
         self.changed = False
-        """Set by every change; whoever remembers content resets it."""
+        """Set by every change; a caller that remembers content resets it."""
 
     def _scope(self, window: bytes) -> KeyScope:
         return self._overlay.scope(self._state_id, window)

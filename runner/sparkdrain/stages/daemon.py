@@ -77,7 +77,7 @@ def _print_whole_lines() -> None:
 
 
 def _without_complaints(serve_task: Callable[[socket.socket, bool], int]) -> Any:
-    """A worker whose task was cancelled finds its connection closed: nothing to tell anybody."""
+    """Serves tasks, and tells of no closed connection, which a cancelled task leaves behind."""
 
     def quietly(connection: socket.socket, authenticated: bool) -> int:
         # Spark puts both streams into one, in parts that end anywhere: what is one from the start
@@ -130,7 +130,7 @@ def _replaced() -> int | None:
 
 @contextlib.contextmanager
 def _sigterm_waits() -> Iterator[None]:
-    """Who ends this process may do so when a child is at work and its number is not yet here."""
+    """Hold SIGTERM back: it may come when a child is at work and its number is not yet here."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
         yield
@@ -142,7 +142,7 @@ def _wait_for(child: int, nursery: socket.socket) -> int:
     """Stand for ``child`` until it ends: Spark knows this process only."""
     signal.signal(signal.SIGTERM, lambda *_: _terminate(child))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    # The streams are the child's: nobody may take them for open when it has ended.
+    # The streams are the child's: a reader must see them closed when the child has ended.
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in STREAMS:
         os.dup2(nothing, stream)

@@ -80,7 +80,7 @@ def forget(store: MetadataStore, name: str, owner: str) -> None:
 
 
 def forget_dead(store: MetadataStore, name: str, now: int) -> None:
-    """Remove records of drivers that nobody has heard of for a day."""
+    """Remove records of drivers that were not heard of for a day."""
     for key, found in _all(store, name).items():
         driver = StandingDriver.decode(found.value)
         if driver is None or (now - driver.heard) / 1e6 > _FORGOTTEN_SECONDS:

@@ -38,7 +38,7 @@ class Contender(Protocol):
 
     @property
     def number(self) -> int:
-        """Of the newest checkpoint that this driver knows of; 0 if it knows none."""
+        """Number of the newest checkpoint that this driver knows of; 0 if it knows none."""
 
     def check(self) -> None:
         """Return if this driver could take the job up now.
@@ -104,19 +104,19 @@ class Leadership(Protocol):
 
 
 class Alone(Leadership):
-    """Of a job with one driver."""
+    """The leadership of a job with one driver, which leads from the start."""
 
     @override
     def wait(self, contender: Contender, cancel: CancelToken) -> None:
-        """Nobody else wants the job."""
+        """Return at once: no other driver wants the job."""
 
     @override
     def check(self) -> None:
-        """Nobody else leads."""
+        """Return at once: no other driver leads."""
 
     @override
     def took(self, epoch: int) -> None:
-        """Nobody asks."""
+        """Do nothing: no other driver asks for the epoch."""
 
     @override
     @contextlib.contextmanager

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _RECENT_SECONDS: Final = 600.0
 _SILENT: Final = 0.5
-"""Of the lease's time: a leader that lives is mostly heard of sooner, see ``Election``."""
+"""Part of the lease's time: a leader that lives is mostly heard of sooner, see ``Election``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class DriverEnd:
         state: STOPPED if the driver was stopped and the job is to go on elsewhere; else how the job
             ended.
         cause: of a failure, for people.
-        is_last: of a failure, whether nobody is to try again.
+        is_last: of a failure, whether no driver is to try again.
     """
 
     state: TermState
@@ -56,13 +56,13 @@ class DriverEnd:
 
 
 class Followed(Protocol):
-    """Who hears of what becomes of a driver."""
+    """A listener that hears what becomes of a driver."""
 
     def told(self, text: str) -> None:
-        """Take what everybody may want to know."""
+        """Take a message for information."""
 
     def warned(self, text: str) -> None:
-        """Take what somebody should look at."""
+        """Take a message that the user should look at."""
 
 
 class Standby(Leadership):
@@ -394,7 +394,7 @@ class Standby(Leadership):
             )
 
     def _lead_again(self, token: int) -> None:
-        """The lease was over, and nobody has taken it; or somebody had it meanwhile."""
+        """Go on under a new token, unless another driver has led since this lease was over."""
         with self._lock:
             found = self._record.read()
             if found.token not in {self._token, token}:

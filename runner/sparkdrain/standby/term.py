@@ -25,7 +25,7 @@ class Term:
         epoch: of the newest claim of the job's checkpoints that any leader has told of.
         failures: how many leaders have failed in a row, without a new checkpoint in between.
         failed_at: the newest checkpoint when a leader failed last.
-        is_last: of a failure, whether nobody is to try again.
+        is_last: of a failure, whether no driver is to try again.
         cause: of a failure, for people.
     """
 

@@ -77,13 +77,13 @@ class FileStore(MetadataStore):
             lock_seconds: how long a writer waits for its turn.
 
         Raises:
-            StoreDown: the directory cannot be made or written, or somebody else keeps the lock;
-                names who.
+            StoreDown: the directory cannot be made or written, or another process keeps the lock;
+                names that process.
         """
         self._root = root
         self._lock_seconds = lock_seconds
         self._closed = False
-        # Namespaces whose folders are on disk, whoever has made them.
+        # Namespaces whose folders are on disk; this process or another has made them.
         self._settled: set[str] = set()
         with self._alone():
             access.settle(root)

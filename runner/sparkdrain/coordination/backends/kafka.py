@@ -162,7 +162,7 @@ class KafkaStore(MetadataStore):
     """See ``MetadataStore``; a value has at most ``_LIMIT`` bytes.
 
     The topic has one partition and is compacted: the newest record of a key is the record. Each
-    handle reads the topic into memory, and reads on to its end before it answers. Who writes
+    handle reads the topic into memory, and reads on to its end before it answers. A writer
     fences all others, by a transactional id that all handles on a topic share: a transaction that
     is committed began after the writer had read all that was committed before. So a write whose
     version was wrong is never in the topic, and compaction keeps no such write.

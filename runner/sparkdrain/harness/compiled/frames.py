@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-# Who looks decides alone whether garbage is collected. A fork waits for that: its child would
-# never collect any again.
+# The thread that looks decides alone whether garbage is collected. A fork waits for that: its child
+# would never collect any again.
 _LOOKING = threading.RLock()
 os.register_at_fork(
     before=_LOOKING.acquire,

@@ -39,7 +39,7 @@ class Chain:
     lines: dict[int, Step]
     """The step whose user code a line runs; other lines leave the chain."""
     leaving: dict[int, Step]
-    """Of lines that take an element out of the chain, the step that has made it."""
+    """For each line that takes an element out of the chain, the step that has made it."""
     source: str
     first: str
     """Id of the transform that it starts with."""
@@ -56,8 +56,8 @@ class Emitter:
         sizer: what samples the size of a value of a step's output: ``sizer(value, context)``.
         unwrap: of a step and an observer, makes what takes its tagged, timestamped and windowed
             results apart: see ``Unwrap``.
-        observe: answers, when values are run, what hears of the context of each result of the
-            first step before anything else does; nobody, if it answers None.
+        observe: gives, when values are run, the observer that hears of the context of each result
+            of the first step before anything else does; None if there is no observer.
     """
 
     step_of: Callable[[str], Step | None]
@@ -204,7 +204,7 @@ class Emitter:
         return assigned
 
     def observer(self, step: Step) -> str:
-        """The name of what hears of results of a step, if anybody can."""
+        """The name of the observer that hears of results of a step; empty if there can be none."""
         if step.kind is not StepKind.RESULTS or self.observe is None:
             return ""
         observe = self.fresh("b")

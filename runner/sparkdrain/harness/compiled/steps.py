@@ -153,7 +153,7 @@ def results_of(transform_id: str, operation: Any, handle: Any) -> Step | None:
 
 
 def makes_plain_results(dofn: Any) -> bool:
-    """Whether a DoFn makes elements, not batches of them, and nobody checks them."""
+    """Whether a DoFn makes elements, not batches of them, and no type check reads them."""
     if isinstance(dofn, AbstractDoFnWrapper) or hasattr(dofn, "_runtime_output_constraints"):
         return False
     makes_batches = getattr(dofn.process, "_beam_yields_batches", False)

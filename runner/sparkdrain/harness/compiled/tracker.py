@@ -1,7 +1,7 @@
 """Tells Beam's metrics and logging which step is at work inside a compiled chain.
 
-Beam switches a state at every step of every element. A chain does not; when somebody asks, the
-line at which the chain stands tells the step. Asking costs a walk up the stack, only then.
+Beam switches a state at every step of every element. A chain does not. When Beam
+asks, the line at which the chain stands tells the step. Only then a walk up the stack is paid.
 """
 
 from __future__ import annotations

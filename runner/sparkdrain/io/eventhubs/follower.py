@@ -69,7 +69,7 @@ class Follower:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nobody wants its events any more."""
+        """Whether the reader wants no more of its events."""
         return self._stopped.is_set()
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Questions to brokers that nobody waits for: a broker that is away must not hold a round up."""
+"""Questions to brokers that no round waits for: a broker that is away must not hold one up."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Ends:
 
 
 class Commits:
-    """Commits offsets behind the back of whoever reads; the newest of each partition.
+    """Commits offsets in a thread beside the reader; the newest of each partition.
 
     Args:
         commit: does it, and waits for the broker.
@@ -124,7 +124,7 @@ class Commits:
         self._thread: threading.Thread | None = None
 
     def commit(self, partition: Partition, offset: int) -> None:
-        """``offset`` is what is to be read next, should anybody start anew."""
+        """Commit ``offset``, which a job that starts anew reads next."""
         with self._lock:
             self._wanted[partition] = max(offset, self._wanted.get(partition, 0))
             if self._thread is None:

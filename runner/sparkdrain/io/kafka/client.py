@@ -90,7 +90,7 @@ class Catalog(Protocol):
     """
 
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
-        """Of these topics, or of those whose whole name matches the regular expression."""
+        """The partitions of these topics, or of topics whose whole name matches the expression."""
 
     def earliest(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The offsets of the first records that there are."""
@@ -216,10 +216,13 @@ class Sent(NamedTuple):
 
 
 class Transactions(Sender, Protocol):
-    """Of one ``transactional.id``: that of a group of a sink. Records belong to the one begun."""
+    """The transactions of one ``transactional.id``, which is that of one group of a sink.
+
+    Records belong to the transaction that was begun last.
+    """
 
     def fence(self) -> None:
-        """End what anybody else with this id has begun, and whatever they try from now on."""
+        """End the transactions of other producers with this id, now and whenever they try again."""
 
     def recorded(self) -> Recorded | None:
         """What was recorded last by a transaction that was committed, if anything was."""
@@ -231,10 +234,10 @@ class Transactions(Sender, Protocol):
         """Record this within the transaction."""
 
     def commit(self) -> None:
-        """Make all of it visible, or none: raises if somebody has fenced us."""
+        """Make all of it visible, or none: raises if another producer has fenced this one."""
 
     def close(self) -> None:
-        """Let go of connections; a transaction that is open is left to whoever fences it."""
+        """Let go of connections; the producer that fences an open transaction ends it."""
 
 
 class LogClient(Protocol):

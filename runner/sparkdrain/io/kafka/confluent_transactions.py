@@ -120,7 +120,7 @@ class ConfluentTransactions(ConfluentSender, Transactions):
             raise (KafkaUnreachable if may_pass(cause) else KafkaWriteFailed)(text) from error
 
     def close(self) -> None:
-        """Let go of connections; a transaction that is open is left to whoever fences it."""
+        """Let go of connections; the producer that fences an open transaction ends it."""
         self._consumer.close()
         if self._producer is not None:
             self._producer.purge()

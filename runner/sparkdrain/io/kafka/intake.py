@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 500
 # Records of a partition that may wait before it is paused.
 _ROOM: Final = 50_000
-# A partition that nobody asks for any more is read by somebody else, or by nobody; seconds.
+# Seconds after which a partition that no reader asks for is forgotten: another slot reads it, or
+# none does.
 _FORGOTTEN: Final = 20.0
 # How long after its beginning an intake waits for records that there may be; seconds. A first round
 # that finds nothing, because the client still connects, would cost a job that goes on a checkpoint.

@@ -280,7 +280,7 @@ class KafkaPythonSink(Sink):
 
     @override
     def forget(self) -> None:
-        # What is under way still tells the lists that nobody reads any more.
+        # Sends that are under way still write to the old lists, which are not read any more.
         self._failures: list[BaseException] = []
         self._arrived: list[Any] = []
 

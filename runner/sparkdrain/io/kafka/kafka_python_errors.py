@@ -53,7 +53,7 @@ def made(servers: str, make: Callable[..., Any], config: Mapping[str, Any]) -> A
 
 
 def _try_certificates(config: Mapping[str, Any]) -> None:
-    """Load what a connection would load: kafka-python reports files that it cannot read to nobody.
+    """Load what a connection would load: kafka-python does not report files that it cannot read.
 
     Raises:
         ValueError: names the setting, and the reason.

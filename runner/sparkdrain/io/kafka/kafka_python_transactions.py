@@ -100,6 +100,6 @@ class KafkaPythonTransactions(Transactions):
             self._producer = None
 
     def close(self) -> None:
-        """Let go of connections; a transaction that is open is left to whoever fences it."""
+        """Let go of connections; the producer that fences an open transaction ends it."""
         self._consumer.close(autocommit=False)
         self._end()

@@ -28,7 +28,7 @@ class OwnerStage(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Who has published up to a number, and what.
+    """A note of which job has published up to a number, and what.
 
     Attributes:
         owner: of the history that was published.

@@ -3,9 +3,10 @@
 Records for Kafka are numbered, in groups, in the state of the job. Once a checkpoint has them they
 are published in a transaction. The transaction also commits, as an offset of a consumer group, the
 number that comes next, with a note of the owner and a digest of everything published. So the
-brokers know how far it went, whoever crashed when; and a job knows whether that was itself.
+brokers know how far publishing went, whichever process crashed; and a job knows whether it has
+published that itself.
 
-This is the core alone. It asks nobody, and changes nothing.
+This is the core alone: it does no I/O.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _after_note(batch: NumberedRecords, number: int, note: Note) -> range | Refu
         return _all_there(batch) if number > batch.next else Refusal.OLDER
     owner, digest = note.owner, note.digest
     if owner != batch.owner:
-        # Who has begun since has published nothing, and will be refused once we have.
+        # A job that has begun since has published nothing, and will be refused once we have.
         has_begun_here = number == batch.first and batch.is_beginning
         if note.stage is OwnerStage.BEGUN and has_begun_here:
             return range(number, batch.next)

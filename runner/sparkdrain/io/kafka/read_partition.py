@@ -48,7 +48,7 @@ _MOST: Final = 1024
 _FIRST: Final = 16
 _PATIENCE: Final = 30.0
 _WAITING: Final = (
-    "%s: waiting for offset %d, of a range that ends later; either nobody has written that far, or "
+    "%s: waiting for offset %d, of a range that ends later; either no record was written there, or "
     "a transaction is open, or the brokers are away"
 )
 
@@ -144,7 +144,7 @@ class PartitionReader(beam.DoFn):
     def _passed_over(
         self, partition: Partition, offset: int, tracker: Any, error: RecordsLost
     ) -> int:
-        """Claims what is gone, so that nobody looks for it again; where reading goes on."""
+        """Claims what is gone, so that no reader looks for it again; where reading goes on."""
         with self._shared.asking:
             earliest, latest = ends_of(self._shared.catalog, partition)
         if not self._skip_lost or offset >= earliest:
@@ -231,7 +231,7 @@ class CommitOffset:
         self.data = json.dumps([partition.topic, partition.number, offset])
 
     def __call__(self) -> None:
-        """Begin; nobody waits for a broker in the midst of a job."""
+        """Begin to commit; a job does not wait for a broker in the midst of its work."""
         borrow(self._wanted).commits.commit(self._partition, self._offset)
 
     def settle(self, seconds: float) -> bool:

@@ -134,7 +134,7 @@ class Shared:
             catalog, self._catalog = self._catalog, None
         if intake is not None:
             intake.close()
-        # Whoever asks may wait for a broker that is away: it is left behind.
+        # A thread that asks may wait for a broker that is away: the catalog is left to that thread.
         if catalog is not None and self._question.acquire(timeout=1.0):
             try:
                 catalog.close()
@@ -171,7 +171,7 @@ def acquire(wanted: Wanted) -> Shared:
 
 
 def borrow(wanted: Wanted) -> Shared:
-    """The connections, for somebody who cannot tell when it is done with them.
+    """The connections, for a caller that cannot tell when it is done with them.
 
     They are closed when the last of the others releases them, or with the process.
     """
@@ -188,7 +188,7 @@ def _get(here: _Process, wanted: Wanted) -> Shared:
 
 
 def release(wanted: Wanted) -> None:
-    """Whoever is the last to release them closes them."""
+    """Let go of the connections; the last caller that does so closes them."""
     here = _here()
     with here.lock:
         here.users[wanted] = here.users.get(wanted, 1) - 1

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 NO_END: Final = (1 << 63) - 1
 """The end of a partition that is read for as long as there is anything."""
-# A part of a bounded partition that is worth being read apart. Whoever reads two of them in turns
-# has to ask the broker anew each time.
+# A part of a bounded partition that is worth being read apart. A reader of two parts in turns has
+# to ask the broker anew each time.
 _PART: Final = 2_000_000
 
 Element = tuple[str, int, bool]
@@ -90,13 +90,13 @@ class SpansOf(RestrictionProvider):
             yield from restriction.split(_PART, _PART)
 
     def restriction_size(self, element: Element, restriction: OffsetRange) -> int:
-        """Offsets to read; of a partition without end, nobody knows."""
+        """Offsets to read; 1 for a partition without end, whose size is not known."""
         return 1 if restriction.stop == NO_END else restriction.size()
 
     def truncate(self, element: Element, restriction: OffsetRange) -> OffsetRange | None:
         """What is still to be read of a job that drains.
 
-        Of a partition without end nothing: what was claimed is kept, the rest is left for
-        whoever goes on from there. A bounded range is read to its end.
+        Nothing of a partition without end: what was claimed is kept, and the next job that goes on
+        from there reads the rest. A bounded range is read to its end.
         """
         return None if restriction.stop == NO_END else restriction

@@ -100,7 +100,7 @@ class Transactional:
         return {SINK: self._name, OVERRULED: json.dumps(self._overruled)}
 
     def open(self, group: int) -> Transactions:
-        """The transactions of a group; nobody else can go on with theirs."""
+        """The transactions of a group; no other producer can go on with its own from now on."""
         client = self._settings.open_client()
         transactions = client.transactions(self.ident(group), Partition(self._topic, 0))
         try:
@@ -394,7 +394,7 @@ class Publish(beam.DoFn):
         return self._transactional.record(History(batch.next, owner, digest), stage)
 
     def _check_behind(self) -> None:
-        """All has come that a checkpoint has: whoever published more was not before us."""
+        """All records of a checkpoint came: refuse groups where another job has published more."""
         for group, next_ in list(self._behind.items()):
             del self._behind[group]
             _, recorded = self._open[group]

@@ -98,7 +98,7 @@ class DurableJob:
 
     @property
     def epoch(self) -> int:
-        """Of this driver; 0 before it has taken the job."""
+        """The epoch of this driver's claim; 0 before it has taken the job."""
         return 0 if self._lease is None else self._lease.epoch
 
     def claimed(self) -> int:
@@ -249,14 +249,15 @@ class DurableJob:
 
     @contextlib.contextmanager
     def ours(self) -> Iterator[None]:
-        """What is found damaged in here may be so because the job belongs to another driver now.
+        """Checks, if a checkpoint is found damaged in here, whether the job is still this driver's.
 
-        That one removes what it does not need. So it is looked up before anybody is alarmed.
+        Another driver that has the job now removes files that it does not need. The user must not
+        be told of damage then.
 
         Raises:
-            Fenced: it is so.
+            Fenced: another driver has the job.
             CheckpointFailed: our claim was removed, too.
-            CheckpointDamaged: it is not; as it was raised.
+            CheckpointDamaged: this driver has the job; the error as it was raised.
         """
         try:
             yield

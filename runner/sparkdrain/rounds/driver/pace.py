@@ -3,10 +3,12 @@
 A round lasts as long as its elements take, what slots do however few there are, and what it costs
 to have a round at all. Only the first follows the budget. Where the others are more than the target
 allows, half of the time goes to elements: a budget that shrank with them would end in rounds that
-do nothing. A job that lags behind its sources gives them seven eighths of what is left beside the
-slots, as long as rounds are not more than five times as long as they should be, and else three
-quarters; one that is drained, and has something due at once, eleven twelfths: nobody waits for what
-comes after a round.
+do nothing.
+
+Some jobs give elements more of the time that slots leave. A job that lags behind its sources gives
+them seven eighths, or three quarters when rounds last more than five times as long as they should.
+A job that is drained and has something due at once gives them eleven twelfths, because its user
+waits for the end of the job, not for the next round.
 """
 
 from __future__ import annotations

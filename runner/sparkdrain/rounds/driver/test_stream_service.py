@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import beam_runner_api_pb2
 
-# As long as nothing comes, somebody may want to know whether the job was cancelled.
+# Seconds. As long as no event comes, the driver looks whether the job was cancelled.
 _PATIENCE: Final = 0.1
 _ENDS: Final = frozenset({grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE})
 

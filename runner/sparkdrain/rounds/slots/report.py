@@ -60,7 +60,8 @@ class SlotAccount:
         """What is told of a round that has run; its state is not prepared yet.
 
         Args:
-            inside: what was left inside of each stage when it began; empty if nobody asked.
+            inside: what was left inside of each stage when the round began; empty if the driver
+                did not ask.
         """
         slot, sides, outbox = run.slot, run.sides, run.outbox
         durable = version.finalizers.durable

@@ -181,7 +181,7 @@ class _Move:
             state_id in ids for ids in (ways.residuals, ways.parked, ways.stable, ways.carried)
         ):
             return Spread.APART
-        message = f"nobody knows what state {state_id} of level {self._level} is"
+        message = f"it is not known what state {state_id} of level {self._level} is"
         raise Unmovable(message)
 
     def _move_apart(self, overlay: Overlay) -> None:

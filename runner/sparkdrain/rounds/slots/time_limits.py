@@ -97,6 +97,6 @@ def _alarm(seconds: float, ring: Callable[[], float]) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        if left:  # somebody else's alarm, a test's for instance
+        if left:  # an alarm of other code, such as a test's
             passed = time.monotonic() - began
             signal.setitimer(signal.ITIMER_REAL, max(left - passed, 0.001), every)

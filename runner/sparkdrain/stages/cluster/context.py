@@ -63,8 +63,8 @@ _DEFAULTS = {
     # the executor, and for the machine.
     "spark.locality.wait": "500ms",
     "spark.python.daemon.module": "sparkdrain.stages.daemon",
-    # Spark's page asks nobody who they are. It shows properties, as event logs do, and would let
-    # everybody end Spark jobs.
+    # Spark's page asks no reader for a name. It shows properties, as event logs do, and would let
+    # every reader end Spark jobs.
     "spark.redaction.regex": SECRET_NAMES,
     "spark.ui.killEnabled": "false",
 }
@@ -103,7 +103,7 @@ class _Session:
     context: SparkContext | None = None
     asked: tuple[object, ...] = ()
     ahead: Launched | None = None
-    """A JVM that nobody has asked for yet."""
+    """A JVM that was started ahead, and that no job has asked for yet."""
     jvm: Launched | None = None
     """The JVM that this process has started last, and uses or has used."""
 
@@ -179,7 +179,7 @@ def is_local(context: SparkContext) -> bool:
 
 
 def local_disks(context: SparkContext) -> str:
-    """Where tasks keep local files; empty on a cluster, and where nobody has said it."""
+    """Where tasks keep local files; empty on a cluster, and where no setting says it."""
     if not is_local(context):
         return ""
     # Spark does without its property where there is the variable.

@@ -1,4 +1,4 @@
-"""Whether somebody is at a master's address: Spark itself would try for minutes, and then go on."""
+"""Whether a master answers at its address: Spark itself would try for minutes, and then go on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 
 
 def connect(host: str, port: int) -> None:
-    """Connect to a server, for nothing else; raises OSError if nobody answers."""
+    """Connect to a server, for nothing else; raises OSError if none answers."""
     socket.create_connection((host, port), _SECONDS).close()
 
 
@@ -39,7 +39,7 @@ def check_master(
         connect: reaches a server or raises OSError.
 
     Raises:
-        BadSetup: nobody is there, or nothing says where; names the option.
+        BadSetup: no master answers, or nothing says where it is; names the option.
     """
     kind, _, address = master.partition("://")
     if kind == "spark":
@@ -64,7 +64,7 @@ def check_master(
 
 
 def _unreachable(urls: Iterable[str], connect: Callable[[str, int], None]) -> str:
-    """Why nobody answers at any of these addresses; nothing if somebody does."""
+    """Why no master answers at any of these addresses; empty if one does."""
     reasons = []
     for url in urls:
         try:

@@ -56,7 +56,7 @@ def writer_for(
             value, window = codings.coder(edge).value_coder(), codings.window_coder(edge)
             encode_key, route = _by_key(edge, codings, outbox)
             sender = GroupSender(edge.id, encode_key, outbox, route, block_bytes)
-            # Who reads a GroupByKey puts all of a key together, and is spared a part of that.
+            # The reader of a GroupByKey puts all of a key together, and is spared a part of that.
             few = _few(outbox.layout.slots) if edge.kind is EdgeKind.KEYED else 0
             return KeyedWriter(sender, encode_key, value, window, few)
         case EdgeKind.BROADCAST:

@@ -46,7 +46,10 @@ def launch(
 
 @contextmanager
 def _temporary_files_in(folder: str | None) -> Iterator[None]:
-    """PySpark lets nobody choose the folder, and leaves the file if this process is killed."""
+    """Have PySpark make its temporary files in ``folder``.
+
+    PySpark has no setting for that, and leaves the files if this process is killed.
+    """
     usual = java_gateway.tempfile
     java_gateway.tempfile = SimpleNamespace(
         mkdtemp=partial(tempfile.mkdtemp, dir=folder), mkstemp=tempfile.mkstemp

@@ -31,7 +31,7 @@ class Notes:
         return told
 
     def close(self) -> None:
-        """Nobody will tell anything any more."""
+        """Forget the accumulator: no task tells anything any more."""
         _accumulatorRegistry.pop(self._accumulator.aid, None)
 
 

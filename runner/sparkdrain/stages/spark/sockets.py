@@ -1,7 +1,7 @@
 """Sockets between Spark's JVMs and Python: in a private folder, or TCP with Spark's secret.
 
-Spark asks for no secret on a Unix socket: whoever can connect has code run. So the folder is what
-keeps other users out.
+Spark asks for no secret on a Unix socket: a process that can connect can run code. So the folder is
+what keeps other users out.
 """
 
 from __future__ import annotations

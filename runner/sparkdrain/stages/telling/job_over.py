@@ -75,7 +75,7 @@ def when_over(driver: Endpoint, end: Callable[[], object]) -> None:
                 line.recv_bytes()
             end()
             line.send_bytes(b"")
-        counted.set()  # also if nobody is there
+        counted.set()  # also if the driver does not answer
 
     threading.Thread(target=wait, name="sparkdrain-job-over", daemon=True).start()
     counted.wait(_DIAL_SECONDS)

@@ -74,7 +74,7 @@ class JobProgress:
     def __init__(self, job_id: str, levels: Iterable[str], clock: Callable[[], float]) -> None:
         self.job_id = job_id
         self.endpoint: Endpoint | None = None
-        """Where slots report, if somebody looks."""
+        """Where slots report; None if no progress is shown."""
         self.levels = [LevelProgress(steps) for steps in levels]
         self._clock = clock
         self._began = clock()

@@ -52,7 +52,7 @@ class Warned:
 def noted() -> Iterator[list[Warned]]:
     """Note the warnings that are issued while entered, in any thread, instead of showing them.
 
-    If an exception ends it, nobody will take them along, and they are shown.
+    If an exception ends it, no report takes the warnings along, and they are shown.
     """
     shown: Any = warnings.showwarning
     notes: dict[Warned, tuple[Any, ...]] = {}
