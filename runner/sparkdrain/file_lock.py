@@ -24,7 +24,7 @@ def lock(descriptor: int, path: Path, seconds: float, *, shared: bool = False) -
     """Lock an open file, and wait for the lock if another process has it.
 
     Args:
-        path: of the file, for the message.
+        path: where the file is, for the message.
         seconds: how long to wait, longer than any process needs the lock.
         shared: whether the lock is shared with others that ask for a shared lock.
 

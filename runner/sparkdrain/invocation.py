@@ -51,7 +51,7 @@ class Observer(Protocol):
         before.
 
         Args:
-            epoch: of the lease on the job's checkpoints; 0 if it makes none.
+            epoch: number of the claim on the job's checkpoints; 0 if it makes none.
 
         Raises:
             SparkDrainError: the job must not begin, or go on.
@@ -71,7 +71,7 @@ class Observer(Protocol):
 
 
 class Unobserved(Observer):
-    """Of a job that no client waits for; does nothing with what it hears."""
+    """The observer of a job that no client waits for; does nothing with what it hears."""
 
     @override
     def began(self, epoch: int) -> None:

@@ -31,7 +31,7 @@ class MapStateSpec(StateSpec):
     """Declares a map. Two keys are equal if their encodings are equal.
 
     Args:
-        name: of the state, unique in the DoFn.
+        name: what the state is called, unique in the DoFn.
         key_coder: encodes keys; it has to be deterministic.
         value_coder: encodes values.
     """

@@ -37,7 +37,7 @@ class OwnFolder:
     """A folder, and the lock that says that its process lives.
 
     Attributes:
-        path: of the folder, mode 0700.
+        path: where the folder is, mode 0700.
         owner: id of the process that made the folder.
         lock: descriptor of the locked file. Children that are forked, or that are given the
             descriptor, share the lock: the folder counts as used until the last of them has ended.

@@ -96,7 +96,7 @@ def remember(settings: object, name: str = "") -> None:
 
     Args:
         settings: mappings, pairs and lists of them, to any depth.
-        name: of the setting that they are the value of.
+        name: the setting that they are the value of.
     """
     found = set(_secrets(settings, name))
     if not found:
@@ -112,7 +112,7 @@ def redacted(value: Any, name: str = "") -> Any:
 
     Args:
         value: a text, or settings as ``remember`` takes them. Other objects stay as they are.
-        name: of the setting whose value it is.
+        name: the setting whose value it is.
     """
     if is_secret(name):
         return HIDDEN

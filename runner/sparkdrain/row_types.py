@@ -39,7 +39,7 @@ class RowTypes(ControlMessage):
     """What the file has.
 
     Attributes:
-        types: of each its name, its schema as Beam serializes it, and the pickled type.
+        types: for each type its name, its schema as Beam serializes it, and the pickled type.
     """
 
     types: tuple[tuple[str, bytes, bytes], ...]

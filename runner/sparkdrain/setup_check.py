@@ -93,7 +93,7 @@ def check_python_for_spark(
     """The version of Python, if PySpark names it or if it is not known what PySpark names.
 
     Args:
-        version: of Python.
+        version: the Python that is to run, as three numbers.
         pythons: which versions fit; those of the PySpark that is there if not given.
 
     Raises:

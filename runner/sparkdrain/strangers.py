@@ -54,7 +54,7 @@ class AskForUser(grpc.ServerInterceptor):
     Where the system does not tell who has connected, everybody is let in; Linux tells.
 
     Args:
-        ports: of the listeners.
+        ports: TCP ports of the listeners.
         is_friend: whether a user may come in, by id.
         remedy: what to do, for who is refused.
         probe: a call that everybody may make.

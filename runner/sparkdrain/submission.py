@@ -98,7 +98,7 @@ class ServiceHandle(JobServiceHandle):
         """Have the pipeline checked; nothing runs yet.
 
         Raises:
-            SparkDrainError: of the kind that the service says.
+            SparkDrainError: an error of the kind that the service says.
         """
         request = beam_job_api_pb2.PrepareJobRequest(
             job_name=self._job_name(),
@@ -168,7 +168,7 @@ def submission(options: PipelineOptions, settings: JobSettings) -> ServiceHandle
     """A handle on the service at ``--job_endpoint``, or on the one of this process.
 
     Args:
-        options: of the job.
+        options: the job's options.
         settings: what they say.
 
     Raises:

@@ -23,7 +23,7 @@ C = TypeVar("C", bound=type)
 _Way = Callable[[Any], Any]
 
 MESSAGES: dict[Any, Any] = {}
-"""Of each class the message that it travels as."""
+"""The message that a class travels as, by class."""
 _CLASSES: dict[str, type] = {}
 _ENUMS: dict[Any, dict[str, Any]] = {}
 _MAKERS = {"frozenset": frozenset, "list": list, "dict": dict}
@@ -50,7 +50,7 @@ def sent_as(message: type[Message], **enums: Any) -> Callable[[C], C]:
     """Have values of a dataclass travel as a message; for decorators.
 
     Args:
-        message: of ``proto/``.
+        message: a class of ``proto/``.
         enums: by the name of a field, the enum whose values the message has.
     """
 
@@ -68,9 +68,9 @@ class _Form:
     """How values of one class become messages, and back.
 
     Attributes:
-        writes: of each field its name, how its value is written, and whether zero is left out.
+        writes: for each field its name, how its value is written, and whether zero is left out.
         reads: by the name of a field, how what a message has is read.
-        blanks: of each field that the class has no default for, what makes its value.
+        blanks: for each field without a default in the class, what makes its value.
     """
 
     writes: list[tuple[str, _Way, bool]]

@@ -77,5 +77,28 @@ def test_names_in_code_may_say_nobody():
     assert hidden_actors(text) == [3, 4]
 
 
+# A docstring that goes on with the name above it, and an attribute's text that does, see rules 5
+# and 6: "Of one slot." and "name: of the step."
+GOES_ON = re.compile(r'^\s*("""Of |\w+: of )')
+
+
+def that_go_on(text):
+    return [n for n, line in enumerate(text.split("\n"), 1) if GOES_ON.match(line)]
+
+
+def test_a_docstring_does_not_go_on_with_the_name_above_it():
+    found = {
+        path: lines
+        for path, text in modules().items()
+        if not path.startswith(NOT_YET) and (lines := that_go_on(text))
+    }
+    assert found == {}
+
+
+def test_a_sentence_that_begins_with_of_is_found_in_a_docstring_only():
+    text = '"""Of one slot."""\n    name: of the step.\n    name: the step.\n# Of marshal'
+    assert that_go_on(text) == [1, 2]
+
+
 def test_the_page_for_contributors_leads_to_it():
     assert "(docs/style.md)" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

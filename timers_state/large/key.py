@@ -27,7 +27,7 @@ class LargeKey:
     record that they are given is this object.
 
     Args:
-        state_id: of the state, unique in the store.
+        state_id: number of the state, unique in the store.
 
     Attributes:
         key: encoded.

@@ -124,7 +124,7 @@ class Overlay:
 
         Args:
             state_id: the state.
-            domain: of the timers.
+            domain: the clock that the timers follow.
             up_to: if the time is later, any time after this and not after that one will do, which
                 is found faster where timers move on and on.
         """
@@ -211,7 +211,7 @@ class Overlay:
         Do not call this amid the turn of a key that has records, unless it is ``beside``.
 
         Args:
-            state_id: of the keys.
+            state_id: number of the state that has the keys.
             keys: in the order in which they will be used; some thousands are best.
 
         Returns:

@@ -50,7 +50,7 @@ class Residents:
 
     Args:
         most_exact: how many keys are remembered as they are.
-        capacities: of the filters for those beyond; powers of two.
+        capacities: how many keys each filter beyond that takes; powers of two.
     """
 
     __slots__ = ("_capacities", "_exact", "_filters", "_most_exact")

@@ -32,7 +32,7 @@ class WriteBack:
     """Writes keys.
 
     Args:
-        owner: of the scopes that are made of images, to be written.
+        owner: what owns the scopes that are made of images, to be written.
         budget: gets back what written keys took.
         running: has the store, and what the running round changed.
 

@@ -41,7 +41,7 @@ MOST_OTHER_TIMERS: Final = 64
 Copied = tuple[int, Any]
 """What all items take in memory, in bytes, and a list or dict of them that is never changed."""
 Values = tuple[Any, ...]
-"""Of values their bytes; of other kinds ``Copied``; None if there is nothing."""
+"""The bytes of a value, ``Copied`` of another kind, or None if there is nothing, for each state."""
 Times = tuple[int | None, ...]
 Payloads = tuple[bytes, ...]
 Others = dict[TimerName, tuple[int, bytes]]
@@ -58,7 +58,8 @@ class Layout:
 
     Attributes:
         values: kind of cell and tag of each state.
-        families: of the event timers; a timer without a dynamic tag has a place of its own.
+        families: names of the declared event timers; a timer without a dynamic tag has a place of
+            its own.
         expires: whether windows end.
         others: whether there are timers that follow processing time.
     """

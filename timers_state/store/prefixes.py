@@ -28,7 +28,7 @@ class Prefixes:
     pass over few removed rows at a time: else it passes over all that lie behind each prefix.
 
     Args:
-        directory: of the store, for errors.
+        directory: where the store is, for errors.
         native: RocksDB's iterator.
     """
 

@@ -30,7 +30,7 @@ class RoundStore(Store):
     What outlives the process is a ``snapshot`` that the caller keeps.
 
     Args:
-        memory: of RocksDB.
+        memory: how much of it RocksDB may use.
         store: the store, if one is open in ``directory`` already.
     """
 

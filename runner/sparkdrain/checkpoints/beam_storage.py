@@ -30,9 +30,8 @@ class BeamStorage(Storage):
     two drivers that publish at the same moment both do. ``lease`` sees to that.
 
     Args:
-        options: of the pipeline, which have what the file system needs to know. Those that this
-            process knows change with every pipeline that it makes; they are taken if none are
-            given.
+        options: the pipeline's options, which have what the file system needs to know. Without
+            them, those of the last pipeline that this process made are taken.
     """
 
     def __init__(self, options: PipelineOptions | None = None) -> None:
@@ -149,7 +148,7 @@ def storage_at(root: str, options: PipelineOptions | None = None) -> Storage:
 
     Args:
         root: where.
-        options: of the pipeline; those that this process knows if not given.
+        options: the pipeline's options; those that this process knows if not given.
     """
     if FileSystems.get_scheme(root) is None:
         return LocalStorage()

@@ -25,7 +25,7 @@ class StateContent:
     Attributes:
         keys: how many.
         rows: how many, of all keys.
-        bytes: of their values.
+        bytes: size of their values.
     """
 
     keys: int = 0

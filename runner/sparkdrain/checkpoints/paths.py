@@ -45,8 +45,8 @@ class Place:
     """A published checkpoint's place in the line of a job's checkpoints; later ones are greater.
 
     Attributes:
-        position: of its manifest's folder, one more than that of the checkpoint that it follows; 0
-            if a release wrote it that had no such folders.
+        position: number of its manifest's folder, one more than that of the checkpoint that it
+            follows; 0 if a release wrote it that had no such folders.
     """
 
     position: int

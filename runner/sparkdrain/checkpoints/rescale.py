@@ -69,7 +69,7 @@ def old_stores(
 
     Args:
         shards: the slots' state in the checkpoint.
-        directory: of the store that is made of them.
+        directory: where the new store is made of them.
         nearby: see ``restore``.
 
     Returns:

@@ -46,7 +46,7 @@ def opened(address: StoreAddress, *, new: bool) -> Iterator[MetadataStore]:
     """The store at that address.
 
     Args:
-        address: of the store.
+        address: the address as the user gave it, such as ``file:/path``.
         new: whether it may be begun, if it is not there.
 
     Raises:

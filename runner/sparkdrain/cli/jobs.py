@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sparkdrain.drain.runs import Run
 
 _MOVES: Final = 5
-"""Of a job, how many moves of slots are shown."""
+"""How many moves of slots are shown for a job."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ class StoreAddress:
     """Which store.
 
     Attributes:
-        kind: of backend; see ``BACKENDS``.
+        kind: a name in ``BACKENDS``, such as ``file``.
         place: what only the backend can read.
     """
 

@@ -121,7 +121,7 @@ class _Filling(Generic[H]):
         del self._left[slot]
 
     def _place_where_least_is(self, slot: int, free: list[tuple[int, H]]) -> None:
-        """Of the homes with room, a queue by their number of slots, take the first."""
+        """Place a slot in the first of the homes with room, a queue by their number of slots."""
         load, home = free[0]
         self._place(slot, home)
         if self._room[home]:

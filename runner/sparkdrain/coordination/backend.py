@@ -39,7 +39,7 @@ class Backend(Protocol):
         """Make what a job's store needs before it is opened.
 
         Args:
-            place: of the store.
+            place: what follows the kind in the store's address.
             group: whether the user's group may use the store.
 
         Returns:

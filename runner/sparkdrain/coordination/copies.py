@@ -19,7 +19,7 @@ def copies(homes: Mapping[int, SlotHome], number: int) -> dict[int, tuple[int, .
     others, and the slots of a location share the work. A location asks for a file once.
 
     Args:
-        homes: of all slots.
+        homes: where each slot is, by slot.
         number: how many copies a slot is to have.
     """
     there: dict[str, list[int]] = defaultdict(list)

@@ -26,8 +26,8 @@ class FencedValue:
 
     Attributes:
         value: as the leader has written it.
-        token: of that leader; 0 if there is no record.
-        version: of the record.
+        token: the fencing token of the leader that wrote it; 0 if there is no record.
+        version: the store's mark of the record as it was found; a write names it.
     """
 
     value: bytes
@@ -42,8 +42,8 @@ class FencedRecord:
 
     Args:
         store: where it is.
-        namespace: of the record.
-        key: of the record.
+        namespace: the group of records in the store that it belongs to.
+        key: its name within the namespace.
     """
 
     def __init__(self, store: MetadataStore, namespace: str, key: str) -> None:
@@ -78,7 +78,7 @@ class FencedRecord:
 
         Args:
             found: what ``read``, ``claim`` or ``write`` has returned.
-            token: of this leader.
+            token: this leader's fencing token.
             value: to write.
 
         Raises:

@@ -39,7 +39,7 @@ class HomeSwap(Generic[H]):
         placed: a home for each slot, evenly.
         homes: all of them, in their order.
         last: where slots were.
-        worth: of each slot, what each location is worth. To stay where it was is worth more than
+        worth: for each slot, what each location is worth. To stay where it was is worth more than
             all of that together.
     """
 
@@ -153,7 +153,7 @@ def _rings_among(before: Sequence[int]) -> list[list[int]]:
     """The rings that one comes to by going back again and again.
 
     Args:
-        before: of each node, the node before it, or ``_NOBODY``.
+        before: for each node, the node before it, or ``_NOBODY``.
 
     Returns:
         Each in the order of its edges, from its home with the smallest number on.

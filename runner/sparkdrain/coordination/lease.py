@@ -32,7 +32,7 @@ TOKENS: Final = "sparkdrain-lease-tokens-v1"
 """The namespace of the last token of each lease."""
 
 _EARLIER: Final = 0.1
-"""Of a lease's time, by which its holder stops before others may take it."""
+"""Part of a lease's time by which its holder stops before others may take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class HeldLease:
 
     Attributes:
         token: the fencing token.
-        version: of the record, as the holder has written it.
+        version: the store's mark of the record, as the holder has written it.
         until: when the holder stops, in seconds of its own clock.
     """
 
@@ -90,7 +90,7 @@ class LeaseSight:
     """A lease as another process sees it.
 
     Attributes:
-        version: of the record.
+        version: the store's mark of the record when it was seen.
         since: when this version was seen first, in seconds of the observer's clock.
     """
 
@@ -107,8 +107,8 @@ def is_free(record: LeaseRecord | None, sight: LeaseSight, now: float) -> bool:
     """Whether a lease may be taken. Pure.
 
     Args:
-        record: of the lease; None if there never was one.
-        sight: of that record.
+        record: what the lease's record says; None if there never was one.
+        sight: how that record was seen.
         now: seconds of the observer's clock.
     """
     return record is None or not record.owner or now >= sight.since + record.seconds
@@ -133,7 +133,7 @@ class StoredLease:
 
     Args:
         store: where the lease is.
-        name: of the lease.
+        name: what the lease is called in the store.
         owner: names this process, also for people; no other process may have the same name.
         seconds: how long others wait after the last renewal.
         clock: seconds that pass on this machine.

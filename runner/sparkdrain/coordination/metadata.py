@@ -77,9 +77,9 @@ class MetadataStore(Protocol):
         """Write a record if the one that is there has the version.
 
         Args:
-            namespace: of the record.
-            key: of the record.
-            value: of the record.
+            namespace: the group of records that it belongs to.
+            key: its name within the namespace.
+            value: the new content.
             version: as ``get``, ``all`` or ``put`` has told it; ``ABSENT`` if no record may be
                 there; ``ANY`` to write over whatever is there.
 

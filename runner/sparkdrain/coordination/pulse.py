@@ -20,7 +20,7 @@ class Pulse:
     """Calls a step until it is closed.
 
     Args:
-        name: of the thread.
+        name: what its thread is called.
         step: returns the seconds until it is to be called again.
     """
 

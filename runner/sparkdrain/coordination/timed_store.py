@@ -26,7 +26,7 @@ class TimedStore(MetadataStore):
 
     Args:
         store: keeps the records.
-        place: of the store, for messages.
+        place: where the store is, for messages.
         seconds: how long a call may take.
     """
 

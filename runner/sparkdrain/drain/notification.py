@@ -12,7 +12,7 @@ from typing import Any, Final
 from sparkdrain.errors import BadOption, SparkDrainError
 
 VERSION: Final = 1
-"""Of the written form; raised whenever a field is removed or means something else."""
+"""Number of the written form; raised whenever a field is removed or means something else."""
 
 _FIELDS: Final = ("version", "uuid", "run_id", "mode", "time")
 _LONGEST_SHOWN: Final = 200
@@ -35,7 +35,7 @@ class DrainNotification:
 
     Attributes:
         id: tells this request from others; also its key in a metadata store.
-        run_id: of the run that is meant. Other runs, of the same job too, ignore it.
+        run_id: the run that is to be drained. Other runs, of the same job too, ignore the request.
         time: when it was asked for, in UTC.
     """
 

@@ -144,7 +144,7 @@ def advanced(
 
     Args:
         now: processing time, microseconds since 1970.
-        left: of every stage in every slot, in the order of the pipeline.
+        left: what is left inside of every stage in every slot, in the order of the pipeline.
         holds: (stage, reason, event time), in any order.
     """
     stages: dict[str, Left] = {}

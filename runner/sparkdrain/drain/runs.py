@@ -25,7 +25,7 @@ VERSION: Final = 1
 _KEPT: Final = 100
 _SHOWN: Final = 10
 _MOVES: Final = 20
-"""Of a run, how many moves of slots its record has."""
+"""How many moves of slots the record of a run has."""
 
 RunState = Literal["RUNNING", "DRAINING", "DRAINED", "DONE", "FAILED", "CANCELLED"]
 
@@ -58,7 +58,8 @@ class Run:
         drain: whether it can be drained.
         began: microseconds since 1970.
         checkpoints: the directory of the job's checkpoints; empty if it makes none.
-        epoch: of the lease on these checkpoints under which the run began; 0 if it makes none.
+        epoch: number of the claim on these checkpoints under which the run began; 0 if it makes
+            none.
         phase: the name of the last ``DrainPhase`` that was told; empty without a drain.
         moves: lines, each with the time, of slots that have moved last, oldest first.
     """
@@ -209,7 +210,7 @@ def tell(store: MetadataStore, run: Run, state: RunState, phase: DrainPhase | No
     """Tell the state of a run that has begun, unless the run belongs to another job by now.
 
     Args:
-        phase: of its drain; None: the phase that was told before.
+        phase: how far its drain is; None: the phase that was told before.
     """
 
     def after(before: Run) -> Run:

@@ -24,7 +24,7 @@ class DrainMessage(ControlMessage):
     """A producer is drained on some edges; travels in its end messages.
 
     Attributes:
-        run_id: of the run that is drained; messages of other runs mean nothing.
+        run_id: the run that is drained; messages of other runs mean nothing.
         edges: on which nothing more will come from it.
     """
 
@@ -46,7 +46,7 @@ class DrainStates:
     """The edges into a shard in one round.
 
     Attributes:
-        producers: of each edge, how many slots send on it: 0 to n - 1.
+        producers: for each edge, how many slots send on it: 0 to n - 1.
         heard: (edge, producer): the producers that had told so when the round began.
         strangers: how many messages of other runs came.
     """
@@ -64,7 +64,7 @@ class DrainStates:
         """Take a message; the same one again changes nothing.
 
         Raises:
-            UnexpectedProducer: of an edge that is not known, or of a slot that does not send on it.
+            UnexpectedProducer: the edge is not known, or the slot does not send on it.
         """
         if message.run_id != self.run_id:
             self.strangers += 1
@@ -94,7 +94,7 @@ class DrainStates:
         return frozenset(self._told)
 
     def missing(self, edges: Iterable[int]) -> dict[int, int]:
-        """Of those of some edges that are not drained, how many producers have not told so."""
+        """How many producers have not told so, for each of some edges where any have not."""
         counts = {edge: self.count([edge]) for edge in edges}
         return {edge: all_ - told for edge, (all_, told) in counts.items() if told < all_}
 

@@ -52,9 +52,9 @@ class StageBundle(BundleProcessor, Harness):
     """Runs the transforms of a stage by Beam's operations, or by generated code in their place.
 
     Args:
-        writers: of the edges out of the stage.
+        writers: what takes the elements of each edge out of the stage.
         state_handler: answers what DoFns ask for side inputs.
-        state_terms: of a stateful DoFn, by its transform id.
+        state_terms: where each stateful DoFn has its state, by transform id.
         changing_side_inputs: whether a side input may change after it was ready.
         book: where lines of code are noted with their steps.
         async_steps: by name of a step, what an option says of how it waits.

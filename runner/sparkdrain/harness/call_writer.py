@@ -62,7 +62,7 @@ class CallWriter:
     """Writes the function that calls one method.
 
     Args:
-        place: of the key that has its turn.
+        place: where state of the key is that has its turn.
         handle_results: takes what the method returns; None: the caller does.
     """
 

@@ -108,7 +108,7 @@ class SpecKind:
 
     Args:
         transform: how errors name the DoFn.
-        spec: of the Python SDK.
+        spec: the ``StateSpec`` as Beam's Python SDK declares it.
     """
 
     def __init__(self, transform: str, spec: Any) -> None:

@@ -89,8 +89,8 @@ def load_dofn(
     """Load the DoFn of a ParDo (``beam:transform:pardo:v1``).
 
     Args:
-        factory: of the stage's operations.
-        transform_id: of the ParDo.
+        factory: the maker of the stage's operations.
+        transform_id: the ParDo's transform.
         proto: the ParDo.
         payload: its payload.
         chosen: what an option says of how it waits.

@@ -41,7 +41,9 @@ def generation_in(payload: bytes) -> tuple[int, bytes]:
 
 
 class TimerBound:
-    """Of one DoFn; in force while a callback runs that fired because time is at its end.
+    """A limit on the timers that one DoFn sets at the end of time.
+
+    It is in force while a callback runs that fired because time is at its end.
 
     Attributes:
         repeats: how many generations of timers fire; None: the job is not drained, or not yet.

@@ -104,7 +104,7 @@ class KeyedEdge:
 
     Attributes:
         stateful: the DoFns with state or timers that the edge feeds.
-        coding: of the elements without their keys.
+        coding: how the elements are encoded, without their keys.
     """
 
     source: TransformId
@@ -118,7 +118,7 @@ class Remainder:
     """What is left of a restriction that its DoFn does not process now.
 
     Attributes:
-        transform: of the DoFn.
+        transform: the DoFn's transform id.
         element: a windowed value, as ``beam:transform:sdf_process_sized_element_and_...:v1``
             takes it.
         watermark: nothing that the restriction makes will be older, microseconds; None: not known.
@@ -282,7 +282,7 @@ class Harness(Protocol):
             drained: DoFns that have ``on_drain`` get that call before ``finish_bundle``.
 
         Raises:
-            Exception: of user code.
+            Exception: user code raised it.
             RuntimeError: user code has used state where no key had its turn.
         """
 

@@ -25,7 +25,7 @@ class KeyedState(userstate.UserStateContext):
     """What a stateful DoFn sees of the present key.
 
     Args:
-        transform_id: of the DoFn.
+        transform_id: the DoFn's transform.
         terms: where and how long its state is kept.
 
     Attributes:

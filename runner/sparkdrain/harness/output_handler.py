@@ -11,7 +11,7 @@ def output_handler(operation: Any, windowfn: Any, *, checks: bool) -> Any:
     """What takes the results of a DoFn, as Beam's runner of DoFns makes it.
 
     Args:
-        operation: of the DoFn, set up.
+        operation: what runs the DoFn, set up.
         windowfn: gives windows to results with a timestamp of their own.
         checks: whether a string or dict instead of an iterable of results is an error.
     """

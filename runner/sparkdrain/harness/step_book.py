@@ -30,7 +30,7 @@ class StepBook:
     """A file with a line for each run of lines of code: file, first, last, step.
 
     Args:
-        path: of the book; what is there stays.
+        path: where the file is; what the file has stays.
     """
 
     def __init__(self, path: Path) -> None:

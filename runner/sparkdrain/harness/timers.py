@@ -72,7 +72,7 @@ class EventTimer(userstate.BaseTimer):
             self._records.set_timer(place.record, self._number, times[0])
 
     def _set(self, time: int, tag: str) -> None:
-        """With a pane, in a drain, or with a tag."""
+        """Set a timer that has a pane or a tag, or that is set in a drain."""
         place = self._place
         payload = payload_of(place, self._family, EVENT, time, self._pane)
         if payload is None:

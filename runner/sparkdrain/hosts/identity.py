@@ -24,7 +24,7 @@ class HostRecord:
 
     Attributes:
         machine: the machine's name.
-        pid: of the process that runs the service.
+        pid: number of the process that runs the service.
         address: where tasks on other executors connect; None if there is one executor only.
         ended: how it ended; empty as long as it lives.
         executor: the one that it belongs to, if the cluster has several.

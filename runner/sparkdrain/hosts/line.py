@@ -47,7 +47,7 @@ class ToLeash(ControlMessage):
     """One of these.
 
     Attributes:
-        record: of a host that begins.
+        record: a host that begins.
         ended: how the host ended, in words.
         ask: a task's question.
     """
@@ -65,7 +65,7 @@ class FromLeash(ControlMessage):
 
     Attributes:
         welcome: the driver knows the host from now on.
-        record: of the host that there is.
+        record: the host that there is.
         close: the host is to tear down, and may take that many seconds.
         look: the number of a question: what is the host doing?
     """

@@ -43,7 +43,7 @@ class Child(NamedTuple):
 
     Attributes:
         pid: its id.
-        name: of its program.
+        name: what its program is called.
         state: a letter, as the system has it.
     """
 

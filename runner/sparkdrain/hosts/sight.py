@@ -14,7 +14,7 @@ class Sight:
     """A warden's answer to a look.
 
     Attributes:
-        number: of the question.
+        number: the question that it answers.
         seconds: how long the present call has taken, in seconds; None between two calls.
         told: what the service says of the call; None if no Python code runs in the host, because
             the call keeps the interpreter's lock, or the process is stopped.

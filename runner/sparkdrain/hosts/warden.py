@@ -38,7 +38,7 @@ class Warden:
     Args:
         line: to the driver; its end is the end of the job.
         keeper: a process that the host must not outlive; 1 or less for none.
-        limit: of the host's memory.
+        limit: how much memory the host may use.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sparkdrain.lines.certificate import Certificate
 
 Address: TypeAlias = tuple[str, int] | str
-"""Of a TCP listener: host and port. Of a Unix socket: its path."""
+"""Host and port of a TCP listener, or the path of a Unix socket."""
 
 CONNECT_SECONDS: Final = 20.0
 # Together: a machine that is silent for a minute and a half is gone.

@@ -31,7 +31,7 @@ class SlotFiles:
 
     Args:
         text: what ``--state_dir`` says.
-        note: of the slot, without needs.
+        note: what is known of the slot, without needs.
         clock: seconds since 1970.
     """
 

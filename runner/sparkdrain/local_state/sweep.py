@@ -67,7 +67,7 @@ def sweep(folder: StateFolder, doomed: Callable[[FoundNote], bool], now: float) 
     """Remove the notes that are doomed and held by no process, and the files of no other note.
 
     Args:
-        doomed: of a note, whether it is to go.
+        doomed: whether a note is to go.
         now: seconds since 1970.
 
     Raises:
@@ -87,7 +87,7 @@ def outdated(
 
     Args:
         found: all notes.
-        sizes: of each file that is there, by digest.
+        sizes: bytes of each file that is there, by digest.
         before: a note that was not held since then goes; seconds since 1970.
         wanted: bytes that are to become free; the notes that were held longest ago go for them.
     """

@@ -38,7 +38,7 @@ class GroupingTerms:
     """What the grouping of an edge is made with.
 
     Attributes:
-        windowing: of the PCollection that is grouped.
+        windowing: how the PCollection is windowed that is grouped.
         state_id: id of the state in the overlay; nothing else uses it.
         memory_bytes: how much of a round's input is in memory, and is sorted at a time.
         scratch: where the rest of it goes, and panes that are large; asked for when needed.

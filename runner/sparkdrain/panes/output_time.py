@@ -29,7 +29,7 @@ class OutputTime:
     def of_elements(
         self, window: Any, times: WindowTimes, elements: list[Any], frontier: int
     ) -> int | None:
-        """Of windowed values, in one window of theirs; None if all are behind."""
+        """The output time of windowed values in one of their windows; None if all are behind."""
         if self.at_end:
             return times.last if frontier <= times.last else None
         if self._transformed is not None:
@@ -39,7 +39,7 @@ class OutputTime:
         return self._pick((stamp for stamp in stamps if stamp >= frontier), default=None)
 
     def combined(self, parts: Iterable[int | None]) -> int | None:
-        """Of panes that become one."""
+        """The output time of panes that become one; None if no pane has one."""
         return self._pick((part for part in parts if part is not None), default=None)
 
     def of_pane(self, times: WindowTimes, hold: int | None) -> int:

@@ -16,7 +16,7 @@ class Moment:
     watermark: int
     now: int
     end: int
-    """Of the window; all three in microseconds."""
+    """The end of the window; all three times are in microseconds."""
 
 
 class Trigger(Protocol):

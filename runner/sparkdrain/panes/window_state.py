@@ -19,7 +19,7 @@ class WindowState:
     """A window of a key. Times are microseconds."""
 
     numbers: Numbers
-    """Of the trigger."""
+    """What the trigger remembers."""
     bags: list[int] = field(default_factory=list)
     """Where its values are, in order; of merging windows only."""
     finished: bool = False

@@ -128,7 +128,7 @@ class CarriedStep(Carrier):
     """What one step carries over.
 
     Args:
-        name: of the step, for people.
+        name: what people call the step.
     """
 
     def __init__(

@@ -87,7 +87,8 @@ class RoundHeader(ControlMessage):
         seconds: how long sources may go on.
         elements: how many elements sources and timers may make.
         feeds: by transform id, for sources that the driver plays.
-        restore: of what to make the state that ``committed`` names, if it may not be here.
+        restore: what the slot makes the state from that ``committed`` names, if that may not be
+            here.
         copies: slots of other hosts whose published files this slot's host is to have, too.
     """
 
@@ -164,7 +165,7 @@ class RoundReport(ControlMessage):
         spent: whether the budget did not let them make more.
         waits: something waits for a checkpoint that is still to be begun.
         uploaded: how the last upload of the slot's state has ended, if it has.
-        drained: of each stage, by number, whether it is drained; empty in a job that is not.
+        drained: for each stage, by number, whether it is drained; empty in a job that is not.
         untruncated: while the job is drained: whether restrictions still wait for truncation.
         left: what was left inside of each stage when the round began, if that was asked for.
         refused: timers that a drain has refused in the round: (transform, family, how many).
@@ -210,7 +211,7 @@ class RoundReport(ControlMessage):
 @sent_as(rounds_pb2.Inheritance)
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """Of what the state of a slot is made.
+    """The state that a slot begins with, from the slots that had it before.
 
     Attributes:
         report: what the slot reported last, or would have.

@@ -29,7 +29,7 @@ IMMUTABLE_TYPES = frozenset({int, str, bytes, float, bool, type(None)})
 
 
 def metadata_coder(window: coders.Coder) -> coders.Coder:
-    """Of timestamp, windows and pane alone: of windowed values without a value.
+    """The coder of timestamp, windows and pane alone: of windowed values without a value.
 
     Args:
         window: the coder of windows.

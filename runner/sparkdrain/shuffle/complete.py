@@ -126,8 +126,8 @@ def one_of_each(told: Iterable[tuple[int, ...]], asked: Iterable[tuple[int, ...]
     """Each slot that was asked to run has told once that it did, and no other has.
 
     Args:
-        told: of each report what it is about; the level and the slot come last.
-        asked: of each task the same.
+        told: for each report, what it is about; the level and the slot come last.
+        asked: the same for each task.
 
     Raises:
         TruncatedInput: a report was lost, or a slot has run twice, or not now: what was sent may

@@ -174,7 +174,7 @@ class KeyedWriter:
     table stands the chunk of a key with one element, or a list of its encoded elements.
 
     Args:
-        encode_key: of the keys that are not encoded yet.
+        encode_key: encodes keys that are not encoded yet.
         few: how many elements to put together where keys have one or two in a table that is as
             large as it may be; which is looked at now and then. 0: as many as there may be.
     """

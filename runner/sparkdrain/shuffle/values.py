@@ -20,7 +20,7 @@ _PICKLED = b"\xff"
 
 
 class EncodedCoder(coders.BytesCoder):
-    """Of values that a harness in another process has encoded, which stay bytes in a slot."""
+    """The coder of values that a harness in another process encodes: they stay bytes in a slot."""
 
 
 class ValueDecoder:

@@ -13,8 +13,8 @@ def check_reach(reach: StoreReach, master: str | None) -> None:
     Drivers for a cluster are there for the loss of a machine.
 
     Args:
-        reach: of the store.
-        master: of Spark; None if it is not known yet.
+        reach: which drivers can open the store.
+        master: Spark's master; None if it is not known yet.
 
     Raises:
         BadOption: the store cannot be opened by other drivers; names those that can.

@@ -92,7 +92,7 @@ def told(store: MetadataStore, name: str, now: int) -> str:
 
     Args:
         store: that the drivers use.
-        name: of the set.
+        name: what the drivers of the job have in common, see ``set_name``.
         now: microseconds since 1970.
     """
     found = store.get(TERMS, name)

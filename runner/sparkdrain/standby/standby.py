@@ -46,8 +46,8 @@ class DriverEnd:
     Attributes:
         state: STOPPED if the driver was stopped and the job is to go on elsewhere; else how the job
             ended.
-        cause: of a failure, for people.
-        is_last: of a failure, whether no driver is to try again.
+        cause: why it failed, for people; empty if it did not.
+        is_last: whether no driver is to try again after a failure.
     """
 
     state: TermState
@@ -73,7 +73,7 @@ class Standby(Leadership):
 
     Args:
         store: where the lease is; closed by ``close``.
-        name: of all drivers of the job, see ``set_name``.
+        name: what all drivers of the job have in common, see ``set_name``.
         owner: names this driver, also for people; no other driver may have the same name.
         seconds: how long the others wait after they have heard of the leader last.
         recoveries: how often others try again after a leader has failed, without a new checkpoint.

@@ -22,11 +22,11 @@ class Term:
         state: LEADING; STOPPED if the driver was stopped and the job is to go on elsewhere; else
             how the job ended.
         began: microseconds since 1970, by the driver's clock.
-        epoch: of the newest claim of the job's checkpoints that any leader has told of.
+        epoch: number of the newest claim of the job's checkpoints that any leader has told of.
         failures: how many leaders have failed in a row, without a new checkpoint in between.
         failed_at: the newest checkpoint when a leader failed last.
-        is_last: of a failure, whether no driver is to try again.
-        cause: of a failure, for people.
+        is_last: whether no driver is to try again after a failure.
+        cause: why it failed, for people; empty if it did not.
     """
 
     owner: str
@@ -76,7 +76,7 @@ def failed(term: Term, checkpoint: int, cause: str, allowed: int) -> Term:
     """The term of a leader whose job failed.
 
     Args:
-        term: of the leader.
+        term: what the leader has told so far.
         checkpoint: the newest one that it knows of.
         cause: for people.
         allowed: how often others try again, without a new checkpoint in between.

@@ -45,6 +45,6 @@ def output_frontier(before: int, inputs: Iterable[tuple[int, int]]) -> int:
 
     Args:
         before: what it was.
-        inputs: of each input its frontier, and the earliest time that it holds back.
+        inputs: for each input its frontier, and the earliest time that it holds back.
     """
     return max(before, least(min(frontier, hold) for frontier, hold in inputs))

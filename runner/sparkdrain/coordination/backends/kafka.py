@@ -175,7 +175,7 @@ class KafkaStore(MetadataStore):
 
         Args:
             place: as ``Backend.place`` gives it.
-            config: of the clients, under kafka-python's names.
+            config: settings of the clients, under kafka-python's names.
             seconds: how long one call may try.
 
         Raises:

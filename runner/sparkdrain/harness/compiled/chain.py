@@ -21,7 +21,7 @@ class LazyChain:
 
     Args:
         step: the first one.
-        factory: of the stage's operations.
+        factory: the maker of the stage's operations.
         observe: see ``Emitter``.
     """
 

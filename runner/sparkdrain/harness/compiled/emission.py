@@ -36,7 +36,7 @@ class Emission:
 
     Args:
         step: what the DoFn makes, see ``StepKind.RESULTS``.
-        factory: of the stage's operations.
+        factory: the maker of the stage's operations.
         dofn: the DoFn, which is its operation's alone.
     """
 

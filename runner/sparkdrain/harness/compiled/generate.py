@@ -54,8 +54,8 @@ class Emitter:
         leave: what takes the elements of a transform that is no step: ``leave(windowed)``.
         counter: what counts the elements of a step's output: ``counter(n)``.
         sizer: what samples the size of a value of a step's output: ``sizer(value, context)``.
-        unwrap: of a step and an observer, makes what takes its tagged, timestamped and windowed
-            results apart: see ``Unwrap``.
+        unwrap: gets a step and an observer, and makes what takes the step's tagged, timestamped and
+            windowed results apart: see ``Unwrap``.
         observe: gives, when values are run, the observer that hears of the context of each result
             of the first step before anything else does; None if there is no observer.
     """

@@ -56,7 +56,7 @@ class Step:
     checks_results: bool = False
     """Whether a string or dict instead of an iterable of results is an error."""
     windowfn: Any = None
-    """Of a DoFn: what gives windows to elements that it yields with a new timestamp."""
+    """Gives windows to elements that a DoFn yields with a new timestamp; None for other steps."""
     output: str | None = None
     """The PCollection of the main output."""
     consumers: list[str] = field(default_factory=list)
@@ -140,7 +140,7 @@ def results_of(transform_id: str, operation: Any, handle: Any) -> Step | None:
     """What the DoFn of an operation makes, as a step that begins a chain; None: Beam must see it.
 
     Args:
-        transform_id: of the DoFn.
+        transform_id: the DoFn's transform.
         operation: calls it.
         handle: its ``DoFnHandle``.
     """

@@ -68,7 +68,7 @@ class ConcurrentDoFn:
         """Where calls go from now on.
 
         Args:
-            loop: of this process.
+            loop: this process's event loop.
             enter: makes of a coroutine one that runs as the step.
             hand_over: takes what ``process`` is called with.
         """

@@ -23,7 +23,7 @@ class ElementInFlight:
         task: what runs the attempt.
         thread: where it runs, if in a thread of the pool.
         failed: how many attempts have failed.
-        updates: of metrics, which count when its results leave; None: they count at once.
+        updates: changes of metrics, which count when its results leave; None: they count at once.
         number: under which it is kept beyond its bundle; None: it is not.
     """
 

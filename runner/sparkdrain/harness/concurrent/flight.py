@@ -85,10 +85,10 @@ class StepFlight:
     from any; all else happens in the loop.
 
     Args:
-        name: of the step.
+        name: the step's full name.
         settings: how many are in flight, and what becomes of them.
-        loop: of this process.
-        metrics: of the step.
+        loop: this process's event loop.
+        metrics: where the step counts.
         call: starts an attempt: ``call(element)``. What it returns is awaited and collected.
         plain_call: the same for a plain element: ``plain_call(value)``.
     """

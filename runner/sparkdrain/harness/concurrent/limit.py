@@ -91,7 +91,7 @@ class TimeLimit:
         return TimeoutError(msg)
 
     def stuck_error(self, element: Any, made: Any) -> TimeoutError:
-        """Of an element whose code goes on after it was cancelled."""
+        """The error for an element whose code goes on after it was cancelled."""
         msg = (
             f"an element took longer than {self.seconds} s (timeout), and its code goes on "
             f"although it was cancelled: {line_of(standing(element, made))}. Let CancelledError "

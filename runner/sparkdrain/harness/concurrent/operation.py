@@ -63,7 +63,7 @@ class ConcurrentOperation(operations.DoOperation):
 
         Args:
             concurrent: how the DoFn is called.
-            handle: of the DoFn.
+            handle: what has the loaded DoFn.
             chain: what takes its results, or None if Beam does.
             loop: where user code runs.
             carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.

@@ -36,7 +36,7 @@ class FlightRoom:
     mean is wrong if elements get larger.
 
     Args:
-        name: of the step.
+        name: the step's full name, for messages.
         max_in_flight: how many elements users want to have in flight.
         most_bytes: bytes that all elements inside may take.
 

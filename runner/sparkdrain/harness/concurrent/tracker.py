@@ -19,7 +19,7 @@ class StepMetrics:
     """Stands in for a state sampler where one step runs: its metrics are the step's.
 
     Args:
-        operation: of the step.
+        operation: what runs the step.
     """
 
     def __init__(self, operation: Any) -> None:

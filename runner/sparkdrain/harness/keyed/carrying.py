@@ -61,8 +61,8 @@ class Arrived:
         held: its key.
         element: a windowed value without its key, in one window.
         results: what it has made, if it is complete.
-        changes: of its key's records, if it is complete.
-        updates: of metrics; None: it has landed, so they count at once.
+        changes: what it has changed in its key's records, if it is complete.
+        updates: changes of metrics; None: it has landed, so they count at once.
         number: under which the carrier has it; None: it came in the present round.
     """
 
@@ -82,8 +82,8 @@ class HeldKey(KeyTurn):
 
     Args:
         encoded, key: the key.
-        records: of the DoFn's small keys.
-        flight: of the step.
+        records: the DoFn's small keys.
+        flight: the step's keys in flight.
 
     Attributes:
         waiting: elements that have not started.
@@ -147,7 +147,7 @@ class CarriedKeys(KeysCarried):
     """The keys of one step whose elements may outlast their round.
 
     Args:
-        flight: of the step.
+        flight: the step's keys in flight.
         context: its state.
         carrier: keeps elements.
 

@@ -49,7 +49,7 @@ class Due:
     Args:
         dofn: whose timers fire.
         up_to: what is due.
-        decode_key: of its input.
+        decode_key: makes a key of its bytes, by the coder of the DoFn's input.
     """
 
     def __init__(self, dofn: StatefulDoFn, up_to: UpTo, decode_key: Callable[[bytes], Any]) -> None:

@@ -26,11 +26,11 @@ class Firing:
     """Fires the timers of one DoFn's keys in one place, key after key.
 
     Args:
-        context: of the DoFn.
+        context: the DoFn's context.
         place: where the keys have their turns.
         calls: the DoFn's calls for timers.
         up_to: what is due.
-        decode_key: of the input.
+        decode_key: makes a key of its bytes, by the coder of the input.
     """
 
     def __init__(

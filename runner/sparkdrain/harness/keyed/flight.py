@@ -125,10 +125,10 @@ class KeysInFlight:
     when one waits for something.
 
     Args:
-        name: of the step.
+        name: the step's full name.
         settings: how many keys are in flight, and for how long an element may be.
         loop: runs in the slot's thread.
-        metrics: of the step.
+        metrics: where the step counts.
         new_worker: makes a worker.
     """
 

@@ -90,9 +90,9 @@ class FlightFeeder:
 
     Args:
         source: its elements are counted.
-        operation: of the DoFn.
+        operation: what runs the DoFn.
         context: its state.
-        decode_key: of the input.
+        decode_key: makes a key of its bytes, by the coder of the input.
     """
 
     def __init__(
@@ -154,9 +154,9 @@ class SharedFeeder:
 
     Args:
         feed: takes windowed values for all consumers of the source.
-        operations: of the DoFns with keys in flight.
+        operations: what runs the DoFns with keys in flight.
         others: the state of other DoFns behind the source.
-        decode_key: of the input.
+        decode_key: makes a key of its bytes, by the coder of the input.
     """
 
     takes_pieces = False

@@ -62,11 +62,11 @@ class KeyedOperation(operations.DoOperation):
 
         Args:
             concurrent: how the DoFn is called.
-            handle: of the DoFn.
+            handle: what has the loaded DoFn.
             chain: what takes its results, or None if Beam does.
             loop: where user code runs.
             carrier: keeps what is in flight when a bundle ends; None: a bundle waits for that.
-            state: of the DoFn.
+            state: the DoFn's state and timers.
             most_bytes: that keys in flight may take.
         """
         self._concurrent = concurrent

@@ -60,7 +60,7 @@ class KeyWorker:
         task: what runs it.
         turn: the present one.
         made: the coroutine, or the like, that user code has made for the present element.
-        place: of the present turn.
+        place: where state of the key is that has its turn.
         calls: for this place.
         began, is_armed, is_overdue: see ``Limited``.
     """

@@ -15,7 +15,7 @@ class HubEvent(NamedTuple):
 
     Attributes:
         hub: where it is from.
-        partition: of the hub.
+        partition: its id in the hub.
         sequence_number: within the partition; the next event has the next number.
         enqueued_time: when the service took it, milliseconds since 1970.
         key: the partition key in UTF-8; None if it has none.
@@ -57,14 +57,14 @@ _PROPERTIES = coders.TupleSequenceCoder(coders.TupleCoder((_TEXT, _BYTES)))
 
 
 class HubEventCoder(NamedTupleCoder):
-    """Of `HubEvent`."""
+    """Encodes `HubEvent`."""
 
     kind = HubEvent
     fields = (_TEXT, _INT, _INT, _INT, _BYTES, _ANY, _PROPERTIES)
 
 
 class OutgoingEventCoder(NamedTupleCoder):
-    """Of `OutgoingEvent`."""
+    """Encodes `OutgoingEvent`."""
 
     kind = OutgoingEvent
     fields = (_ANY, _ANY, coders.NullableCoder(_INT), _PROPERTIES)

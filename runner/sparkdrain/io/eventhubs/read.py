@@ -40,8 +40,8 @@ class ReadFromEventHubs(beam.PTransform):
 
     Args:
         hub: its name; None for the one that the connection string names.
-        connection_string: of the namespace or the hub; None for the environment's
-            ``AZURE_EVENTHUB_CONNECTION_STRING``, as the program finds it.
+        connection_string: the string that Azure shows for the namespace or the hub; None for the
+            environment's ``AZURE_EVENTHUB_CONNECTION_STRING``, as the program finds it.
         namespace: ``NAME.servicebus.windows.net`` instead, for who has an identity.
         consumer_group: whose readers these are; each has five readers of a partition at most.
         start: where to begin: `earliest`, `latest`, a datetime or Timestamp (the first event that

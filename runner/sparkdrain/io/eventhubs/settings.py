@@ -26,7 +26,8 @@ class HubSettings:
     """How a hub is reached; the secret never shows.
 
     Attributes:
-        connection_string: of the namespace or the hub; empty with ``namespace``.
+        connection_string: the string that Azure shows for the namespace or the hub; empty with
+            ``namespace``.
         namespace: ``NAME.servicebus.windows.net``, for who has an identity; else empty.
         consumer_group: whose events are read; each group may have five readers of a partition.
         websockets: whether AMQP goes through port 443, where 5671 is closed.
@@ -93,7 +94,7 @@ def hub_settings(
         namespace: instead of a connection string, for who has an identity.
         consumer_group: as in ``HubSettings``.
         websockets: as in ``HubSettings``.
-        environ: of the process that makes the pipeline.
+        environ: the variables of the process that makes the pipeline.
 
     Raises:
         BadOption: they contradict each other, or say too little.

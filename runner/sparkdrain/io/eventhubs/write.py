@@ -65,7 +65,7 @@ class SendEvents(beam.DoFn):
     """Sends events; a bundle ends when the service has them.
 
     Args:
-        value_coder: of bodies; None for bytes.
+        value_coder: encodes bodies; None for bytes.
     """
 
     def __init__(self, settings: HubSettings, value_coder: Coder | None) -> None:

@@ -26,7 +26,7 @@ class Asking(Generic[A]):
     """Asks one question at a time, in a thread of its own.
 
     Args:
-        name: of what is asked for, for the log.
+        name: what the question is called in the log.
     """
 
     def __init__(self, name: str) -> None:

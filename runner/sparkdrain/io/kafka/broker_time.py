@@ -49,11 +49,11 @@ class BrokerTime:
     newest: Told | None = None
 
     def with_answer(self, seconds: float, heard: float) -> BrokerTime:
-        """With an answer. It counts instead of older ones, as a clock may be set back."""
+        """The time as known after an answer, which replaces older ones: a clock may be set back."""
         return replace(self, told=Told(seconds, heard, _RATE))
 
     def with_record(self, seconds: float, heard: float) -> BrokerTime:
-        """With the timestamp of a record, if it says more than those before."""
+        """The time as known after a record's timestamp, if that says more than those before."""
         if self.newest is not None and self.newest.at_least(heard) >= seconds:
             return self
         return replace(self, newest=Told(seconds, heard, _QUARTZ_RATE))

@@ -39,9 +39,9 @@ class FetchedRecords:
         partition: that they are of.
         offsets: strictly increasing; there may be gaps.
         times: milliseconds since 1970, or ``NO_TIME``.
-        keys: of the records, as bytes or None.
-        values: of the records, as bytes or None.
-        headers: of the records; empty if headers were not asked for.
+        keys: one for each record, as bytes or None.
+        values: one for each record, as bytes or None.
+        headers: one tuple for each record; empty if headers were not asked for.
         after: the first offset that is not known yet: beyond the last record, and beyond what
             follows it that is no record.
     """

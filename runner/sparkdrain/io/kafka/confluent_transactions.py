@@ -34,7 +34,7 @@ class ConfluentTransactions(ConfluentSender, Transactions):
 
     Args:
         servers: to name in errors.
-        config: of the client, under librdkafka's names.
+        config: the client's settings, under librdkafka's names.
         ident: the transactional id, and the group that keeps what is recorded.
         mark: a partition that there is, under which the group keeps it.
     """

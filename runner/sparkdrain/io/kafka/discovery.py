@@ -46,7 +46,7 @@ class Known:
 
 
 class KnownCoder(Coder):
-    """Of `Known`, as JSON."""
+    """Encodes `Known` as JSON."""
 
     @override
     def encode(self, value: Known) -> bytes:
@@ -136,7 +136,7 @@ class Topics:
     """What is read.
 
     Attributes:
-        names: of topics.
+        names: the topics that are named one by one.
         pattern: that their names match, instead.
         positions: offsets that were given; partitions without any are not read then.
     """

@@ -27,7 +27,7 @@ class RecordStamp(NamedTuple):
     """What a numbered record carries, so that it can be told from others with its number.
 
     Attributes:
-        owner: of the history.
+        owner: the job that has numbered the record.
         before: the digest before the record.
         after: the digest with the record.
     """
@@ -41,9 +41,9 @@ class History(NamedTuple):
     """All records of an owner in one group, up to a number.
 
     Attributes:
-        number: of the record that comes next.
+        number: the number of the record that comes next.
         owner: random bytes, drawn when the group got its first record.
-        digest: of all records of the owner.
+        digest: a digest of all records of the owner.
     """
 
     number: int

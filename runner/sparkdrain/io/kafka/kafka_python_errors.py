@@ -88,7 +88,7 @@ class Failures:
 
     Args:
         servers: to name.
-        kind: of errors that are neither refusals nor a matter of time.
+        kind: the class of errors that are neither refusals nor a matter of time.
     """
 
     def __init__(self, servers: str, kind: type[KafkaFailed] = KafkaFailed) -> None:

@@ -24,7 +24,7 @@ class KafkaPythonTransactions(Transactions):
 
     Args:
         servers: to name in errors.
-        config: of the client, under kafka-python's names.
+        config: the client's settings, under kafka-python's names.
         ident: the transactional id, and the group that keeps what is recorded.
         mark: a partition that there is, under which the group keeps it.
     """

@@ -31,8 +31,8 @@ class Note:
     """A note of which job has published up to a number, and what.
 
     Attributes:
-        owner: of the history that was published.
-        digest: of that history.
+        owner: the job that has published.
+        digest: a digest of all that it has published.
         stage: how far the owner is.
         job: name of the job, for people; may be cut, or empty.
         behind: owner and digest of what was published before an owner has begun.
@@ -68,7 +68,8 @@ class Recorded:
 
     Attributes:
         number: follows that of the last record that was published.
-        metadata: of the offset; empty if a release wrote it that noted numbers only.
+        metadata: text that the brokers keep with the offset; empty if a release wrote it that noted
+            numbers only.
     """
 
     number: int

@@ -28,8 +28,8 @@ class NumberedRecords:
 
     Attributes:
         first: number of the first record.
-        stamps: of the records, one for each. A record that was numbered by a release without
-            stamps has None; such records come before all others.
+        stamps: one for each record. A record that was numbered by a release without stamps has
+            None; such records come before all others.
         more: whether further records may come that the same checkpoint has.
     """
 

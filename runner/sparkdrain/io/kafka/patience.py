@@ -29,7 +29,7 @@ def patiently(
 
     Args:
         step: may be done again after it has failed, once ``let_go`` was called.
-        let_go: of what the step that failed has left.
+        let_go: lets go of what a step that failed has left.
         sleep: for so many seconds.
 
     Raises:

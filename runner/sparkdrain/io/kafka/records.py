@@ -17,7 +17,7 @@ class KafkaRecord(NamedTuple):
 
     Attributes:
         topic: where it is from.
-        partition: of the topic.
+        partition: its number in the topic, from 0.
         offset: within the partition.
         timestamp: milliseconds since 1970; -1 if it has none.
         key: bytes, or what ``key_coder`` made of them; None if it has none.
@@ -72,9 +72,9 @@ class Written(NamedTuple):
 
     Attributes:
         topic: where the records are.
-        partition: of the topic.
+        partition: its number in the topic, from 0.
         records: how many.
-        last_offset: of the last one.
+        last_offset: offset of the last record.
     """
 
     topic: str
@@ -127,21 +127,21 @@ _HEADERS = coders.TupleSequenceCoder(coders.TupleCoder((_TEXT, _BYTES)))
 
 
 class KafkaRecordCoder(NamedTupleCoder):
-    """Of `KafkaRecord`."""
+    """Encodes `KafkaRecord`."""
 
     kind = KafkaRecord
     fields = (_TEXT, _INT, _INT, _INT, _ANY, _ANY, _HEADERS)
 
 
 class BadRecordCoder(NamedTupleCoder):
-    """Of `BadRecord`."""
+    """Encodes `BadRecord`."""
 
     kind = BadRecord
     fields = (_TEXT, _INT, _INT, _INT, _BYTES, _BYTES, _HEADERS, _TEXT)
 
 
 class ProducerRecordCoder(NamedTupleCoder):
-    """Of `ProducerRecord`."""
+    """Encodes `ProducerRecord`."""
 
     kind = ProducerRecord
     fields = (
@@ -202,7 +202,7 @@ def _text(encoded: bytes) -> str:
 
 
 class WrittenCoder(NamedTupleCoder):
-    """Of `Written`."""
+    """Encodes `Written`."""
 
     kind = Written
     fields = (_TEXT, _INT, _INT, _INT)

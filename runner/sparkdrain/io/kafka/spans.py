@@ -79,7 +79,7 @@ class SpansOf(RestrictionProvider):
             return OffsetRange(begin, max(begin, stop_of(shared.catalog, partition, self._stop)))
 
     def create_tracker(self, restriction: OffsetRange) -> SpanTracker:
-        """Of such a range."""
+        """The tracker of a range that may have no end."""
         return SpanTracker(restriction)
 
     def split(self, element: Element, restriction: OffsetRange) -> Iterator[OffsetRange]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def matching(
     known: Iterable[str], topics: Sequence[str], pattern: str | None, servers: str
 ) -> list[str]:
-    """Of the topics that there are, those wanted, sorted.
+    """The topics that are wanted and exist, sorted.
 
     Args:
         known: all that there are.

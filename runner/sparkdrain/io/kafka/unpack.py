@@ -45,8 +45,8 @@ class UnpackRecords(beam.DoFn):
     """Decodes records, and makes pairs or `KafkaRecord` of them.
 
     Args:
-        key_coder: of keys; None leaves them bytes.
-        value_coder: of values; None leaves them bytes.
+        key_coder: decodes keys; None leaves them bytes.
+        value_coder: decodes values; None leaves them bytes.
         with_metadata: whether to make records of ``kind``.
         set_aside: whether a record that cannot be decoded goes to the output ``BAD``; else it
             fails the bundle.

@@ -60,8 +60,8 @@ class Transactional:
     """How a sink reaches the brokers.
 
     Args:
-        settings: of the client.
-        name: of the sink; it and a group make a transactional id.
+        settings: how a client reaches the brokers.
+        name: what the user calls the sink; it and a group make a transactional id.
         topic: one that there is.
         job: name of the job, for other jobs that find its records; may be empty.
         overruled: names of sinks that publish where the brokers' record speaks against it.

@@ -81,7 +81,7 @@ class Checkpointing(Checkpoints):
         interval: between the beginnings of two checkpoints, microseconds.
         publication: makes a complete checkpoint the newest one.
         attempts: how many checkpoints may fail in a row before the job does.
-        number: of the last checkpoint that was published, 0 if none was.
+        number: the last checkpoint that was published, 0 if none was.
         phase: what that one says of the job.
     """
 

@@ -34,7 +34,7 @@ class DurableContender(Contender):
 
     Args:
         is_usable: whether the session of Spark is.
-        executors: of that session.
+        executors: the executors of that session.
     """
 
     def __init__(

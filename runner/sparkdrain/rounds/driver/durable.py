@@ -66,7 +66,7 @@ class DurableJob:
         kept: how many checkpoints stay.
         held: the highest epoch of any claim that was there once; 0 if that is not known.
         clock: microseconds since 1970.
-        number: of the newest checkpoint that is known to be published.
+        number: the newest checkpoint that is known to be published.
     """
 
     storage: Storage

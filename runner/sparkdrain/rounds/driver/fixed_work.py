@@ -32,7 +32,7 @@ class FixedWork:
         """A round used a budget up.
 
         Args:
-            kind: of the budget; those of different kinds cannot be compared.
+            kind: what the budget counts; budgets of different kinds cannot be compared.
             budget: how much it was.
             made: how many elements.
             work: how many seconds that took.

@@ -97,7 +97,7 @@ def _together(reports: Sequence[RoundReport]) -> RoundReport:
 
 
 def _drained(reports: Sequence[RoundReport]) -> tuple[bool, ...]:
-    """Of each stage, whether it is drained in a slot that inherits from these."""
+    """Whether each stage is drained in a slot that inherits from the slots of these reports."""
     return tuple(map(all, zip(*(report.drained for report in reports), strict=True)))
 
 

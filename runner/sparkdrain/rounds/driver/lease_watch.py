@@ -48,7 +48,7 @@ class LeaseWatch:
         look: raises ``Fenced`` if the job is another driver's, and ``CheckpointFailed`` if the
             storage does not say.
         outer: ends the job for other reasons.
-        folder: of the job, for messages.
+        folder: where the job's checkpoints are, for messages.
         every: seconds between two looks.
 
     Attributes:

@@ -69,7 +69,7 @@ class MoveLog:
 
         Args:
             homes: where each of them is now.
-            cause: of all that, a sentence.
+            cause: why they have moved, a sentence.
             seconds: for which the job made no rounds.
         """
         if not homes:

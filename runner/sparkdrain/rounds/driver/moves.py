@@ -39,7 +39,7 @@ class Moves(Protocol):
         """Whether slots can move now; what they need is brought meanwhile.
 
         Args:
-            number: of the newest published checkpoint.
+            number: the newest published checkpoint.
         """
 
     def begin(self, number: int) -> frozenset[int]:
@@ -78,7 +78,7 @@ class SlotMoves(Moves):
         executors: those that are alive.
         reopen: ends slots, and lets them be opened in a round.
         supply: brings files.
-        log: of moves.
+        log: where moves are told.
         warn: takes a warning.
     """
 

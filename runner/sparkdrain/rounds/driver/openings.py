@@ -29,8 +29,8 @@ class Openings:
 
     Attributes:
         tell: takes a text for the user.
-        local_bytes: of all slots; their hosts had them.
-        fetched_bytes: of all slots; read from storage.
+        local_bytes: what hosts had already, of all slots together.
+        fetched_bytes: what was read from storage, of all slots together.
     """
 
     tell: Callable[[str], object]

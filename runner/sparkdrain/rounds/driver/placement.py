@@ -64,7 +64,7 @@ class Placement:
         self.lost = frozenset(one for one in before.values() if one.id not in self._known)
 
     def places(self, hosts: Sequence[HostRecord]) -> tuple[str, ...]:
-        """Of each slot, the place for its next task, as Spark names places.
+        """The place for the next task of each slot, as Spark names places.
 
         That is where its host is, or before it has one, where it was assigned to. Nothing where
         there is only one place.

@@ -186,7 +186,7 @@ class Schedule:
             now: the round's processing time.
             ran: the reports of the levels that ran in this round.
             feeds: what the driver gives to sources.
-            orders: of the round.
+            orders: what the driver wants of the slots in the round.
         """
         if orders.still:
             return level in orders.levels

@@ -40,7 +40,7 @@ class Supply(Protocol):
 
 
 class NoSupply(Supply):
-    """Of a job whose hosts keep no files: slots move without them."""
+    """The supply of a job whose hosts keep no files: slots move without them."""
 
     wrong = ""
 
@@ -66,7 +66,7 @@ class HostSupply(Supply):
     Args:
         ask: has each of some executors answer a question.
         stop: ends the jobs that ``ask`` runs.
-        place: of the job's checkpoints.
+        place: where the job's checkpoints are.
         preparation: what a worker must know to reach them.
     """
 

@@ -77,7 +77,7 @@ class Teller:
 
 
 def refused_timers(schedule: Schedule) -> list[str]:
-    """Of each family of timers that a drain has cut off, what to tell."""
+    """What to tell of each family of timers that a drain has cut off."""
     return [
         f"The drain refused {count:,} timers of family {family!r} in {transform!r}: timers set "
         "them, and so on without end. --drain_timer_repeats says how many generations fire."

@@ -42,7 +42,7 @@ def play_for(plan: Plan, clock: Clock) -> tuple[Play, Clock]:
     """The sources of ``plan`` that the driver plays, and the clock of the job.
 
     Args:
-        clock: of a job without TestStream.
+        clock: the clock of a job without TestStream.
     """
     if not plan.played:
         return NoPlay(), clock

@@ -54,7 +54,7 @@ def warming(
     """Have executors of a cluster start and load workers as they come, while others are awaited.
 
     Args:
-        group: of Spark's jobs for that.
+        group: what Spark calls the jobs for that.
 
     Returns:
         What takes executors that have come. The end of the context waits for their workers, which
@@ -86,7 +86,7 @@ class WarmUp:
 
     Attributes:
         plan: the job's, encoded.
-        preparation: of the job's workers.
+        preparation: what the job's workers do before all else.
     """
 
     plan: bytes

@@ -52,7 +52,7 @@ def keyed_input_for(context: Context, edge: Edge, stage: Stage, source: Source) 
 def state_terms(
     plan: Plan, stage: Stage, codings: Codings, overlay: Overlay
 ) -> dict[str, StateTerms]:
-    """Of all stateful DoFns of a stage."""
+    """Where and how long each stateful DoFn of a stage keeps its state, by transform."""
     edges = {edge.id: edge for edge in plan.edges}
     return {
         one.transform: StateTerms(overlay, one.state_id, expiry_for(codings.windowing(edges[id_])))

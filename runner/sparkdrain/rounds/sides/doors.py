@@ -97,7 +97,7 @@ class Doors:
         """Some windows by their doors; None for those whose elements are too late.
 
         Args:
-            windows: of a main element.
+            windows: those that a main element is in.
             frontier: what was passed before the element came.
         """
         doors: dict[bytes | None, list[Any]] = {}

@@ -229,7 +229,7 @@ class BackGate(Gate):
     Args:
         make: makes the input for a source.
         source: what it feeds in the end.
-        coding: of what the input feeds.
+        coding: how the elements are encoded that the input feeds.
     """
 
     def __init__(

@@ -116,7 +116,7 @@ class Draining:
 
         Args:
             shard: the stage.
-            turns: of its inputs, as they would be in one part.
+            turns: one for each of its inputs, as it would be if the stage ran in one part.
             flush: sends what writers of the stage have.
         """
         firsts = [
@@ -212,7 +212,7 @@ class Draining:
 
     @property
     def drained(self) -> tuple[bool, ...]:
-        """Of each stage whether it is drained."""
+        """Whether each stage is drained, in their order."""
         return tuple(self._drained)
 
     def missing(self, shards: Iterable[Shard]) -> tuple[Missing, ...]:

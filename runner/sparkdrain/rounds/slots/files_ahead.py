@@ -38,7 +38,7 @@ class BringFiles:
     """A question that an executor answers when it has fetched: which slots can move to it now.
 
     Attributes:
-        place: of the job's checkpoints.
+        place: where the job's checkpoints are.
         preparation: what a worker must know to reach them.
         slots: that are to move, by the id of the executor that they move to.
     """

@@ -132,7 +132,7 @@ class _Move:
     """Makes the store of one slot from the stores of old slots.
 
     Args:
-        stores: of old slots, by slot.
+        stores: those of old slots, by slot.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ def limited(
     ends first, and is found to have taken too long then.
 
     Args:
-        kind: of what runs.
+        kind: the limit that holds.
         who: does it, for the message.
 
     Raises:

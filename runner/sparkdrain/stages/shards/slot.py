@@ -27,7 +27,7 @@ class Slot:
     undone: nothing here counts that is not committed.
 
     Args:
-        writers: of each edge that leads out of the level.
+        writers: one for each edge that leads out of the level.
         make_input: makes the input that an edge is, or that a root of a stage is. It gets the
             stage, the transform at which elements enter, the edge (None for a root) and the source.
         only: an edge; the slot has its stage with this input alone. None: it has all of the level.

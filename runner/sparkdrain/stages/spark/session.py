@@ -122,7 +122,7 @@ def request_executors(context: SparkContext, number: int) -> None:
     """Ask the master for so many in all, and let Spark not decide by itself any more.
 
     Args:
-        context: of a session that was made with dynamic allocation.
+        context: a session's context that was made with dynamic allocation.
         number: more than the master has is no error; fewer than there are ends none of them.
     """
     session: Any = context._jsc.sc()
