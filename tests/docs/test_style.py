@@ -100,5 +100,24 @@ def test_a_sentence_that_begins_with_of_is_found_in_a_docstring_only():
     assert that_go_on(text) == [1, 2]
 
 
+ONLY_SEES = re.compile(r'"""See [^\s;:]+\."""')
+
+
+def test_a_docstring_says_more_than_where_to_look():
+    found = {
+        path: lines
+        for path, text in modules().items()
+        if not path.startswith(NOT_YET) and (lines := ONLY_SEES.findall(text))
+    }
+    assert found == {}
+
+
+def test_a_docstring_that_only_refers_is_found():
+    text = (
+        '"""See ``Client``."""\n"""See ``Client``. Links files."""\n"""See ``Clock``; in memory."""'
+    )
+    assert ONLY_SEES.findall(text) == ['"""See ``Client``."""']
+
+
 def test_the_page_for_contributors_leads_to_it():
     assert "(docs/style.md)" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -60,15 +60,15 @@ class EventHubsClient:
             return self._made(EventHubProducerClient, **extra)
 
     def catalog(self) -> HubCatalog:
-        """See ``Client``."""
+        """Opens a catalog of the hub's partitions."""
         return HubCatalog(self)
 
     def records(self, *, headers: bool) -> HubReader:
-        """See ``Client``."""
+        """Opens a source of events, with or without the application's properties."""
         return HubReader(self, properties=headers)
 
     def clock(self) -> HubClock:
-        """See ``Client``."""
+        """Opens a clock that tells the time of the hub's newest event."""
         return HubClock(HubCatalog(self), self.settings)
 
     def outgoing(self) -> Outgoing:

@@ -34,7 +34,7 @@ _LATEST: Final = -1
 
 
 class ConfluentCatalog(Catalog):
-    """See ``Catalog``."""
+    """Asks brokers by a consumer of confluent-kafka, and asks again while they are away."""
 
     def __init__(self, servers: str, config: Mapping[str, Any]) -> None:
         self._servers = servers

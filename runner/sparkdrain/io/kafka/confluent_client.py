@@ -24,7 +24,7 @@ _MOST_QUEUED: Final = 500_000
 
 
 class ConfluentClient(Client):
-    """See ``Client``."""
+    """Reaches brokers by confluent-kafka, a wrapper of librdkafka."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -40,7 +40,7 @@ _partition = methodcaller("partition")
 
 
 class ConfluentRecords(RecordReader):
-    """See ``RecordReader``."""
+    """Fetches records by librdkafka, which reads ahead in threads of its own."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
         self._servers = servers

@@ -22,7 +22,7 @@ _PATIENCE: Final = 60.0  # seconds
 
 
 class ConfluentSink(ConfluentSender, Sink):
-    """See ``Sink``."""
+    """Sends records by librdkafka, which batches and retries in threads of its own."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, tell: bool) -> None:
         self._servers = servers

@@ -38,7 +38,7 @@ _FETCHED_AHEAD: Final = 1 << 20
 
 
 class KafkaPythonClient(Client):
-    """See ``Client``."""
+    """Reaches brokers by kafka-python, which is Python alone."""
 
     def __init__(self, settings: Settings) -> None:
         self._servers = settings.servers
@@ -78,7 +78,7 @@ class KafkaPythonClient(Client):
 
 
 class KafkaPythonCatalog(Catalog):
-    """See ``Catalog``."""
+    """Asks brokers by a consumer and an admin client of kafka-python."""
 
     def __init__(self, servers: str, config: Mapping[str, Any]) -> None:
         self._servers = servers
@@ -158,7 +158,7 @@ class KafkaPythonCatalog(Catalog):
 
 
 class KafkaPythonRecords(RecordReader):
-    """See ``RecordReader``."""
+    """Fetches records by a consumer of kafka-python."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, headers: bool) -> None:
         self._servers = servers
@@ -242,7 +242,7 @@ class KafkaPythonRecords(RecordReader):
 
 
 class KafkaPythonSink(Sink):
-    """See ``Sink``."""
+    """Sends records by a producer of kafka-python, which batches in a thread of its own."""
 
     def __init__(self, servers: str, config: Mapping[str, Any], *, tell: bool) -> None:
         self._servers = servers

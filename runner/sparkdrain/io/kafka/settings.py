@@ -125,7 +125,12 @@ class Settings:
         return given.get("group.id", given.get("group_id"))
 
     def open_client(self) -> Client:
-        """See ``choose.open_client``."""
+        """The client that these settings ask for, else the fastest that is installed.
+
+        Raises:
+            BadSetup: its library is not installed here.
+            BadOption: it does not take the settings.
+        """
         from sparkdrain.io.kafka import choose  # noqa: PLC0415 - it knows settings
 
         return choose.open_client(self)

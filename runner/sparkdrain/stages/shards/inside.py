@@ -13,7 +13,14 @@ Count = Callable[[int, Domain], int]
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """See ``drain.progress.Left``."""
+    """How much is left inside of some inputs, with the meaning that ``drain.progress.Left`` has.
+
+    Attributes:
+        windows: windows with content, counted for each key.
+        timers: timers of user code that are still to fire.
+        parked: elements that wait for something.
+        residuals: restrictions that are still to be processed.
+    """
 
     windows: int = 0
     timers: int = 0
