@@ -100,7 +100,7 @@ format: $(READY) ## Format the code
 	@$(RUN) -m ruff format .
 
 .PHONY: docs
-docs: $(READY) ## Write again what is generated in docs/ and README.md
+docs: $(READY) ## Write again what is generated in docs/
 	@$(RUN) docs/generate.py
 
 .PHONY: proto

@@ -11,6 +11,17 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 LINK: Final = re.compile(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)")
+_PATH: Final = re.compile(r"`((?:[\w-]+/)+[\w.-]+\.(?:py|md|proto|toml))`")
+_FOLDERS: Final = (
+    "benchmarks",
+    "docs",
+    "examples",
+    "integration",
+    "proto",
+    "runner",
+    "tests",
+    "timers_state",
+)
 _CODE_LINK: Final = re.compile(r"\[`([\w./]+)(?:\(\))?`\]\(([^)#\s]+\.py)\)")
 
 
@@ -22,6 +33,25 @@ def code_links(page: Path) -> list[tuple[str, Path]]:
 def links_in(text: str, folder: Path) -> list[tuple[str, Path]]:
     """As ``code_links``, of a text in a folder."""
     return [(name, (folder / target).resolve()) for name, target in _CODE_LINK.findall(text)]
+
+
+def named_files(text: str) -> list[str]:
+    """Each span of code that is a path of a file with folders before its name."""
+    return _PATH.findall(text)
+
+
+@cache
+def _files() -> tuple[str, ...]:
+    return tuple(
+        f"/{path.relative_to(ROOT).as_posix()}"
+        for folder in _FOLDERS
+        for path in (ROOT / folder).rglob("*.*")
+    )
+
+
+def is_there(path: str) -> bool:
+    """Whether the project has a file with this path, or one that ends so."""
+    return any(file.endswith(f"/{path}") for file in _files())
 
 
 def is_right(text: str, target: Path) -> bool:

@@ -7,13 +7,34 @@ import re
 import pytest
 
 from sparkdrain.drain.phases import DrainPhase
-from tests.docs.pages import PAGES, ROOT, code_links, is_right, links_in
+from tests.docs.pages import (
+    PAGES,
+    ROOT,
+    code_links,
+    is_right,
+    is_there,
+    links_in,
+    named_files,
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_link_into_the_code_names_what_the_file_defines(page):
     wrong = [(text, str(target)) for text, target in code_links(page) if not is_right(text, target)]
     assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_path_in_a_span_of_code_is_there(page):
+    # Of the page for contributors, names in capitals stand for their own.
+    named = [path for path in named_files(page.read_text(encoding="utf-8")) if "/NAME." not in path]
+    assert [path for path in named if not is_there(path)] == []
+
+
+def test_a_path_may_begin_inside_of_the_project():
+    text = "`docs/pages.py`, `tests/docs/pages.py`, `docs/gone.py`, `pages.py`, `a.b`"
+    assert named_files(text) == ["docs/pages.py", "tests/docs/pages.py", "docs/gone.py"]
+    assert [is_there(path) for path in named_files(text)] == [True, True, False]
 
 
 @pytest.mark.parametrize("text", ["LINK", "is_right", "docs/pages.py", "pages.py"])

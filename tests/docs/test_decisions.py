@@ -43,6 +43,7 @@ def test_a_record_has_the_sections_in_their_order(record):
 
 
 @_each_record
-def test_a_record_stands_in_the_index_under_its_number(record):
+def test_a_record_stands_in_the_index_under_its_number_and_title(record):
     index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    assert index.count(f"| [{record.name[:4]}](decisions/{record.name}) | ") == 1
+    title = record.read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
+    assert index.count(f"| [{record.name[:4]}](decisions/{record.name}) | {title} |\n") == 1
