@@ -40,7 +40,7 @@ class RoundTask:
         plan: the job's plan, a file.
         options: the settings that a slot needs.
         preparation: what a worker must know before user code is loaded.
-        headers: of each slot, encoded.
+        headers: the header for each slot, encoded.
         fresh: slots whose hosts may be made; others must be there, for they have state.
         has_input: Spark's records are those of a shuffle.
         place: where checkpoints go, if the job has any.
