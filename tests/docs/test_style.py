@@ -19,7 +19,6 @@ NOT_YET = (
     "runner/sparkdrain/graph/",
     "runner/sparkdrain/jobs/",
     "runner/sparkdrain/metrics/",
-    "runner/sparkdrain/rounds/slots/task.py",
     "runner/sparkdrain/server/",
     "runner/sparkdrain/stages/batch/",
     "runner/sparkdrain/stages/workers/",
