@@ -88,7 +88,7 @@ def make_folder(folder: Path) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """For ``open``: a file is for those who may use its folder.
+    """Opens a file for those who may use its folder; an ``opener`` for ``open``.
 
     Raises:
         OSError: the file cannot be opened.

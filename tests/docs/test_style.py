@@ -79,7 +79,7 @@ def test_names_in_code_may_say_nobody():
 
 # A docstring that goes on with the name above it, and an attribute's text that does, see rules 5
 # and 6: "Of one slot." and "name: of the step."
-GOES_ON = re.compile(r'^\s*("""Of |\w+: of )')
+GOES_ON = re.compile(r'^\s*("""(Of|To|By|For|Those|It|Its|They|Their) |\w+: of )')
 
 
 def that_go_on(text):
@@ -95,9 +95,9 @@ def test_a_docstring_does_not_go_on_with_the_name_above_it():
     assert found == {}
 
 
-def test_a_sentence_that_begins_with_of_is_found_in_a_docstring_only():
-    text = '"""Of one slot."""\n    name: of the step.\n    name: the step.\n# Of marshal'
-    assert that_go_on(text) == [1, 2]
+def test_a_docstring_that_goes_on_is_found_and_a_comment_is_not():
+    text = '"""Of one slot."""\n  name: of the step.\n  name: the step.\n# Of it.\n"""It is."""'
+    assert that_go_on(text) == [1, 2, 5]
 
 
 ONLY_SEES = re.compile(r'"""See [^\s;:]+\."""')

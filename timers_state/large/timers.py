@@ -32,7 +32,7 @@ TIMER_BYTES: Final = 320
 
 
 NEVER: Final = I64_MIN - 1
-"""Before all times."""
+"""A time before all times."""
 
 TIMERS_BYTES: Final = 480
 """What the timers of a domain cost without any."""

@@ -315,7 +315,7 @@ class Records:
         return [Record(key, record.window, record.content()) for record in self.of(key)]
 
     def take_changes(self) -> list[tuple[bytes, Content]]:
-        """By window, the content of records that have changed since the last call."""
+        """The content of records that have changed since the last call, by window."""
         changed = [(record.window, record.content()) for record in self._changed]
         self.commit()
         for lists in (self._times, *self._lists.values()):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Migration = Callable[[Store], None]
 
 MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType({})
-"""By the format that each starts from. None yet: format 1 was the first."""
+"""The migrations by the format that each starts from. None yet: format 1 was the first."""
 
 
 def steps_from(

@@ -36,7 +36,7 @@ class StateContent:
 def contents(
     storage: Storage, paths: Paths, shard: ShardState
 ) -> dict[tuple[int, str, bytes], StateContent]:
-    """By state id, kind, and tag or timer family: what a slot's state has.
+    """What a slot's state has, by state id, kind, and tag or timer family.
 
     Takes as much room among temporary files as the state, and memory for none of its keys.
 

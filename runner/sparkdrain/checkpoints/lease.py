@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MARKS: Final = b"A mark is left beside this claim with the first checkpoint.\n"
-"""In claims since a release leaves one; see ``publish.lost``."""
+"""Text in claims of releases that leave such a mark; see ``publish.lost``."""
 
 
 @dataclass(frozen=True, slots=True)

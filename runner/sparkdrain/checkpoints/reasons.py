@@ -69,7 +69,7 @@ def listen() -> None:
 
 
 def forget() -> None:
-    """This thread makes another call."""
+    """Forget what was heard in this thread, which makes another call."""
     _LISTENER.heard.pop(threading.current_thread(), None)
 
 

@@ -116,7 +116,7 @@ class Uploader:
                 self._thread.start()
 
     def fail(self, number: int, error: str) -> None:
-        """There is no snapshot for checkpoint ``number``: ``poll`` tells that as its end."""
+        """Have ``poll`` tell that checkpoint ``number`` has failed for want of a snapshot."""
         with self._lock:
             self._stop()
             self._current = None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def copies(homes: Mapping[int, SlotHome], number: int) -> dict[int, tuple[int, ...]]:
-    """For each slot, the slots of other locations whose files its home is to have as well.
+    """The slots of other locations whose files the home of a slot is to have as well, by slot.
 
     Each slot has that many copies, in locations that differ from its own and from each other, or
     one in each location if there are fewer. The slots of one location have theirs all over the

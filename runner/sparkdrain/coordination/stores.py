@@ -51,4 +51,4 @@ class Stores:
 
 
 STORES: Final = Stores()
-"""Those of this process."""
+"""The kinds of stores that this process knows."""

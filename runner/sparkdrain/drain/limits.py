@@ -81,12 +81,12 @@ class Limits:
 
     @classmethod
     def of(cls, element_ms: int, watermark_ms: int, drain_ms: int, policy: Policy) -> Limits:
-        """From options; zero and less mean: no limit."""
+        """Limits as options say them; zero and less mean: no limit."""
         return cls(_seconds(element_ms), _seconds(watermark_ms), _seconds(drain_ms), policy)
 
     @classmethod
     def in_options(cls, settings: Limiting) -> Limits:
-        """Those of a job."""
+        """The limits of a job, as its settings say them."""
         return cls.of(
             settings.drain_element_limit_ms,
             settings.drain_watermark_limit_ms,

@@ -206,4 +206,4 @@ def pause_after(outages: int, interval: float) -> float:
 
 
 def no_thread() -> None:
-    """There is none to wait for."""
+    """Do nothing: no thread is there to wait for."""

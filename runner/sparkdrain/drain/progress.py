@@ -108,7 +108,7 @@ class DrainProgress:
 
     @property
     def stages_drained(self) -> int:
-        """In how many stages nothing is left, and nothing can come."""
+        """How many stages are drained: nothing is left inside, and nothing can come."""
         return sum(left.is_drained for left in self.stages)
 
     @property

@@ -30,7 +30,7 @@ _MOVES: Final = 20
 RunState = Literal["RUNNING", "DRAINING", "DRAINED", "DONE", "FAILED", "CANCELLED"]
 
 GOOD_ENDS: Final = frozenset({"DRAINED", "DONE"})
-"""After these a run is over for good; one that failed or was cancelled may be taken up again."""
+"""Ends after which a run is over for good; one that failed or was cancelled may go on."""
 
 
 class NoSuchRun(SparkDrainError):

@@ -75,4 +75,4 @@ COMBINES: Final = {
     urns.MERGE_ACCUMULATORS: _combine_phase("merge"),
     urns.EXTRACT_OUTPUTS: _combine_phase("extract"),
 }
-"""By URN, what makes the operation of a phase."""
+"""What makes the operation of a phase, by URN."""

@@ -58,7 +58,7 @@ class StageFactory(BeamTransformFactory):
     state_terms: Callable[[str], StateTerms]
     slot_loop: Callable[[], SlotLoop]
     carriers: Mapping[TransformId, Carrier]
-    """By transform, what keeps its elements that are in flight beyond a bundle."""
+    """What keeps elements that are in flight beyond a bundle, by transform."""
     flight_bytes: int
     """What the elements of one step may take that are in flight."""
     entry: Callable[[str], Any]
@@ -66,7 +66,7 @@ class StageFactory(BeamTransformFactory):
     tracker: StepTracker
     steps: Any = None
     async_steps: Mapping[str, AsyncStep]
-    """By name of a step, what an option says of how it waits."""
+    """What an option says of how a step waits, by name of the step."""
 
     def main_input_coder(
         self, proto: beam_runner_api_pb2.PTransform, payload: Any

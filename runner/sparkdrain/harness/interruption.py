@@ -50,7 +50,7 @@ class Interruption:
         return self._left
 
     def _interrupt_here(self) -> bool:
-        """From the processing thread, before a claim, which has a lock of Beam's."""
+        """Interrupt in the processing thread before a claim, under the lock that Beam has."""
         if not self._lock.acquire(blocking=False):
             return False  # the watch is at it
         try:

@@ -323,7 +323,7 @@ class SmallPlace(KeyPlace):
             self._beyond.append(lambda scope: scope.timers(domain).clear(family, tag, window))
 
     def outgrow(self) -> None:
-        """After this turn, the key is in a scope."""
+        """Have the key be in a scope after this turn."""
         self.is_outgrown = True
 
     @override

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from sparkdrain.harness.small_place import SmallPlace
 
 Fire = dict[bytes, "Callable[[Any, Any, Any, Any, bytes], Any]"]
-"""By family: ``fire(key, window, timestamp, pane, tag)``."""
+"""The call ``fire(key, window, timestamp, pane, tag)`` of each family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class StatefulCalls:
     _sample: Callable[[Any, Any], None] | None
 
     def processing(self) -> Any:
-        """While the DoFn gets elements, its step is at work."""
+        """A context in which the DoFn's step is at work; for feeding elements."""
         return self._operation.scoped_process_state
 
     def fed(self, count: int, key: Any, last: Any | None) -> None:

@@ -56,7 +56,7 @@ def memory_of(pid: int) -> int:
 
 
 def _resident(pid: int) -> int:
-    """On other systems than Linux, with files."""
+    """Resident bytes as ``ps`` tells them, files included; for other systems than Linux."""
     with contextlib.suppress(OSError, ValueError):
         return int(ps(pid, "rss")) * _KIB
     return 0

@@ -80,7 +80,7 @@ def how_it_ended(status: int) -> str:
 
 
 def let_go(kept: Container[int]) -> None:
-    """In a forked process: give up what belongs to the process it was forked from.
+    """Give up, in a forked process, what belongs to the process it was forked from.
 
     Descriptors except stderr and ``kept`` become /dev/null rather than free: objects of that
     process are still there, and one that closes its descriptor must not hit one of ours.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def held_bytes(text: str, needed: Mapping[int, Iterable[FileContent]]) -> dict[int, int]:
-    """For each slot, how many bytes of its files are in the folder. They are not read.
+    """How many bytes of a slot's files are in the folder, by slot. The files are not read.
 
     Args:
         text: what ``--state_dir`` says.

@@ -11,7 +11,7 @@ from timers_state import key_group
 
 @cache
 def group_keys(groups: int) -> tuple[bytes, ...]:
-    """For each key group a key that belongs to it: the same in every process, for ever."""
+    """A key of each key group: the same in every process, for ever."""
     found: dict[int, bytes] = {}
     for number in count():
         key = number.to_bytes(4, "big")

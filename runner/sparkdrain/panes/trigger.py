@@ -26,7 +26,7 @@ class Trigger(Protocol):
     """Whether it fires at the end of the window though nothing came since it last fired."""
 
     def add(self, numbers: Numbers, count: int, moment: Moment) -> None:
-        """So many elements came."""
+        """Take that so many elements came."""
 
     def should_fire(self, numbers: Numbers, moment: Moment) -> bool:
         """Whether a pane is due."""
@@ -44,7 +44,7 @@ class Trigger(Protocol):
         """Whether it must be asked when the watermark passes the end of the window."""
 
     def end(self, numbers: Numbers) -> None:
-        """It is being asked because the watermark passed the end of the window."""
+        """Take that the watermark has passed the end of the window."""
 
     def wake(self, numbers: Numbers, after: int) -> int | None:
         """The first processing time later than ``after`` at which it must be asked."""

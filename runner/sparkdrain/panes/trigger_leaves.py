@@ -78,7 +78,7 @@ class Never(_Leaf):
 
 
 class Default(_Leaf):
-    """At the end of the window, and for what comes later at once."""
+    """Fires at the end of the window, and at once for what comes later."""
 
     has_ontime_pane = True
     fires_once = False
@@ -139,7 +139,7 @@ class AfterCount(_Leaf):
 
 
 class AfterProcessingTime(_Leaf):
-    """So long after the first element. The number is when, plus one; nothing was before time 0."""
+    """Fires so long after the first element. Its number is that time plus one, or 0 before that."""
 
     def __init__(self, index: int, delay: int) -> None:
         self._index = index

@@ -23,13 +23,13 @@ class WindowState:
     bags: list[int] = field(default_factory=list)
     """Where its values are, in order; of merging windows only."""
     finished: bool = False
-    """Its trigger is, so nothing is taken until the window expires."""
+    """Whether its trigger has finished, so that nothing is taken until the window expires."""
     fresh: bool = False
     """Something came since the last pane."""
     panes: int = 0
     """Panes so far."""
     panes_on_time: int = 0
-    """Those of them at or after the end of the window."""
+    """Panes so far at or after the end of the window."""
     hold: int | None = None
     """The timestamp of the next pane, as far as elements say."""
     event: int | None = None

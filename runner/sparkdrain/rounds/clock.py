@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _TOLD: Final = 60 * 1_000_000
-"""By how much the machine's clock may change before the log tells of it, microseconds."""
+"""Microseconds by which the machine's clock may change before the log tells of it."""
 
 
 class Interrupt(Protocol):

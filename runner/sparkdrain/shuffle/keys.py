@@ -41,7 +41,7 @@ def key_codec(coder: coders.Coder) -> tuple[KeyEncode, KeyDecode]:
 
 
 class Owners(Generic[T]):
-    """Those who own keys, one for each slot; for many calls."""
+    """The owners of keys, one for each slot; for many calls."""
 
     def __init__(self, owners: Sequence[T]) -> None:
         self._of_group = [owners[group * len(owners) // KEY_GROUPS] for group in range(KEY_GROUPS)]

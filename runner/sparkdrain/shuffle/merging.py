@@ -75,7 +75,7 @@ class GroupMerger:
             yield from merger.groups()
 
     def table(self) -> dict[bytes, Any] | None:
-        """By key: its chunk, or a list of them; None if some are on disk, or in other sections.
+        """The chunk or chunks of each key; None if some are on disk, or in other sections.
 
         Of no use after the next call of another method.
         """

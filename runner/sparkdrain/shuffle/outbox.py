@@ -67,7 +67,7 @@ class Outbox:
     edges: set[int] = field(default_factory=set)
     """The edges on which something was sent."""
     names: dict[int, str] = field(default_factory=dict)
-    """By edge: the transform whose output it carries, for people."""
+    """The transform whose output an edge carries, for people, by edge."""
     of_drain: bool = False
     """Whether what is put here is there because the job is drained."""
     _sequence: int = 0

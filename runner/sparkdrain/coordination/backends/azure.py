@@ -68,7 +68,7 @@ _LONGEST_SHOWN: Final = 400
 _NOT_FOUND: Final = 404
 _REFUSED: Final = frozenset({401, 403})
 _LAST: Final = "~"
-"""After every character of a row's name."""
+"""A character that sorts after every character of a row's name."""
 
 
 class Backend(backend.Backend):

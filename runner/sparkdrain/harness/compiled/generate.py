@@ -39,7 +39,7 @@ class Chain:
     lines: dict[int, Step]
     """The step whose user code a line runs; other lines leave the chain."""
     leaving: dict[int, Step]
-    """For each line that takes an element out of the chain, the step that has made it."""
+    """The step that has made an element, by the line that takes the element out of the chain."""
     source: str
     first: str
     """Id of the transform that it starts with."""

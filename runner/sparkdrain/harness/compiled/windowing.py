@@ -85,7 +85,7 @@ class WindowAssigner:
 
 
 def _step(windowfn: Any) -> tuple[int, int] | None:
-    """After how many microseconds, counted from an offset, windows change; None: unknown."""
+    """Microseconds after which windows change, and the offset of that; None: unknown."""
     if type(windowfn) is GlobalWindows:
         return 0, 0
     if type(windowfn) is FixedWindows:

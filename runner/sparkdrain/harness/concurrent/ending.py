@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 LAST_SECONDS: Final = 2.0
-"""So long code may go on that was cancelled."""
+"""Seconds for which code may go on that was cancelled."""
 
 
 async def cancel_all(tasks: Iterable[asyncio.Task[Any]], described: Callable[[], str]) -> None:

@@ -140,7 +140,7 @@ class StepFlight:
         return self._inside
 
     def let_in(self, most: int) -> None:
-        """So many elements may be inside from now on."""
+        """Let up to so many elements be inside from now on."""
         self._most = most
 
     @property

@@ -73,7 +73,7 @@ class EventLoop(StepLoop):
             future.cancel()
 
     def kept_for(self) -> float:
-        """For how many seconds the loop has not answered; from one thread, now and then."""
+        """Seconds for which the loop has not answered; to be asked by one thread, now and then."""
         now = time.monotonic()
         if self._answered >= self._asked:
             self._asked = now

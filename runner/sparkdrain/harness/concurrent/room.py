@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _LOGGER = logging.getLogger(__name__)
 
 WAITING: Final = 256
-"""So many elements may wait to be started, beside those in flight: handing one over costs much."""
+"""Elements that may wait to be started, beside those in flight: handing one over costs much."""
 
 # So many elements are let in whatever they take: those that a step has in flight by default, and as
 # many as may wait.
@@ -74,7 +74,7 @@ class FlightRoom:
 
 
 def keys_in_flight(name: str, max_in_flight: int, most_bytes: int) -> int:
-    """So many keys of a step with state may be in flight, if each takes ``_KEY_BYTES``."""
+    """How many keys of a step with state may be in flight, if each takes ``_KEY_BYTES``."""
     fitting = max(_ALWAYS, most_bytes // _KEY_BYTES)
     if fitting < max_in_flight:
         tell_no_more(name, fitting, max_in_flight, _KEY_BYTES)

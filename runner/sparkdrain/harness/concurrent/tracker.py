@@ -43,7 +43,7 @@ class StepMetrics:
         self._operation.metrics_container.get_metric_cell(name).update(value)
 
     def enter(self) -> None:
-        """This thread runs nothing but this step from now on."""
+        """Count for this step in this thread, which runs nothing else from now on."""
         statesampler.set_current_tracker(self)
 
 
@@ -60,5 +60,5 @@ class _OfTask:
 
 
 def enter_loop() -> None:
-    """This thread is the loop's."""
+    """Have this thread, which is the loop's, count for the step of each task."""
     statesampler.set_current_tracker(_OfTask())

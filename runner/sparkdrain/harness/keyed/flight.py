@@ -143,12 +143,12 @@ class KeysInFlight:
         self._name = name
         self._most = settings.max_in_flight
         self.most_inside = self._most + WAITING
-        """So many elements may be inside whose turns may outlast their round, about."""
+        """About how many elements may be inside whose turns may outlast their round."""
         self._loop = loop
         self._metrics = metrics
         self._new_worker = new_worker
         self.turns: dict[bytes, KeyTurn] = {}
-        """By key: turns that are not over."""
+        """The turns that are not over, by key."""
         self._queue: deque[KeyTurn] = deque()
         # Turns that may outlast their round: those that have not begun; how many have a worker, and
         # how many are among ``turns``.

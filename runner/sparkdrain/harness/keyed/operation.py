@@ -287,7 +287,7 @@ class KeyedOperation(operations.DoOperation):
 
 
 def _timers_of(dofn: Any) -> dict[str, tuple[Any, Callable[..., Any]]]:
-    """By name of a timer: what finds out the arguments of its callback, and the callback."""
+    """What finds out the arguments of a timer's callback, and the callback, by the timer's name."""
     found = {}
     for spec, method in common.DoFnSignature(dofn).timer_methods.items():
         callback, method.method_value = method.method_value, dict

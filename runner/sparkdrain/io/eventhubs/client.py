@@ -72,7 +72,7 @@ class EventHubsClient:
         return HubClock(HubCatalog(self), self.settings)
 
     def outgoing(self) -> Outgoing:
-        """To write."""
+        """Opens a sender of events."""
         return Outgoing(self)
 
     @contextlib.contextmanager

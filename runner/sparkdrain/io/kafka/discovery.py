@@ -58,7 +58,7 @@ class KnownCoder(Coder):
         return Known(tuple(Partition(*one) for one in partitions), begun)
 
     def is_deterministic(self) -> bool:
-        """It is."""
+        """True: equal values have equal encodings."""
         return True
 
     @override
@@ -78,7 +78,7 @@ class KnownTracker(RestrictionTracker):
         return self._known
 
     def current_progress(self) -> RestrictionProgress:
-        """There is always as much left."""
+        """Always the same: as much is left as ever."""
         return RestrictionProgress(fraction=0.0)
 
     def try_claim(self, position: tuple[Partition, ...]) -> bool:
@@ -96,16 +96,16 @@ class KnownTracker(RestrictionTracker):
         return self._known, self._known
 
     def check_done(self) -> bool:
-        """It has no end, so it is never missed."""
+        """True: the restriction has no end that could be missed."""
         return True
 
     def is_bounded(self) -> bool:
-        """It is not."""
+        """False: partitions may come at any time."""
         return False
 
 
 class KnownOf(RestrictionProvider):
-    """Nothing is known at first."""
+    """Provides restrictions that know of no partition at first."""
 
     @override
     def initial_restriction(self, element: Any) -> Known:
@@ -116,7 +116,7 @@ class KnownOf(RestrictionProvider):
         return KnownTracker(restriction)
 
     def restriction_size(self, element: Any, restriction: Known) -> int:
-        """There is one question to ask."""
+        """Always 1: there is one question to ask."""
         return 1
 
     @override

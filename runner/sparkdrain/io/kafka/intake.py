@@ -128,13 +128,13 @@ class Intake:
             return self._records.end(partition)
 
     def quiet(self, partition: Partition) -> float:
-        """For how many seconds there has been no record."""
+        """Seconds since the newest record of a partition came; 0 if it is not followed."""
         with self._lock:
             line = self._lines.get(partition)
             return 0.0 if line is None else self._clock() - line.newest
 
     def followed(self) -> list[Partition]:
-        """Those that are being read."""
+        """The partitions that are being read."""
         with self._lock:
             return sorted(self._lines)
 

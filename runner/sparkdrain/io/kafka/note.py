@@ -19,11 +19,11 @@ class OwnerStage(enum.Enum):
     """How far the owner of a group is."""
 
     BEGUN = "begun"
-    """It has published nothing yet."""
+    """The owner has published nothing yet."""
     OPEN = "open"
-    """It has published records, and may publish more."""
+    """The owner has published records, and may publish more."""
     OVER = "over"
-    """It has published all of its records: it was drained, or its input has ended."""
+    """The owner has published all of its records: it was drained, or its input has ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class Shared:
 
     @property
     def catalog(self) -> Catalog:
-        """To ask; one thread at a time: see ``asking``."""
+        """The catalog to ask, for one thread at a time: see ``asking``."""
         with self._lock:
             if self._catalog is None:
                 self._catalog = self.client.catalog()
@@ -83,7 +83,7 @@ class Shared:
 
     @property
     def intake(self) -> Intake:
-        """To read."""
+        """The intake that reads; begins with the first use."""
         with self._lock:
             if self._intake is None:
                 records = self.client.records(headers=self._wanted.headers)
@@ -102,7 +102,7 @@ class Shared:
 
     @cached_property
     def commits(self) -> Commits:
-        """To commit offsets."""
+        """What commits offsets for all readers."""
         return Commits(self._commit)
 
     def reads(self, topics: Iterable[str]) -> None:

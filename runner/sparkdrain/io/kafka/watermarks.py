@@ -42,7 +42,7 @@ class Watermarks:
     def log_append_time(
         cls, idle_after: float | None = 1.0, clock_ahead: float = 3600.0
     ) -> Watermarks:
-        """For topics whose brokers set the timestamps: they only grow.
+        """Watermarks of topics whose brokers set the timestamps, which only grow.
 
         Args:
             idle_after: has to cover what the clocks of brokers differ by.

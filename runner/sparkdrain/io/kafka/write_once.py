@@ -96,7 +96,7 @@ class Transactional:
         )
 
     def annotations(self) -> dict[str, str]:
-        """For a transform: what the runner needs to refuse names that cannot be."""
+        """Annotations of a transform, by which the runner refuses names that cannot be."""
         return {SINK: self._name, OVERRULED: json.dumps(self._overruled)}
 
     def open(self, group: int) -> Transactions:

@@ -308,7 +308,7 @@ class _StreamingJob:
         cancel: CancelToken,
         before_round: Callable[[], None] = lambda: None,
     ) -> Outcome:
-        """From a checkpoint, or the beginning, to the end of the job."""
+        """Run rounds from a checkpoint, or from the beginning, to the end of the job."""
         settings, observer = self.invocation.settings, self.invocation.observer
         schedule = Schedule(self.plan, self.slots)
         play, clock = play_for(self.plan, WallClock())

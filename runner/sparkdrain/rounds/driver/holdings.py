@@ -38,7 +38,7 @@ def holdings(
     ask: Callable[[Callable[[], dict[str, int]]], Mapping[Executor, Any]],
     located: Callable[[Executor], Located] = machine,
 ) -> dict[int, dict[str, int]]:
-    """For each slot, how many bytes of its state each location has.
+    """How many bytes of a slot's state each location has, by slot.
 
     Args:
         taken: the checkpoint that the job goes on from.

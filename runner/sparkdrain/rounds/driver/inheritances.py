@@ -102,7 +102,7 @@ def _drained(reports: Sequence[RoundReport]) -> tuple[bool, ...]:
 
 
 def _givers(reports: Sequence[RoundReport]) -> dict[int, int]:
-    """By edge, the slot that has all of a side input that any slot may still read.
+    """The slot that has all of a side input that any slot may still read, by edge.
 
     Slots drop windows as they pass them, so the slot that is behind all others has everything.
     """

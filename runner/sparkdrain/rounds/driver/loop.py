@@ -57,7 +57,7 @@ class Levels(Protocol):
         """Run one level in every slot; one report for each, in any order."""
 
     def end_round(self) -> None:
-        """Nothing of this round is needed any more."""
+        """Let go of this round: nothing of it is needed any more."""
 
     def check_hosts(self) -> None:
         """Return if no host was lost, that is, no process that holds the state of slots.
@@ -89,7 +89,7 @@ class Play(Protocol):
         """The round with what ``next`` gave was committed."""
 
     def cut(self) -> None:
-        """They give nothing more, but for the end of time; the next time, at once."""
+        """Give nothing more but the end of time, with the next call."""
 
     @property
     def position(self) -> int:

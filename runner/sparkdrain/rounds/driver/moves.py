@@ -46,7 +46,7 @@ class Moves(Protocol):
         """End the slots that move; in round ``number`` they are opened where they belong."""
 
     def over(self, seconds: float) -> None:
-        """They are there; the job has stood still for that long."""
+        """Take that the slots have moved, and for how many seconds the job has stood still."""
 
 
 class NoMoves(Moves):

@@ -40,7 +40,7 @@ class Newcomers:
         self._told: frozenset[Executor] = frozenset()
 
     def found(self) -> frozenset[Executor]:
-        """Those that are there."""
+        """The executors without slots that are there."""
         now = self._clock()
         if now >= self._next:
             self._next = now + _LOOK_SECONDS
@@ -50,7 +50,7 @@ class Newcomers:
         return self._found
 
     def forget(self) -> None:
-        """They have slots now: what was seen before says nothing more."""
+        """Forget executors that were seen, because they have slots now."""
         self._seen = self._found = frozenset()
 
     def tell(self, warn: Callable[[str], object]) -> None:

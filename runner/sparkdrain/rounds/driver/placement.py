@@ -80,14 +80,14 @@ class Placement:
         return tuple("" if home is None else home.place for home in homes)
 
     def copies(self) -> dict[int, tuple[int, ...]]:
-        """By slot, the slots whose published files its host is to have as well."""
+        """The slots whose published files a slot's host is to have as well, by slot."""
         if not self.warm_copies:
             return {}
         homes = {slot: self.located(home) for slot, home in self._homes.items()}
         return copies(homes, self.warm_copies)
 
     def without_slots(self, executors: Sequence[Executor]) -> frozenset[Executor]:
-        """Those that came after ``begin``, and would have slots if it were called now.
+        """The executors that came after ``begin``, and would have slots if it were called now.
 
         None if an executor with slots is gone: the job's next life is about to begin.
         """
@@ -150,7 +150,7 @@ class Placement:
         ]
 
     def told(self) -> str:
-        """For the progress line, if there is anything to tell."""
+        """A text for the progress line; empty if there is nothing to tell."""
         if not self.away:
             return ""
         return f"{self.away:,} of {self.away + self.at_home:,} tasks away from their slot's state"

@@ -118,7 +118,7 @@ class KeyedInput(Input):
         yield from wait.due(turn)
 
     def _timely(self, elements: list[Any], late: int) -> list[Any]:
-        """Those whose windows have not all expired. None has, if the element is on time itself."""
+        """The elements whose windows have not all expired. Of one that is on time, none has."""
         if all(element.timestamp_micros >= late for element in elements):
             return elements
         timely = []

@@ -44,7 +44,7 @@ class SortedWait:
         self._dropped = 0
 
     def take(self, key: bytes, batches: Iterator[list[Any]], turn: Turn) -> Iterator[list[Any]]:
-        """Those of a key's new elements that need not wait, in time order; the others wait."""
+        """The new elements of a key that need not wait, in time order; the others wait."""
         limit = self._limit(turn.complete_until)
         late = BEGIN if turn.before == BEGIN else self._limit(turn.before)
         scope = self._overlay.scope(self._state_id, key)

@@ -87,7 +87,7 @@ class Sides:
                 stream.content.forget(stream.passed())
 
     def passed(self) -> dict[int, int]:
-        """By edge, up to which time windows of a side input are not read any more."""
+        """The time up to which windows of a side input are not read any more, by edge."""
         return {edge: self._passed(edge) for edge in self.streams}
 
     def _passed(self, edge: EdgeId) -> int:

@@ -95,7 +95,7 @@ def _earliest(elements: list[Any]) -> int:
 
 
 class RunSorter(Sorter):
-    """For FORWARD and SPREAD edges."""
+    """Sorts the elements of FORWARD and SPREAD edges."""
 
     def __init__(self, doors: Doors, coding: ElementCoding) -> None:
         self._doors = doors
@@ -139,7 +139,7 @@ class RunSorter(Sorter):
 
 
 class GroupSorter(Sorter):
-    """For KEYED edges."""
+    """Sorts the elements of KEYED edges."""
 
     def __init__(self, doors: Doors, coding: ElementCoding) -> None:
         self._doors = doors

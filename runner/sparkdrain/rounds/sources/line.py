@@ -29,7 +29,7 @@ class Arrivals:
         self.by_window = False
         """Whether to hand each of them out once per window."""
         self.truncate: Callable[[Residual], Residual | None] | None = None
-        """If the job is drained: what is left of a restriction, when it is its turn."""
+        """Gives what is left of a restriction at its turn, while the job is drained; else None."""
 
     def add(self, payload: memoryview) -> None:
         """Another block."""
@@ -107,11 +107,11 @@ class RestrictionLine:
         return residual
 
     def interrupted(self, residual: Residual) -> None:
-        """It goes on as soon as there is time."""
+        """Keep what is left of a restriction, which goes on as soon as there is time."""
         self._interrupted.append(self._store.copy(residual))
 
     def deferred(self, residual: Residual, micros: int) -> None:
-        """It does not want to go on in this round, and not before so much time has passed."""
+        """Keep what is left of a restriction that goes on in a later round, after so much time."""
         delay = min(micros if micros > 0 else rest_of(self._now, residual.idle), self._most_delay)
         self._deferred.append((residual, self._now + delay))
 

@@ -105,7 +105,7 @@ class RestrictionInput(Input):
         return bool(self._arrivals) or (wake is not None and wake <= turn.now)
 
     def _source_of(self, turn: Turn) -> ResidualStore:
-        """From where restrictions are processed in this turn, and where they are kept."""
+        """Where restrictions are kept that are processed in this turn."""
         if not turn.draining:
             return self._store
         return self._of_drain if turn.of_drain else self._truncated

@@ -55,7 +55,7 @@ class Watch:
             self._thread = thread
 
     def end(self) -> None:
-        """It has come back."""
+        """Take that the restriction has come back."""
         self._began = None
 
     def _look(self) -> None:

@@ -37,7 +37,7 @@ _HAZARDS: Final = {
 
 
 def executors(context: SparkContext) -> list[Executor]:
-    """Those that are alive; none for a local master, whose one executor is the driver."""
+    """The executors that are alive; none for a local master, whose one executor is the driver."""
     return [executor for executor, _ in _registered(context)]
 
 

@@ -42,7 +42,7 @@ class LevelJobs:
         self._partitioner = partitioner(context, layout.partitions, hash(run_id) & 0x7FFFFFFF)
         self.plan_file = FileBroadcast(context, lambda file: file.write(plan.encode()))
         self.sent: dict[int, list[Exchange]] = {}
-        """By level: what its slots have sent, also the slots beside the layout's."""
+        """What the slots of a level have sent, also those beside the layout's, by level."""
         cancel.on_cancel(self.stop)
 
     def stop(self) -> None:

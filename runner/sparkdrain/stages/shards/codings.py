@@ -50,7 +50,7 @@ class Codings:
 
     @staticmethod
     def of(plan: Plan) -> Codings:
-        """Those of a plan, at the end that reads edges."""
+        """The codings of a plan, at the end that reads edges."""
         components = beam_runner_api_pb2.Components.FromString(plan.components)
         context = pipeline_context.PipelineContext(with_foreign_windows(components))
         return Codings(context, components, _wired(plan, components))

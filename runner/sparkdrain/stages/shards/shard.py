@@ -86,7 +86,7 @@ class Shard:
         self.stage = stage
         self.inputs: list[tuple[int | None, Input]] = []
         self.steps: dict[int | None, str] = {}
-        """By edge, the step that reads it."""
+        """The step that reads an edge, by edge."""
         self.counted = counted or []
         """The metrics up to the last commit."""
         self._before = self._infos = self.counted

@@ -45,7 +45,7 @@ class Slot:
         self.writers = writers
         self.shards: list[Shard] = []
         self.inputs: dict[EdgeId, Input] = {}
-        """By edge, what takes its blocks."""
+        """What takes the blocks of an edge, by edge."""
         edges = {edge.id: edge for edge in plan.edges_into(level)}
         for stage in plan.levels[level]:
             sources = [(t, id_) for t, id_ in stage.sources if only is None or id_ == only]

@@ -69,7 +69,7 @@ def writer_for(
 
 
 def _few(slots: int) -> int:
-    """Not so few that blocks have next to nothing in them."""
+    """How many elements are few, yet enough that blocks are not nearly empty."""
     return max(FEW, _FEW_TO_A_SLOT * slots)
 
 

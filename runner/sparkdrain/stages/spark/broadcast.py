@@ -36,7 +36,7 @@ class FileBroadcast(Broadcast[Any]):
 
     @property
     def value(self) -> Any:
-        """Not there: a file has no value."""
+        """Raises ``AttributeError``, because a file has no value."""
         message = "value"
         raise AttributeError(message)
 
@@ -47,6 +47,6 @@ class FileBroadcast(Broadcast[Any]):
 
 
 def broadcast_file(broadcast: Broadcast[Any]) -> Path | bytes:
-    """In a task: where a broadcast file is on this machine, or its content if Spark encrypts."""
+    """Where a task finds a broadcast file on this machine, or its content if Spark encrypts."""
     content: bytes | None = getattr(broadcast, "_value", None)
     return Path(broadcast._path) if content is None else content

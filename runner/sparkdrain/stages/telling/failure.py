@@ -106,7 +106,7 @@ def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failur
 
 
 def _may_be_of_code(error: BaseException) -> bool:
-    """Not wherever it is raised: a size, what state was written with, a limit, a full disk."""
+    """Whether user code may be the cause: not of a size, a limit, a store, unreadable state."""
     # Brings RocksDB along. A Python that lacks everything is to be told of Beam first.
     from timers_state.errors import StoreFailed  # noqa: PLC0415
 

@@ -45,7 +45,7 @@ class LevelProgress:
         return 0.0 if self.began is None else (self.ended or now) - self.began
 
     def reset(self) -> None:
-        """It has not begun; when a job is run again, nothing of what it did before counts."""
+        """Begin anew: when a job is run again, nothing that it did before counts."""
         self.began = self.ended = None
         self.live = {}
         self.elements = self.shuffled = self.spilled = 0
@@ -57,7 +57,7 @@ class LevelProgress:
             self.elements = sum(self.live.values())
 
     def end(self, reports: Sequence[SlotReport], now: float) -> None:
-        """It has ended; only now the figures are exact."""
+        """Take that a level has ended; only now its figures are exact."""
         self.ended = now
         self.elements = sum(report.handled for report in reports)
         self.shuffled = sum(report.sent_bytes for report in reports)
@@ -160,7 +160,7 @@ class JobProgress:
 
 
 def steps_of(plan: Plan) -> list[str]:
-    """For each level of ``plan``, the user's own steps in it, outermost names only."""
+    """The user's own steps in each level of ``plan``, outermost names only."""
     return [_steps(level) for level in plan.levels]
 
 
