@@ -94,9 +94,9 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
             job_id = self._job_id_for(request.job_name, context)
             submission = Submission.of(job_id, request, self.endpoint)
             self._jobs.check(request.job_name, request.pipeline, submission.settings)
-        self._artifacts.expect(job_id, request.pipeline)
-        for forgotten in self._jobs.add(submission):
-            self._artifacts.forget(forgotten)
+            self._artifacts.expect(job_id, request.pipeline)
+            for forgotten in self._jobs.add(submission):
+                self._artifacts.forget(forgotten)
         return api.PrepareJobResponse(
             preparation_id=job_id,
             artifact_staging_endpoint=endpoints_pb2.ApiServiceDescriptor(
@@ -122,7 +122,8 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         self, request: api.GetJobsRequest, context: grpc.ServicerContext
     ) -> api.GetJobsResponse:
         """All known jobs."""
-        return api.GetJobsResponse(job_info=[job.info for job in self._jobs.all()])
+        with _telling(context):
+            return api.GetJobsResponse(job_info=[job.info for job in self._jobs.all()])
 
     def GetState(  # noqa: N802
         self, request: api.GetJobStateRequest, context: grpc.ServicerContext
@@ -137,7 +138,7 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
         """The pipeline as it was submitted."""
         with _telling(context):
             job = self._jobs.get(request.job_id)
-        return api.GetJobPipelineResponse(pipeline=job.pipeline)
+            return api.GetJobPipelineResponse(pipeline=job.pipeline)
 
     def Cancel(  # noqa: N802
         self, request: api.CancelJobRequest, context: grpc.ServicerContext
@@ -182,20 +183,22 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
     def GetJobMetrics(  # noqa: N802
         self, request: api.GetJobMetricsRequest, context: grpc.ServicerContext
     ) -> api.GetJobMetricsResponse:
-        """Attempted and committed metrics: of a batch job once it is done, of a stream as it runs.
+        """Attempted metrics as far as tasks have told them, and committed ones of what counts.
+
+        A batch job commits everything when it is done, a stream with each round.
 
         With ``DRY_RUN_KEY`` in the call's metadata they say what a drain would find; what that is
         as text, or why nobody can tell, is in the trailing metadata.
         """
         with _telling(context):
             job = self._jobs.get(request.job_id)
-        if dict(context.invocation_metadata()).get(DRY_RUN_KEY) is None:
-            found = job.metrics()
-            metrics = api.MetricResults(
-                attempted=shown(found.attempted), committed=shown(found.committed)
-            )
-            return api.GetJobMetricsResponse(metrics=metrics)
-        answer = job.dry_run(_DRY_RUN_SECONDS)
+            if dict(context.invocation_metadata()).get(DRY_RUN_KEY) is None:
+                found = job.metrics()
+                metrics = api.MetricResults(
+                    attempted=shown(found.attempted), committed=shown(found.committed)
+                )
+                return api.GetJobMetricsResponse(metrics=metrics)
+            answer = job.dry_run(_DRY_RUN_SECONDS)
         context.set_trailing_metadata(((DRY_RUN_KEY, redact(answer.text)),))
         infos = shown(answer.infos)
         return api.GetJobMetricsResponse(
