@@ -351,3 +351,32 @@ def test_what_is_kept_is_not_read_again_to_tell_its_content(tmp_path, monkeypatc
     kept.keep(path, known)
     monkeypatch.setattr(hashlib, "sha256", None)
     assert kept.put(known, tmp_path / "copy")
+
+
+def test_the_upload_of_a_client_that_says_nothing_ends_and_the_job_says_so(tmp_path):
+    artifacts = Artifacts(tmp_path / "staged", silent_seconds=0.5)
+    server = grpc.server(UnboundedThreadPoolExecutor())
+    port = server.add_insecure_port("localhost:0")
+    artifacts.serve(server)
+    server.start()
+    offered = dependency("/client/lib.jar", "lib.jar")
+    job = pipeline([offered])
+    artifacts.expect("job-1", job)
+    released = threading.Event()
+    wrapper = beam_artifact_api_pb2.ArtifactResponseWrapper
+
+    def answers():
+        yield wrapper(staging_token="job-1")
+        yield wrapper(resolve_artifact_response={"replacements": [offered]})
+        yield wrapper(get_artifact_response={"data": b"the first part"})
+        released.wait(60)
+
+    with grpc.insecure_channel(f"localhost:{port}") as channel:
+        stub = beam_artifact_api_pb2_grpc.ArtifactStagingServiceStub(channel)
+        with pytest.raises(grpc.RpcError):
+            list(stub.ReverseArtifactRetrievalService(answers(), timeout=20))
+        with pytest.raises(BadSetup, match=r"'lib.jar' was offered .* sent nothing for 0\.5 sec"):
+            artifacts.collect("job-1", job)
+        assert not list((tmp_path / "staged").glob("*/*.part"))
+        released.set()
+    server.stop(None).wait()

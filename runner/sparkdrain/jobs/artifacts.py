@@ -12,7 +12,14 @@ from typing_extensions import override
 
 from sparkdrain.errors import BadSetup
 from sparkdrain.jobs.kept_files import KeptFiles
-from sparkdrain.jobs.staging import Retrieval, ReverseRetrieval, Staged, Staging, file_path
+from sparkdrain.jobs.staging import (
+    SILENT_SECONDS,
+    Retrieval,
+    ReverseRetrieval,
+    Staged,
+    Staging,
+    file_path,
+)
 from sparkdrain.types import Artifact
 
 if TYPE_CHECKING:
@@ -48,10 +55,16 @@ class StagedFiles(Protocol):
 
 
 class Artifacts(StagedFiles):
-    """Files that clients stage by reverse retrieval, in one directory per job below ``root``."""
+    """Files that clients stage by reverse retrieval, in one directory per job below ``root``.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: the folder for all jobs.
+        silent_seconds: how long a client that stages files may send nothing.
+    """
+
+    def __init__(self, root: Path, silent_seconds: float = SILENT_SECONDS) -> None:
         self._root = root
+        self._silent_seconds = silent_seconds
         self._kept = KeptFiles(root / _KEPT)
         self._lock = threading.Lock()
         self._stagings: dict[str, Staging] = {}
@@ -59,7 +72,7 @@ class Artifacts(StagedFiles):
     def serve(self, server: grpc.Server) -> None:
         """Offer the services for staging and retrieval on ``server``."""
         add = beam_artifact_api_pb2_grpc.add_ArtifactStagingServiceServicer_to_server
-        add(ReverseRetrieval(self._stagings.get), server)
+        add(ReverseRetrieval(self._stagings.get, self._silent_seconds), server)
         add = beam_artifact_api_pb2_grpc.add_ArtifactRetrievalServiceServicer_to_server
         add(Retrieval(self._find), server)
 

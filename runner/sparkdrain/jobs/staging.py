@@ -35,6 +35,9 @@ _CHUNK: Final = 1 << 20
 
 _OTHER_SECONDS: Final = 10.0
 
+SILENT_SECONDS: Final = 600.0
+"""How long a client may send nothing. It may have to fetch a file first, or to make it."""
+
 
 class WrongContent(BadSetup):
     """A file is not what its sender says; names the file and both hashes."""
@@ -89,21 +92,29 @@ class _Gone(Exception):
 class ReverseRetrieval(beam_artifact_api_pb2_grpc.ArtifactStagingServiceServicer):
     """Asks a client for the files of its job, one after another; not for those that are kept.
 
-    A file is written under another name until all of it is there. A client that goes away leaves no
-    part of a file, and may come again.
+    A file is written under another name until all of it is there. A client that goes away, or that
+    is silent for too long, leaves no part of a file, and may come again.
 
     Args:
         find: the staging of a token; None if there is none.
+        silent_seconds: how long a client may send nothing.
     """
 
-    def __init__(self, find: Callable[[str], Staging | None]) -> None:
+    def __init__(
+        self, find: Callable[[str], Staging | None], silent_seconds: float = SILENT_SECONDS
+    ) -> None:
         self._find = find
+        self._silent_seconds = silent_seconds
 
     def ReverseArtifactRetrievalService(  # noqa: N802 (gRPC)
-        self, responses: Iterator[api.ArtifactResponseWrapper], context: grpc.ServicerContext
+        self, messages: Iterator[api.ArtifactResponseWrapper], context: grpc.ServicerContext
     ) -> Iterator[api.ArtifactRequestWrapper]:
         """Take the files of the job whose token the client sends first."""
-        token = _next(responses).staging_token
+        responses = _Responses(messages, context, self._silent_seconds)
+        try:
+            token = responses.take().staging_token
+        except _Gone:
+            return
         staging = self._find(token)
         if staging is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"No such staging token: {token!r}")
@@ -123,28 +134,65 @@ class ReverseRetrieval(beam_artifact_api_pb2_grpc.ArtifactStagingServiceServicer
             staging.problem = str(error)
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except _Gone:
-            return
+            if responses.was_silent:
+                staging.problem += (
+                    f" The client sent nothing for {self._silent_seconds:g} seconds, so the "
+                    "service ended the upload. Submit the job again."
+                )
         finally:
             staging.over.set()
             staging.lock.release()
 
 
-def _next(responses: Iterator[api.ArtifactResponseWrapper]) -> api.ArtifactResponseWrapper:
-    try:
-        return next(responses)
-    except (StopIteration, grpc.RpcError) as error:
-        raise _Gone from error
+class _Responses:
+    """What a client sends. The call of a client that is silent for too long ends.
+
+    Attributes:
+        was_silent: whether the call ended for that reason.
+    """
+
+    def __init__(
+        self,
+        messages: Iterator[api.ArtifactResponseWrapper],
+        context: grpc.ServicerContext,
+        seconds: float,
+    ) -> None:
+        self._messages = messages
+        self._context = context
+        self._seconds = seconds
+        self.was_silent = False
+
+    def take(self) -> api.ArtifactResponseWrapper:
+        """The next message.
+
+        Raises:
+            _Gone: the client has gone away, or is silent.
+        """
+        # Nothing else ends the wait for a message: only the end of the call does.
+        late = threading.Timer(self._seconds, self._end)
+        late.daemon = True
+        late.start()
+        try:
+            return next(self._messages)
+        except (StopIteration, grpc.RpcError) as error:
+            raise _Gone from error
+        finally:
+            late.cancel()
+
+    def _end(self) -> None:
+        self.was_silent = True
+        self._context.cancel()
 
 
 def _resolve_and_get(
     staging: Staging,
     dependencies: Sequence[ArtifactInformation],
-    responses: Iterator[api.ArtifactResponseWrapper],
+    responses: _Responses,
 ) -> Iterator[api.ArtifactRequestWrapper]:
     staging.problem = f"{len(dependencies)} files were offered for staging but did not arrive."
     resolve = api.ResolveArtifactsRequest(artifacts=dependencies)
     yield api.ArtifactRequestWrapper(resolve_artifact=resolve)
-    for offered in _next(responses).resolve_artifact_response.replacements:
+    for offered in responses.take().resolve_artifact_response.replacements:
         name = _shown_name(offered)
         staging.problem = f"{name!r} was offered for staging but did not arrive."
         path = staging.home / hashlib.sha256(offered.SerializeToString()).hexdigest()
@@ -159,7 +207,7 @@ def _resolve_and_get(
     staging.problem = ""
 
 
-def _write(path: Path, responses: Iterator[api.ArtifactResponseWrapper]) -> str:
+def _write(path: Path, responses: _Responses) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     summed = hashlib.sha256()
@@ -167,7 +215,7 @@ def _write(path: Path, responses: Iterator[api.ArtifactResponseWrapper]) -> str:
         with part.open("wb") as file:
             is_last = False
             while not is_last:
-                response = _next(responses)
+                response = responses.take()
                 summed.update(response.get_artifact_response.data)
                 file.write(response.get_artifact_response.data)
                 is_last = response.is_last

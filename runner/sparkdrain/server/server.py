@@ -33,6 +33,7 @@ from sparkdrain.server.driven_jobs import DrivenJobs
 from sparkdrain.server.driver import DriverProcess
 from sparkdrain.server.drivers import Drivers
 from sparkdrain.server.job_store import JobStore
+from sparkdrain.server.keepalive import keepalive
 from sparkdrain.server.names import Names
 from sparkdrain.server.queue import Admission
 from sparkdrain.server.security import PROBE
@@ -200,7 +201,7 @@ class StandingServer:
         server = grpc.server(
             self._pool,
             interceptors=self._interceptors(),
-            options=(*UNLIMITED, ALONE, *short_stay(_CONNECTIONS)),
+            options=(*UNLIMITED, ALONE, *short_stay(_CONNECTIONS), *keepalive()),
         )
         health.serve_health(server, *served)
         return server
