@@ -20,7 +20,7 @@ class Unsupported(SparkDrainError):
 
 
 class Malformed(SparkDrainError):
-    """The pipeline is no pipeline: something that it refers to is missing; names the transform."""
+    """The pipeline is no pipeline: a part is missing, or cannot be read; names the transform."""
 
 
 class NameTaken(SparkDrainError):

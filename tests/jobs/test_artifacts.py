@@ -380,3 +380,30 @@ def test_the_upload_of_a_client_that_says_nothing_ends_and_the_job_says_so(tmp_p
         assert not list((tmp_path / "staged").glob("*/*.part"))
         released.set()
     server.stop(None).wait()
+
+
+def test_what_a_client_says_of_a_file_and_cannot_be_read_is_an_invalid_argument(artifacts, channel):
+    offered = dependency("/client/lib.jar", "lib.jar")
+    damaged = dependency("/client/lib.jar", "lib.jar")
+    damaged.type_payload = b"\xff\xff"
+    job = pipeline([offered])
+    artifacts.expect("job-1", job)
+    wrapper = beam_artifact_api_pb2.ArtifactResponseWrapper
+    answers = [
+        wrapper(staging_token="job-1"),
+        wrapper(resolve_artifact_response={"replacements": [damaged]}),
+    ]
+    staging = beam_artifact_api_pb2_grpc.ArtifactStagingServiceStub(channel)
+    retrieval = beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceStub(channel)
+    resolve = beam_artifact_api_pb2.ResolveArtifactsRequest(artifacts=[damaged])
+    get = beam_artifact_api_pb2.GetArtifactRequest(artifact=damaged)
+    for call in (
+        lambda: list(staging.ReverseArtifactRetrievalService(iter(answers))),
+        lambda: retrieval.ResolveArtifacts(resolve),
+        lambda: list(retrieval.GetArtifact(get)),
+    ):
+        with pytest.raises(grpc.RpcError, match="cannot be read as ArtifactFilePayload") as caught:
+            call()
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    with pytest.raises(BadSetup, match="cannot be read as ArtifactFilePayload"):
+        artifacts.collect("job-1", job)

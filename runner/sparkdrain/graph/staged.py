@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkdrain.graph.beam import common_urns
+from sparkdrain.graph.parsed import parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from google.protobuf.message import Message
 
 _STAGING_TO: Final[str] = common_urns.artifact_roles.STAGING_TO.urn
 _FILE: Final[str] = common_urns.artifact_types.FILE.urn
@@ -15,6 +21,27 @@ _URL: Final[str] = common_urns.artifact_types.URL.urn
 _GO_WORKER: Final[str] = common_urns.artifact_roles.GO_WORKER_BINARY.urn
 GO_WORKER: Final = "go-worker"
 """The name here of Go's worker binary; Go gives it none."""
+_OF_TYPES: Final[Mapping[str, type[Message]]] = {
+    _FILE: beam_runner_api_pb2.ArtifactFilePayload,
+    _URL: beam_runner_api_pb2.ArtifactUrlPayload,
+}
+
+
+def check_artifact(file: beam_runner_api_pb2.ArtifactInformation, owner: str) -> None:
+    """Return if what a client tells of a file can be read.
+
+    Args:
+        file: as the client tells of it.
+        owner: the file, in the words of an error.
+
+    Raises:
+        Malformed: it cannot.
+    """
+    if file.type_urn in _OF_TYPES:
+        parsed(_OF_TYPES[file.type_urn], file.type_payload, owner, file.type_urn)
+    if file.role_urn == _STAGING_TO:
+        role = beam_runner_api_pb2.ArtifactStagingToRolePayload
+        parsed(role, file.role_payload, owner, file.role_urn)
 
 
 def staged_name(file: beam_runner_api_pb2.ArtifactInformation) -> str:

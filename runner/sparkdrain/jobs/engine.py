@@ -42,7 +42,7 @@ class Engine(Protocol):
         """Return if the pipeline can be run; nothing is started.
 
         Raises:
-            Malformed: names the transform and what it lacks.
+            Malformed: names the transform, and what it lacks or what of it cannot be read.
             Unsupported: names the transform, its URN and an alternative.
             BadOption: an option would have no effect on such a job.
             BadSetup: the program uses Spark Connect.
@@ -80,10 +80,12 @@ class SparkEngine(Engine):
     def check(self, pipeline: beam_runner_api_pb2.Pipeline, settings: JobSettings) -> None:
         from sparkdrain.graph.check import check  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.mode import is_streaming  # noqa: PLC0415 (heavy)
+        from sparkdrain.graph.payloads import check_payloads  # noqa: PLC0415 (heavy)
         from sparkdrain.graph.wellformed import check_wellformed  # noqa: PLC0415
         from sparkdrain.stages.cluster.connect_check import check_classic  # noqa: PLC0415 - as all of Spark
 
         check_wellformed(pipeline)
+        check_payloads(pipeline)
         check_classic(settings.spark_master_url, settings.spark_conf, os.environ, sys.modules)
         streaming = is_streaming(pipeline, settings)
         settings.check_effect(streaming=streaming)

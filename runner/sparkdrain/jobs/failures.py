@@ -26,7 +26,7 @@ _WHAT_HAPPENED: Final = {
     "RoundLimitExceeded": "a round took longer than an option allows",
     "TruncatedInput": "data on its way between two stages was lost",
     "Unsupported": "it contains something that this runner cannot run",
-    "Malformed": "a part that it refers to is missing",
+    "Malformed": "a part of it is missing, or cannot be read",
     "NameTaken": "another job has its name",
     "BadOption": "an option cannot be used",
     "BadSetup": "the machine or the cluster lacks something",

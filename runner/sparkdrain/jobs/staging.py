@@ -18,8 +18,8 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_artifact_api_pb2 as api
 from apache_beam.portability.api import beam_artifact_api_pb2_grpc, beam_runner_api_pb2
 
-from sparkdrain.errors import BadSetup
-from sparkdrain.graph.staged import staged_name, told_sha256
+from sparkdrain.errors import BadSetup, Malformed
+from sparkdrain.graph.staged import check_artifact, staged_name, told_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -130,7 +130,7 @@ class ReverseRetrieval(beam_artifact_api_pb2_grpc.ArtifactStagingServiceServicer
             # A client is asked at least once. The TypeScript SDK waits for a message for ever.
             for dependencies in staging.wanted or [()]:
                 yield from _resolve_and_get(staging, dependencies, responses)
-        except WrongContent as error:
+        except (WrongContent, Malformed) as error:
             staging.problem = str(error)
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except _Gone:
@@ -193,6 +193,7 @@ def _resolve_and_get(
     resolve = api.ResolveArtifactsRequest(artifacts=dependencies)
     yield api.ArtifactRequestWrapper(resolve_artifact=resolve)
     for offered in responses.take().resolve_artifact_response.replacements:
+        check_artifact(offered, "A file that the client offers")
         name = _shown_name(offered)
         staging.problem = f"{name!r} was offered for staging but did not arrive."
         path = staging.home / hashlib.sha256(offered.SerializeToString()).hexdigest()
@@ -275,6 +276,10 @@ class Retrieval(beam_artifact_api_pb2_grpc.ArtifactRetrievalServiceServicer):
         )
 
     def _staged(self, offered: ArtifactInformation, context: grpc.ServicerContext) -> Staged:
+        try:
+            check_artifact(offered, "A file that the client asks for")
+        except Malformed as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         staged = self._find(offered)
         if staged is None:
             context.abort(
