@@ -15,7 +15,7 @@ from typing_extensions import override
 from sparkdrain.standby.leadership import Alone, Leadership
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from apache_beam.portability.api import beam_runner_api_pb2, metrics_pb2
 
@@ -63,6 +63,13 @@ class Observer(Protocol):
     def counted(self, outcome: Outcome) -> None:
         """Take the metrics of a job that goes on."""
 
+    def counting(self, attempted: Callable[[], Sequence[metrics_pb2.MonitoringInfo]]) -> None:
+        """Take what tells the metrics of all that a batch job has tried so far.
+
+        Args:
+            attempted: may be called at any time, from any thread, also after the job has ended.
+        """
+
     def draining(self, progress: DrainProgress) -> None:
         """Take how far the drain of the job has come."""
 
@@ -83,6 +90,10 @@ class Unobserved(Observer):
 
     @override
     def counted(self, outcome: Outcome) -> None:
+        """No client asks for metrics."""
+
+    @override
+    def counting(self, attempted: Callable[[], Sequence[metrics_pb2.MonitoringInfo]]) -> None:
         """No client asks for metrics."""
 
     @override

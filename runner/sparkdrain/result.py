@@ -131,7 +131,11 @@ class SparkDrainResult(PipelineResult):
         return str(self.runner_api_state_to_pipeline_state(state))
 
     def metrics(self) -> PortableMetrics:
-        """The job's metrics, attempted and committed; empty until it is done."""
+        """The job's metrics.
+
+        Attempted ones are there while the job runs, and after it has failed or was cancelled. A
+        batch job has committed ones once it is done, a stream with each round.
+        """
         request = beam_job_api_pb2.GetJobMetricsRequest(job_id=self._job_id)
         return PortableMetrics(self._job_service.GetJobMetrics(request))
 

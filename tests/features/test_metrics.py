@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics, MetricsFilter
@@ -11,6 +13,8 @@ from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
 from engines import spark_pipeline
+
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -148,3 +152,45 @@ def test_elements_are_counted_where_windows_multiply_them():
         windowed = timed | beam.WindowInto(window.SlidingWindows(4, 2))
         _ = windowed | "Look" >> beam.Map(lambda n, w=beam.DoFn.WindowParam: _count("windows") or n)
     assert _committed(p.result, MetricResults.COUNTERS, "windows") == 4
+
+
+class _Gated(beam.DoFn):
+    """Counts each element. The second one is held until a file is there, and then fails."""
+
+    def __init__(self, gate):
+        self._gate = gate
+
+    def process(self, element):
+        _count("seen")
+        if element == 2:
+            while not self._gate.exists():
+                time.sleep(0.05)
+            raise ValueError(element)
+
+
+def _seen(result) -> tuple[int, int] | None:
+    """How often elements were seen, attempted and committed; None if that is not told."""
+    found = result.metrics().query(MetricsFilter().with_name("seen"))[MetricResults.COUNTERS]
+    return (found[0].attempted, found[0].committed) if found else None
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["fails", "is cancelled"])
+def test_what_finished_tasks_attempted_is_told_while_the_job_runs_and_afterwards(
+    tmp_path, is_cancelled
+):
+    pipeline = spark_pipeline()
+    gate = tmp_path / "gate"
+    spread = pipeline | beam.Create([1, 2]) | beam.Reshuffle()
+    _ = spread | beam.ParDo(_Gated(gate))
+    result = pipeline.run()
+    # One of the two slots of the level has ended, and the level has not.
+    assert wait_until(lambda: _seen(result)) == (1, None)
+    if is_cancelled:
+        result.cancel()
+    else:
+        gate.touch()
+    with pytest.raises(RuntimeError):
+        result.wait_until_finish()
+    gate.touch()
+    assert result.state == ("CANCELLED" if is_cancelled else "FAILED")
+    assert _seen(result) == (1, None)

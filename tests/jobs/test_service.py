@@ -10,7 +10,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.job.utils import dict_to_struct
 from fake_engine import FakeEngine, until_cancelled
 
-from sparkdrain.errors import SparkDrainError, Unsupported
+from sparkdrain.errors import SparkDrainError, Unsupported, UserCodeError
 from sparkdrain.invocation import Outcome
 from sparkdrain.jobs.calls import ERROR_KIND_KEY
 from sparkdrain.jobs.server import KEPT_JOBS
@@ -162,6 +162,37 @@ def test_metrics_are_attempted_and_committed_ones(connect):
     metrics = client.GetJobMetrics(api.GetJobMetricsRequest(job_id=run(client))).metrics
     assert list(metrics.attempted) == [attempted]
     assert list(metrics.committed) == [committed]
+
+
+def fails(call) -> None:
+    message = "ValueError: bad row [while running 'Parse']"
+    raise UserCodeError(message)
+
+
+@pytest.mark.parametrize(
+    ("behave", "end"), [(fails, "FAILED"), (until_cancelled, "CANCELLED")], ids=["fails", "goes on"]
+)
+def test_what_was_attempted_is_told_of_a_job_that_runs_fails_or_is_cancelled(connect, behave, end):
+    attempted = monitoring_infos.int64_user_counter("ns", "n", 5)
+    counted = threading.Event()
+
+    def counting(call) -> None:
+        call.observer.counting(lambda: [attempted])
+        counted.set()
+        behave(call)
+
+    client = connect(FakeEngine(counting))
+    job_id = client.Run(api.RunJobRequest(preparation_id=prepare(client))).job_id
+    assert counted.wait(30)
+
+    def metrics():
+        return client.GetJobMetrics(api.GetJobMetricsRequest(job_id=job_id)).metrics
+
+    assert list(metrics().attempted) == [attempted]
+    client.Cancel(api.CancelJobRequest(job_id=job_id))
+    assert path(client, job_id)[-1] == end
+    assert list(metrics().attempted) == [attempted]
+    assert not metrics().committed
 
 
 def test_the_pipeline_and_the_list_of_jobs_can_be_asked_for(connect):

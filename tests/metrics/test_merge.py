@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 from apache_beam.metrics import monitoring_infos
 from apache_beam.metrics.cells import (
     BoundedTrieData,
@@ -19,6 +21,7 @@ from sparkdrain.metrics.merge import Metrics, merged
 class Report:
     def __init__(self, *infos):
         self.metrics = [info.SerializeToString() for info in infos]
+        self.attempt = random.getrandbits(63)
 
 
 def _counter(value, name="counter"):
@@ -99,6 +102,19 @@ def test_what_is_of_an_unknown_type_is_the_last_that_came():
         for payload in (b"1", b"2")
     )
     assert merged(first, last) == last
+
+
+def test_what_is_heard_before_its_level_ends_counts_once_and_commits_with_the_level():
+    metrics = Metrics()
+    first, second = Report(_counter(3)), Report(_counter(4))
+    for _ in range(2):
+        metrics.hear(first)
+    assert [_value(info) for info in metrics.attempted()] == [3]
+    assert metrics.committed() == []
+    for report in (first, second):
+        metrics.add(report)
+    assert [_value(info) for info in metrics.attempted()] == [7]
+    assert [_value(info) for info in metrics.committed()] == [7]
 
 
 def test_an_attempt_that_came_to_nothing_counts_as_attempted_only():

@@ -65,6 +65,21 @@ def test_a_job_that_fails_says_why_as_in_process_and_others_go_on(at_server):
     assert client.path(good)[-2:] == ["CANCELLING", "CANCELLED"]
 
 
+def test_what_a_job_has_attempted_is_told_though_it_failed(at_server):
+    attempted = monitoring_infos.int64_user_counter("ns", "n", 5)
+
+    def behave(call) -> None:
+        call.observer.counting(lambda: [attempted])
+        fails(call)
+
+    client = at_server(FakeEngine(behave))
+    job_id = client.run()
+    assert client.path(job_id)[-1] == "FAILED"
+    metrics = client.stub.GetJobMetrics(api.GetJobMetricsRequest(job_id=job_id)).metrics
+    assert list(metrics.attempted) == [attempted]
+    assert not metrics.committed
+
+
 def test_a_driver_that_is_killed_fails_its_own_job_with_the_reason(at_server):
     client = at_server(by_name(mine=until_cancelled, other=until_cancelled))
     mine = client.run("mine")

@@ -32,7 +32,7 @@ from sparkdrain.types import CancelToken
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from apache_beam.portability.api import beam_runner_api_pb2
+    from apache_beam.portability.api import beam_runner_api_pb2, metrics_pb2
     from google.protobuf.timestamp_pb2 import Timestamp
 
     from sparkdrain.drain.progress import DrainProgress
@@ -63,6 +63,7 @@ class Job(ServedJob, Observer, Drained):
         self.submission = submission
         self._story = JobStory(clock)
         self.outcome: Outcome | None = None
+        self._attempted: Callable[[], Sequence[metrics_pb2.MonitoringInfo]] = tuple
         self._engine = engine
         self._lock = self._story.lock
         self._cancel = CancelToken()
@@ -252,6 +253,10 @@ class Job(ServedJob, Observer, Drained):
         self.outcome = outcome
 
     @override
+    def counting(self, attempted: Callable[[], Sequence[metrics_pb2.MonitoringInfo]]) -> None:
+        self._attempted = attempted
+
+    @override
     def draining(self, progress: DrainProgress) -> None:
         before, self._progress = self._progress, progress
         known = DrainPhase.READING if before is None else before.phase
@@ -277,7 +282,9 @@ class Job(ServedJob, Observer, Drained):
             own += leading_infos(self._standby.metrics())
         outcome = self.outcome
         if outcome is None:
-            return beam_job_api_pb2.MetricResults(attempted=own, committed=own)
+            return beam_job_api_pb2.MetricResults(
+                attempted=[*self._attempted(), *own], committed=own
+            )
         return beam_job_api_pb2.MetricResults(
             attempted=[*outcome.attempted, *own], committed=[*outcome.committed, *own]
         )

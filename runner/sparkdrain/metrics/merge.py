@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from apache_beam import coders
@@ -16,11 +17,16 @@ Info: TypeAlias = metrics_pb2.MonitoringInfo
 
 
 class Metrics:
-    """Metrics of a job: attempted over all attempts, committed of the one that counts."""
+    """Metrics of a job: attempted over all attempts, committed of the one that counts. Thread-safe.
+
+    Each execution of a slot counts once, whether it is heard of before its level ends or after.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._attempted: dict[Any, Info] = {}
         self._committed: dict[Any, Info] = {}
+        self._heard: set[int] = set()
 
     def begin_attempt(self) -> None:
         """What was counted so far came to nothing."""
@@ -28,14 +34,24 @@ class Metrics:
 
     def add(self, report: Any) -> None:
         """Take in the report of a slot whose level has ended."""
-        for serialized in report.metrics:
-            info = Info.FromString(serialized)
-            _merge(self._attempted, info)
+        infos = self.hear(report)
+        for info in infos:
             _merge(self._committed, info)
+
+    def hear(self, report: Any) -> list[Info]:
+        """Take in what a slot has tried, whose level may still fail; returns its metrics."""
+        infos = [Info.FromString(serialized) for serialized in report.metrics]
+        with self._lock:
+            if report.attempt not in self._heard:
+                self._heard.add(report.attempt)
+                for info in infos:
+                    _merge(self._attempted, info)
+        return infos
 
     def attempted(self) -> list[Info]:
         """Everything that was tried."""
-        return list(self._attempted.values())
+        with self._lock:
+            return list(self._attempted.values())
 
     def committed(self) -> list[Info]:
         """What the result rests on."""

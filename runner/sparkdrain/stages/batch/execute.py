@@ -27,6 +27,8 @@ from sparkdrain.stages.workers.pool import job_context
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from apache_beam.portability.api import metrics_pb2
+
     from sparkdrain.invocation import Invocation
     from sparkdrain.stages.telling.warned import Warned
 
@@ -85,6 +87,7 @@ def _run(start: Callable[[str], LevelRunner], invocation: Invocation) -> Outcome
             raise Cancelled(invocation.job_id)
         runner = start(f"{invocation.job_id}/{next(_RUNS)}")
         metrics.begin_attempt()
+        invocation.observer.counting(partial(_attempted, metrics, runner))
         try:
             for report in runner.run():
                 metrics.add(report)
@@ -100,5 +103,15 @@ def _run(start: Callable[[str], LevelRunner], invocation: Invocation) -> Outcome
         else:
             return Outcome(metrics.attempted(), metrics.committed())
         finally:
+            # Of a level that has not ended, too: its slots have tried what they tell.
+            _attempted(metrics, runner)
+            invocation.observer.counting(metrics.attempted)
             runner.close()
     raise AssertionError
+
+
+def _attempted(metrics: Metrics, runner: LevelRunner) -> list[metrics_pb2.MonitoringInfo]:
+    """All that was tried so far, also by slots of a level that has not ended."""
+    for report in runner.told():
+        metrics.hear(report)
+    return metrics.attempted()

@@ -30,6 +30,7 @@ from sparkdrain.stages.levels.level_jobs import LevelJobs
 from sparkdrain.stages.shards.task_options import TaskOptions
 from sparkdrain.stages.spark.broadcast import FileBroadcast
 from sparkdrain.stages.spark.errors import JVM_LOST
+from sparkdrain.stages.spark.notes import Notes
 from sparkdrain.stages.telling.failure_channel import first_failure
 from sparkdrain.stages.telling.job_over import JobOver
 from sparkdrain.stages.telling.log_channel import log_server
@@ -89,6 +90,7 @@ class LevelRunner:
         )
         self._first = first_failure(context, self._jobs.stop, local=is_local(context))
         self._over = JobOver(driver_address(context))
+        self._told = Notes(context)
         self._logs: Server | None = None
         if _has_harnesses(plan):
             tell = invocation.observer.message
@@ -113,6 +115,11 @@ class LevelRunner:
                 reports = self._run_level(level)
             self._progress.end(level, reports)
             yield from reports
+            self._told.take()
+
+    def told(self) -> list[SlotReport]:
+        """Reports of the level that runs, of slots that have ended; from any thread."""
+        return list(map(SlotReport.decode, self._told.look()))
 
     def _check(self) -> None:
         """Raise what a task has told already, if one has."""
@@ -144,6 +151,7 @@ class LevelRunner:
             self._progress.endpoint,
             failures=None if self._first is None else self._first.server.endpoint,
             logs=None if self._logs is None else self._logs.endpoint,
+            told=self._told,
         )
         if any(map(has_restrictions, self._plan.levels[level])):
             reports = self._run_balanced(task, inputs)
@@ -236,6 +244,7 @@ class LevelRunner:
     def close(self) -> None:
         """End what the job has started elsewhere, and give shuffle files and broadcasts back."""
         self._over.tell()
+        self._told.close()
         if self._logs is not None:
             self._logs.close()
         if self._first is not None:

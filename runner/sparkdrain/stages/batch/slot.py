@@ -66,6 +66,8 @@ class BatchSlot:
         self._balancer = balancer
         self._warned = warned
         self._outside = outside
+        self.report = b""
+        """A ``SlotReport``, once the slot has finished."""
         self._gifts = 0
         self._handled = 0
         self._complete = Completeness(expected)
@@ -222,10 +224,8 @@ class BatchSlot:
         outbox.end()
         for shard in stages.shards:
             shard.finalize()
-        outbox.send(
-            outbox.layout.reports,
-            encode_report(self._level, self._slot, self._report(stages, inputs)),
-        )
+        self.report = self._report(stages, inputs)
+        outbox.send(outbox.layout.reports, encode_report(self._level, self._slot, self.report))
 
     def _report(self, stages: Slot, inputs: dict[Producer, int]) -> bytes:
         return SlotReport(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sparkdrain.shuffle.complete import Producer
     from sparkdrain.stages.batch.balance import Gift
     from sparkdrain.stages.shards.task_options import TaskOptions
+    from sparkdrain.stages.spark.notes import Notes
     from sparkdrain.stages.workers.preparation import Preparation
 
 
@@ -63,6 +64,8 @@ class LevelTask:
     """Whom to tell at once that user code has failed, if Spark would run the task again."""
     logs: Endpoint | None = None
     """Who takes log records of harnesses in other processes, if the job has any."""
+    told: Notes | None = None
+    """Takes the report when the task has ended, though its level has not."""
     helper: Helper | None = None
     """Set for a task beside the level's slots, which processes what one of them gave away."""
 
@@ -122,6 +125,8 @@ class LevelTask:
                 run.help(self.helper.gift)
             else:
                 run.run(records if self.producers else iter(()))
+        if self.told is not None:
+            self.told.tell(run.report)
 
     def _open_side_input(self, edge: int) -> Any:
         if edge not in self.side_inputs:

@@ -30,6 +30,10 @@ class Notes:
         self._accumulator.value = []
         return told
 
+    def look(self) -> list[bytes]:
+        """What tasks that have ended have told since ``take``, which can still take it."""
+        return list(self._accumulator.value)
+
     def close(self) -> None:
         """Forget the accumulator: no task tells anything any more."""
         _accumulatorRegistry.pop(self._accumulator.aid, None)
