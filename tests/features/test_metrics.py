@@ -18,6 +18,10 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 
+# What the start of a session, and two small levels, may take on a busy machine.
+_START_SECONDS = 300.0
+_WORK_SECONDS = 60.0
+
 
 class _Everything(beam.DoFn):
     """Counts in every way that there is, at every moment of its life."""
@@ -183,8 +187,9 @@ def test_what_finished_tasks_attempted_is_told_while_the_job_runs_and_afterwards
     spread = pipeline | beam.Create([1, 2]) | beam.Reshuffle()
     _ = spread | beam.ParDo(_Gated(gate))
     result = pipeline.run()
+    wait_until(lambda: result.state == "RUNNING", _START_SECONDS, 0.05)
     # One of the two slots of the level has ended, and the level has not.
-    assert wait_until(lambda: _seen(result)) == (1, None)
+    assert wait_until(lambda: _seen(result), _WORK_SECONDS, 0.05) == (1, None)
     if is_cancelled:
         result.cancel()
     else:
