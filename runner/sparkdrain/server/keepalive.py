@@ -37,5 +37,5 @@ def keepalive(
         ("grpc.http2.ping_timeout_ms", round(answer * 1000)),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),  # no limit
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", round(apart * 1000)),
+        ("grpc.http2.min_ping_interval_without_data_ms", round(apart * 1000)),
     )
