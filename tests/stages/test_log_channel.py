@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 from sparkdrain.lines.bind import TcpBind
 from sparkdrain.stages.telling import log_channel
 from sparkdrain.stages.telling.log_channel import LogSender, log_server
+from sparkdrain.stages.telling.log_limit import LogLimit
 from tests.support.waiting import wait_until
 
 HERE = TcpBind("127.0.0.1", "127.0.0.1")
@@ -50,6 +53,31 @@ def test_a_worker_that_logs_too_fast_drops_records_and_says_how_many(monkeypatch
     sender(20, "last")
     wait_until(lambda: len(heard) == 3)
     assert heard == ["4 log records were left out: too many came.", "0", "1"]
+    server.close()
+
+
+def test_a_worker_with_a_limit_sends_no_more_records_and_still_all_samples():
+    heard: list[str] = []
+    server = log_server(HERE, lambda _, text: heard.append(text), lambda *of: heard.append(of[1]))
+    sender = LogSender(server.endpoint, LogLimit(2, lambda: 7.0))
+    for number in range(100_000):
+        sender(20, str(number))
+    for number in range(3):
+        sender.sample("Parse", f"sample {number}")
+    wait_until(lambda: "sample 2" in heard)
+    note = next(text for text in heard if "more than 2 log records" in text)
+    assert heard == ["0", "1", note, "sample 0", "sample 1", "sample 2"]
+    server.close()
+
+
+def test_a_worker_that_logs_nothing_has_no_thread_and_no_connection():
+    server = log_server(HERE, lambda *_: None)
+    sender = LogSender(server.endpoint)
+    before = set(threading.enumerate())
+    sender.flush()
+    assert not set(threading.enumerate()) - before
+    sender(20, "one")
+    assert "sparkdrain-logs" in {one.name for one in set(threading.enumerate()) - before}
     server.close()
 
 

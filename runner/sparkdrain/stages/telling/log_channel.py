@@ -61,10 +61,21 @@ def log_server(
 
 
 class LogSender:
-    """A worker's side. Thread-safe."""
+    """A worker's side. Thread-safe. Without a record it has neither a thread nor a connection.
 
-    def __init__(self, driver: Endpoint) -> None:
+    Args:
+        driver: the other side.
+        limit: takes the level and the text of each log record, and gives what is sent in its
+            place; None if nothing is.
+    """
+
+    def __init__(
+        self,
+        driver: Endpoint,
+        limit: Callable[[int, str], tuple[int, str] | None] = lambda level, text: (level, text),
+    ) -> None:
         self._driver = driver
+        self._limit = limit
         self._records: queue.Queue[bytes] = queue.Queue(_WAITING)
         self._lock = threading.Lock()
         self._is_sending = False
@@ -73,10 +84,15 @@ class LogSender:
 
     def sample(self, of: str, text: str) -> None:
         """Send a sample of the elements that a step has made."""
-        self(_SAMPLE, f"{of}\n{text}")
+        self._put(_SAMPLE, f"{of}\n{text}")
 
     def __call__(self, level: int, text: str) -> None:
         """Send a record; returns at once, and never fails."""
+        sent = self._limit(level, text)
+        if sent is not None:
+            self._put(*sent)
+
+    def _put(self, level: int, text: str) -> None:
         data = text[:_LONGEST].encode("utf-8", "backslashreplace")
         with self._lock:
             try:
