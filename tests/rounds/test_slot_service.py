@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
+
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
 from sparkdrain.rounds.slots.service import SlotService
@@ -21,3 +24,13 @@ def test_closing_the_service_closes_the_slots_of_all_levels(tmp_path):
     service._slots = {0: slots[0], 2: slots[1]}
     service.close()
     assert [slot.is_closed for slot in slots] == [True, True]
+
+
+def test_closing_the_service_sends_what_harnesses_have_logged_while_they_ended(tmp_path):
+    """The thread that sends ends with the process, right after this."""
+    done = []
+    harnesses = SimpleNamespace(close=partial(done.append, "harnesses have ended"))
+    outside = Outside(HarnessJob("job", {}), harnesses)
+    flush = partial(done.append, "their log is sent")
+    SlotService(b"", None, None, tmp_path, outside, flush=flush).close()
+    assert done == ["harnesses have ended", "their log is sent"]

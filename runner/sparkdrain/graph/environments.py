@@ -20,7 +20,7 @@ from sparkdrain.graph.staged import GO_WORKER, staged_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sparkdrain.graph.plan import PCollectionId
+    from sparkdrain.graph.plan import PCollectionId, Plan
     from sparkdrain.graph.transform import Transform
 
 IN_PROCESS: Final = frozenset(
@@ -172,6 +172,12 @@ def staged_outside(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:
 def place_of(components: beam_runner_api_pb2.Components, environment: str) -> str:
     """Where a stage with this environment runs: its id, or "" for the slot's own process."""
     return environment if components.environments[environment].urn in OUTSIDE else ""
+
+
+def has_harnesses(plan: Plan) -> bool:
+    """Whether a stage of a plan runs in an SDK harness outside of its slot's process."""
+    components = beam_runner_api_pb2.Components.FromString(plan.components)
+    return any(place_of(components, stage.environment) for level in plan.levels for stage in level)
 
 
 def chosen_environments(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[str]:

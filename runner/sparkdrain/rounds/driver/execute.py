@@ -28,7 +28,7 @@ from sparkdrain.graph.environments import staged_outside
 from sparkdrain.graph.hints import unkept_hints
 from sparkdrain.graph.identity import identity
 from sparkdrain.graph.translate import translate
-from sparkdrain.invocation import Outcome
+from sparkdrain.invocation import Outcome, importance_of
 from sparkdrain.rounds.clock import WallClock
 from sparkdrain.rounds.driver.checkpointing import Checkpointing
 from sparkdrain.rounds.driver.checkpoints import NoCheckpoints
@@ -426,6 +426,7 @@ class _StreamingJob:
             settings.async_steps,
             settings.samples,
         )
+        tell = self.invocation.observer.message
         life = self.run_id if place is None else f"{self.run_id}.{place.epoch}"
         layout = ShuffleLayout(self.slots, len(self.plan.levels), 0)
         return SparkLevels(
@@ -442,8 +443,9 @@ class _StreamingJob:
             self.placement,
             settings.hang_warning_ms / 1000,
             settings.round_limit_ms / 1000,
-            partial(self.invocation.observer.message, _WARNING),
+            partial(tell, _WARNING),
             settings.slot_memory_limit_mb,
+            lambda level, text: tell(importance_of(level), text),
             self.samples,
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from sparkdrain.errors import WorkerLost
+from sparkdrain.graph.environments import has_harnesses
 from sparkdrain.hosts.identity import HostId
 from sparkdrain.hosts.leash import Leash
 from sparkdrain.rounds.driver.hang_watch import HangWatch
@@ -41,8 +42,9 @@ class SparkLevels(Levels):
     """See ``Levels``. ``close`` ends the hosts.
 
     A round may take ``limit`` seconds. After ``patience`` seconds ``warn`` hears what it waits for.
-    A host may use ``memory_mib`` MiB of memory; 0 means that there is no limit. ``sample`` takes
-    samples of elements, if the options want them: the name of a step, and what it has made.
+    A host may use ``memory_mib`` MiB of memory; 0 means that there is no limit. ``log`` takes what
+    SDK harnesses log: the level of ``logging``, and the text. ``sample`` takes samples of elements,
+    if the options want them: the name of a step, and what it has made.
     """
 
     def __init__(
@@ -62,7 +64,8 @@ class SparkLevels(Levels):
         limit: float = 0.0,
         warn: Callable[[str], object] = str,
         memory_mib: int = 0,
-        sample: Callable[[str, str], object] | None = None,
+        log: Callable[[int, str], object] = lambda _level, _text: None,
+        sample: Callable[[str, str], object] = lambda _of, _text: None,
     ) -> None:
         self._fresh = {first_round: frozenset(range(layout.slots))}
         self._place = place
@@ -75,10 +78,8 @@ class SparkLevels(Levels):
         self._jobs.name(job_name)
         self._reports = Notes(context)
         self._leash = Leash(driver_address(context))
-        self._samples = (
-            log_server(driver_address(context), lambda _level, _text: None, sample)
-            if options.samples and sample is not None
-            else None
+        self._logs = (
+            log_server(driver_address(context), log, sample) if has_harnesses(plan) else None
         )
         self._placement = placement or Placement(layout.slots)
         self._placement.begin(executors(context))
@@ -110,7 +111,7 @@ class SparkLevels(Levels):
             self._place,
             self._reports,
             self._memory_mib,
-            None if self._samples is None else self._samples.endpoint,
+            None if self._logs is None else self._logs.endpoint,
         )
         # Of an attempt that failed, those that came nevertheless.
         self._reports.take()
@@ -160,8 +161,8 @@ class SparkLevels(Levels):
         """End all hosts: DoFns are torn down, state is deleted."""
         self._watch.close()
         self._leash.close()
-        if self._samples is not None:
-            self._samples.close()
+        if self._logs is not None:
+            self._logs.close()
         self._reports.close()
         self._jobs.close()
 

@@ -39,6 +39,7 @@ class SlotService:
         directory: where state goes; deleted by the host.
         outside: where stages of other environments run. Their harnesses end with the service.
         place: where checkpoints go, if the job has any.
+        flush: waits a moment until what harnesses have logged is on its way to the driver.
     """
 
     plan: bytes
@@ -47,6 +48,7 @@ class SlotService:
     directory: Path
     outside: Outside
     place: CheckpointPlace | None = None
+    flush: Callable[[], object] = lambda: None
     _plan: Plan | None = None
     _slots: dict[int, RoundSlot] = field(default_factory=dict)
     _copies: WarmCopies = field(init=False)
@@ -97,6 +99,8 @@ class SlotService:
     def close(self) -> None:
         """Tear all DoFns down, and end all harnesses."""
         with contextlib.ExitStack() as closing:
+            # The host's process, and with it the thread that sends, ends when this returns.
+            closing.callback(self.flush)
             closing.callback(self.outside.harnesses.close)
             closing.callback(self._copies.close)
             for slot in self._slots.values():

@@ -14,6 +14,8 @@ from sparkdrain.rounds.slots.service import SlotService
 from sparkdrain.stages.spark.broadcast import broadcast_file
 from sparkdrain.stages.spark.files import local_directories, scratch_directory
 from sparkdrain.stages.telling.failure import TaskFailed, guarded, task_failure
+from sparkdrain.stages.telling.log_channel import LogSender
+from sparkdrain.stages.telling.log_limit import LogLimit
 from sparkdrain.stages.workers.preparation import job_of
 from sparkdrain.stages.workers.worker import worker
 
@@ -46,7 +48,7 @@ class RoundTask:
         place: where checkpoints go, if the job has any.
         reports: takes the slots' reports.
         memory_mib: MiB of memory that each host may use; 0 means that there is no limit.
-        samples: takes samples of elements; None if the job wants none.
+        logs: takes log records and samples of SDK harnesses; None if the job has no harnesses.
     """
 
     job: str
@@ -62,7 +64,7 @@ class RoundTask:
     place: CheckpointPlace | None
     reports: Notes
     memory_mib: int = 0
-    samples: Endpoint | None = None
+    logs: Endpoint | None = None
 
     def __call__(self, index: int, records: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
         """Run the slot: records in, (partition, block) pairs out.
@@ -92,11 +94,18 @@ class RoundTask:
     def _service(self, plan: Path | bytes, directory: Path) -> SlotService:
         """Called in the host's process."""
         content = plan if isinstance(plan, bytes) else plan.read_bytes()
-        wanted = self.samples is not None
-        slots = self.layout.slots
-        job = job_of(self.job, self.preparation, logs=self.samples, slots=slots, samples=wanted)
-        outside = Outside(job, harnesses())
-        return SlotService(content, self.layout, self.options, directory, outside, self.place)
+        slots, samples = self.layout.slots, self.options.samples
+        log = None if self.logs is None else LogSender(self.logs, LogLimit.of(slots))
+        job = job_of(self.job, self.preparation, log=log, slots=slots, samples=samples)
+        return SlotService(
+            content,
+            self.layout,
+            self.options,
+            directory,
+            Outside(job, harnesses()),
+            self.place,
+            (lambda: None) if log is None else log.flush,
+        )
 
 
 def _told(slot: int, error: BaseException) -> bytes:

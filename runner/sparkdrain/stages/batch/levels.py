@@ -10,11 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from apache_beam.portability.api import beam_runner_api_pb2
-
 from sparkdrain.errors import Cancelled
-from sparkdrain.graph.environments import place_of
-from sparkdrain.graph.plan import EdgeKind, Plan
+from sparkdrain.graph.environments import has_harnesses
+from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.restrictions import has_restrictions
 from sparkdrain.invocation import importance_of
 from sparkdrain.shuffle.blocks import reports_in
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from sparkdrain.graph.plan import LevelIndex
+    from sparkdrain.graph.plan import LevelIndex, Plan
     from sparkdrain.invocation import Invocation
     from sparkdrain.lines.server import Server
     from sparkdrain.stages.spark.exchange import Exchange
@@ -92,7 +90,7 @@ class LevelRunner:
         self._over = JobOver(driver_address(context))
         self._told = Notes(context)
         self._logs: Server | None = None
-        if _has_harnesses(plan):
+        if has_harnesses(plan):
             tell = invocation.observer.message
             self._logs = log_server(
                 driver_address(context),
@@ -254,11 +252,6 @@ class LevelRunner:
             for side_input in self._side_inputs.values():
                 side_input.drop()
         self._jobs.close()
-
-
-def _has_harnesses(plan: Plan) -> bool:
-    components = beam_runner_api_pb2.Components.FromString(plan.components)
-    return any(place_of(components, stage.environment) for level in plan.levels for stage in level)
 
 
 def _write_sorted(merger: SortMerger, file: IO[bytes]) -> None:

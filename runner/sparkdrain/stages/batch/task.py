@@ -16,6 +16,7 @@ from sparkdrain.stages.spark.broadcast import broadcast_file
 from sparkdrain.stages.spark.files import scratch_directory
 from sparkdrain.stages.telling.failure import guarded
 from sparkdrain.stages.telling.failure_channel import tell
+from sparkdrain.stages.telling.log_channel import LogSender
 from sparkdrain.stages.telling.progress_channel import ticking
 from sparkdrain.stages.telling.warned import noted
 from sparkdrain.stages.workers.preparation import job_of
@@ -113,7 +114,7 @@ class LevelTask:
             self.job,
             self.preparation,
             self.over,
-            self.logs,
+            LogSender(self.logs),
             slots=self.layout.slots,
             samples=self.options.samples,
         )

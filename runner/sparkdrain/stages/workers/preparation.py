@@ -7,7 +7,6 @@ import json
 import logging
 import os
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,13 +25,13 @@ from sparkdrain.stages.spark.files import local_directories, sent_file
 from sparkdrain.stages.spark.versions import pyspark_version
 from sparkdrain.stages.telling.failure import silence_told_failures
 from sparkdrain.stages.telling.job_over import when_over
-from sparkdrain.stages.telling.log_channel import LogSender
 from sparkdrain.stages.workers.packages import use_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sparkdrain.lines.endpoint import Endpoint
+    from sparkdrain.stages.telling.log_channel import LogSender
 
 _LOGGER = logging.getLogger(__name__)
 _SHARED: Final = "sparkdrain-jvms"
@@ -123,7 +122,7 @@ def job_of(
     job: str,
     preparation: Preparation,
     over: Endpoint | None = None,
-    logs: Endpoint | None = None,
+    log: LogSender | None = None,
     *,
     slots: int,
     samples: bool = False,
@@ -132,7 +131,7 @@ def job_of(
 
     Args:
         over: where the driver tells that the job is over; None if this process ends with the job.
-        logs: where the driver takes log records, of batch jobs, and samples; None if it takes none.
+        log: takes log records to the driver, and samples; None if the driver takes none.
         slots: how many slots the job has.
         samples: whether the driver takes samples.
     """
@@ -142,26 +141,34 @@ def job_of(
         return sent_file(sent[name]) if name in sent else None
 
     options = json.loads(preparation.options)
-    sender = None if logs is None else LogSender(logs)
-    teller = sender if samples else None
     shared = None
     # To compile the program of a JVM that can be shared takes longer than a single slot wants.
     if slots > 1 or SPARE_JVM in os.environ:
         # All slots of an executor have the same directories.
         shared = next((each / _SHARED for each in local_directories()), None)
-    if over is None:
-        return HarnessJob(job, options, staged, samples=teller, executor=shared)
-    if sender is None:
-        return HarnessJob(job, options, staged, partial(when_over, over), executor=shared)
 
     def when_all_is_told(end: Callable[[], object]) -> None:
         def end_and_flush() -> None:
             end()
-            sender.flush()
+            if log is not None:
+                log.flush()
 
-        when_over(over, end_and_flush)
+        if over is not None:
+            when_over(over, end_and_flush)
 
-    return HarnessJob(job, options, staged, when_all_is_told, sender, teller, shared)
+    return HarnessJob(
+        job,
+        options,
+        staged,
+        when_all_is_told,
+        log or _to_nobody,
+        log if samples else None,
+        shared,
+    )
+
+
+def _to_nobody(level: int, text: str) -> None:
+    """The driver takes no log records."""
 
 
 def prepare(preparation: Preparation) -> None:
