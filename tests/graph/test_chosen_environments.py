@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import apache_beam as beam
 import pytest
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2 as api
 from apache_beam.transforms import environments
 
-from sparkdrain.graph.environments import chosen_environments
+from sparkdrain.graph.environments import chosen_environments, has_harnesses
+from sparkdrain.graph.translate import translate
 
 PROCESS = environments.ProcessEnvironment("sparkdrain worker")
 POOL = environments.ExternalEnvironment("localhost:1")
@@ -42,3 +44,11 @@ def test_the_environment_that_was_chosen_is_named(environment, where):
 
 def test_nothing_is_said_of_what_plainly_runs_in_the_slots():
     assert told(INSIDE) == []
+
+
+@pytest.mark.parametrize(("environment", "has"), [(PROCESS, True), (POOL, True), (INSIDE, False)])
+def test_a_plan_has_harnesses_if_a_stage_is_outside_of_its_slot(environment, has):
+    pipeline = beam.Pipeline()
+    _ = pipeline | beam.Impulse() | beam.Map(str)
+    proto = pipeline.to_runner_api(default_environment=environment)
+    assert has_harnesses(translate(proto, streaming=True)) == has
