@@ -75,6 +75,22 @@ def environment(tmp_path, monkeypatch):
     return make
 
 
+def test_the_urns_of_beam_ask_for_what_their_names_ask_for():
+    """A pool in the program, and this Python with all that workers need of the program."""
+
+    def urn(*flags: str) -> str:
+        return default_environment(PipelineOptions([*flags])).to_runner_api(None).urn
+
+    pool = urn("--environment_type=LOOPBACK")
+    assert pool == "beam:env:external:v1"
+    assert urn("--environment_type=beam:env:embedded_python_loopback:v1") == pool
+    usual, named = (
+        default_environment(PipelineOptions(flags))
+        for flags in ([], ["--environment_type=beam:env:embedded_python:v1"])
+    )
+    assert usual == named
+
+
 def test_packages_are_kept_where_no_other_user_can_put_any(environment, downloaded, tmp_path):
     predictable = tmp_path / "tmp" / "beam-requirements-cache"
     predictable.mkdir()

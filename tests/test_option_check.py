@@ -152,3 +152,11 @@ def test_options_that_could_only_be_ignored_are_refused(flag):
 
 def test_without_such_options_nothing_is_refused():
     refuse_without_effect(PipelineOptions(["--spark_master_url=yarn", "--slots=2"]))
+
+
+@pytest.mark.parametrize("kind", [[], ["--environment_type=beam:env:embedded_python:v1"]])
+def test_what_configures_no_environment_is_refused(kind):
+    with pytest.raises(BadOption, match=r"--environment_config has no.*--environment_type"):
+        refuse_without_effect(PipelineOptions([*kind, "--environment_config=an/image"]))
+    named = ["--environment_type=DOCKER", "--environment_config=an/image"]
+    refuse_without_effect(PipelineOptions(named))

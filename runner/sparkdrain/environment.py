@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.portability.api import beam_runner_api_pb2
 
-_LOOPBACK: Final = "LOOPBACK"
+# The URN stands for a pool that is yet to be started, as the name does.
+_LOOPBACK: Final = frozenset({"LOOPBACK", python_urns.EMBEDDED_PYTHON_LOOPBACK})
 STAGE: Final = "stage-"
 """What names of folders for files to be staged begin with."""
 
@@ -54,14 +55,14 @@ def default_environment(
 
 def _environment(options: PipelineOptions, directory: str | None) -> environments.Environment:
     portable = options.view_as(PortableOptions)
-    if portable.environment_type == _LOOPBACK:
+    if portable.environment_type in _LOOPBACK:
         experiments = ",".join(options.view_as(DebugOptions).experiments or ())
         return environments.ExternalEnvironment(
             loopback_pool(),
             {EXPERIMENTS: experiments} if experiments else None,
             capabilities=environments.python_sdk_capabilities(),
         )
-    if portable.environment_type:
+    if portable.environment_type not in {None, "", python_urns.EMBEDDED_PYTHON}:
         return environments.Environment.from_options(portable)
     # Beam's own way to this environment runs `pip freeze` first, only to log it: half a second.
     requirements = environments.PyPIArtifactRegistry.get_artifacts()

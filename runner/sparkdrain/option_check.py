@@ -17,6 +17,7 @@ from apache_beam.options.pipeline_options import (
     PortableOptions,
     SparkRunnerOptions,
 )
+from apache_beam.portability import python_urns
 
 from sparkdrain.errors import BadOption
 
@@ -76,6 +77,15 @@ def refuse_without_effect(options: PipelineOptions) -> None:
             if getattr(view, name, None):
                 message = f"--{name} has no effect with SparkDrainRunner: {instead}."
                 raise BadOption(message)
+    portable = options.view_as(PortableOptions)
+    kind = portable.environment_type or python_urns.EMBEDDED_PYTHON
+    if portable.environment_config and kind == python_urns.EMBEDDED_PYTHON:
+        message = (
+            "--environment_config has no effect with SparkDrainRunner: Python transforms run in "
+            "Spark's own workers. Say with --environment_type what it configures (PROCESS, "
+            "EXTERNAL or DOCKER), or leave it out."
+        )
+        raise BadOption(message)
 
 
 def _typed(options: PipelineOptions, argv: Sequence[str]) -> Sequence[str]:

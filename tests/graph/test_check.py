@@ -52,6 +52,23 @@ def test_an_environment_that_nobody_knows_is_refused_by_its_urn():
         check(_proto(_numbers, UNKNOWN))
 
 
+@pytest.mark.parametrize(
+    "environment",
+    [
+        environments.EmbeddedPythonGrpcEnvironment(state_cache_size=10),
+        environments.PythonLoopbackEnvironment(),
+        environments.SubprocessSDKEnvironment("python -m a_harness"),
+    ],
+    ids=["grpc", "loopback", "subprocess"],
+)
+def test_an_environment_that_only_beams_own_runner_has_is_refused(environment):
+    """A slot's own process would ignore the cache, the pool or the command that it asks for."""
+    urn = environment.to_runner_api(None).urn
+    with pytest.raises(Unsupported, match=rf"{urn}, .*--environment_type=PROCESS"):
+        check(_proto(_numbers, environment))
+    check(_proto(_numbers, environments.AnyOfEnvironment([environment, HERE])))
+
+
 def test_a_test_stream_is_refused_for_what_it_is_wherever_it_stands():
     def build(pipeline):
         stream = (

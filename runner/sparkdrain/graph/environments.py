@@ -24,16 +24,13 @@ if TYPE_CHECKING:
     from sparkdrain.graph.transform import Transform
 
 IN_PROCESS: Final = frozenset(
-    {
-        "",
-        common_urns.environments.DEFAULT.urn,
-        python_urns.EMBEDDED_PYTHON,
-        python_urns.EMBEDDED_PYTHON_GRPC,
-        python_urns.EMBEDDED_PYTHON_LOOPBACK,
-        python_urns.SUBPROCESS_SDK,
-    }
+    {"", common_urns.environments.DEFAULT.urn, python_urns.EMBEDDED_PYTHON}
 )
-"""URNs of environments whose transforms run in the slot's own process."""
+"""URNs of environments whose transforms run in the slot's own process.
+
+Beam's Python SDK has three more, which are refused: each of them asks for a harness, and two say
+how it is to be started.
+"""
 PROCESS: Final[str] = common_urns.environments.PROCESS.urn
 DOCKER: Final[str] = common_urns.environments.DOCKER.urn
 _SDK_BASE: Final = "beam:version:sdk_base:"
