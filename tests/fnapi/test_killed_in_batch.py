@@ -1,0 +1,86 @@
+"""A batch job on Spark whose harness is killed: the job is run again, and its results are exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import apache_beam as beam
+import psutil
+import pytest
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NUMBERS, KEYS, DEADLY = 400, 20, 4
+SEEN = Metrics.counter("killed", "seen")
+
+
+class Dies(beam.DoFn):
+    """Kills the first process that has some elements; writes down which process that was."""
+
+    def __init__(self, mark: Path) -> None:
+        self._mark = mark
+
+    def setup(self):
+        self._elements = 0
+
+    def process(self, pair):
+        self._elements += 1
+        if self._elements == DEADLY and not self._mark.exists():
+            self._mark.write_text(" ".join(psutil.Process().cmdline()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield pair
+
+
+def keyed(number: int) -> tuple[int, int]:
+    SEEN.inc()
+    return number % KEYS, number
+
+
+@pytest.mark.spark
+def test_a_batch_job_whose_harness_is_killed_is_exact(tmp_path, caplog):
+    """It is killed between two groups, when the numbers are counted and some sums are made."""
+    mark, made = tmp_path / "mark", tmp_path / "made"
+    config = {
+        "command": f"{sys.executable} -m sparkdrain.cli.main worker",
+        "env": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    }
+    options = PipelineOptions(
+        runner="SparkDrainRunner",
+        spark_master_url="local[2]",
+        environment_type="PROCESS",
+        environment_config=json.dumps(config),
+    )
+    pipeline = beam.Pipeline(options=options)
+    sums = (
+        pipeline
+        | beam.Create(range(NUMBERS))
+        | beam.Reshuffle()
+        | "Key" >> beam.Map(keyed)
+        | "Numbers" >> beam.GroupByKey()
+        | "Sum" >> beam.MapTuple(lambda key, numbers: (key % 2, sum(numbers)))
+    )
+    _ = (
+        sums
+        | beam.ParDo(Dies(mark))
+        | "Sums" >> beam.GroupByKey()
+        | "Tell" >> beam.MapTuple(lambda odd, found: f"{odd} {len(list(found))} {sum(found)}")
+        | beam.io.WriteToText(str(made))
+    )
+    result = pipeline.run()
+    assert result.wait_until_finish() == "DONE"
+    lines = [line for part in tmp_path.glob("made-*") for line in part.read_text().splitlines()]
+    expected = [f"{odd} {KEYS // 2} {sum(range(odd, NUMBERS, 2))}" for odd in range(2)]
+    assert sorted(lines) == expected
+    assert "sparkdrain.cli.main worker" in mark.read_text()
+    (told,) = [text for each in caplog.records if "is run again" in (text := each.getMessage())]
+    assert "the signal SIGKILL" in told
+    assert "the job is run again (attempt 2)" in told
+    (counter,) = result.metrics().query(MetricsFilter().with_name("seen"))["counters"]
+    assert (counter.committed, counter.attempted) == (NUMBERS, 2 * NUMBERS)
