@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 import pytest
 
@@ -21,6 +22,13 @@ def flags() -> list[str]:
 @pytest.mark.parametrize("flag", flags())
 def test_every_option_is_on_the_page(flag):
     assert f"`{flag}" in PAGE
+
+
+def test_page_and_help_say_the_same_of_the_memory_of_a_spare_driver():
+    parser = argparse.ArgumentParser(add_help=False)
+    server.add_arguments(parser)
+    (told,) = re.findall(r"takes\s+about\s+(\d+)\s+MB", parser.format_help())
+    assert f"it takes about {told} MB" in PAGE
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("on", "off"),
         default="on",
         help="whether a driver process waits with its Spark session ready, so that the next job "
-        "starts at once (default on; takes about 500 MB)",
+        "starts at once (default on; takes about 700 MB)",
     )
     parser.add_argument(
         "--server-dir",
