@@ -8,10 +8,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import grpc
 import pytest
+from apache_beam.portability.api import beam_job_api_pb2 as api
 
 from sparkdrain.fnapi.errors import HarnessNotStarted
 from sparkdrain.fnapi.go import go_command
+from tests.support.job_client import JobClient
 from tests.support.server_process import server_process
 
 PROGRAM = Path(__file__).with_name("go")
@@ -83,3 +86,24 @@ def test_a_go_program_finds_what_it_expects_and_fails_if_it_does_not(tmp_path):
         assert sampled.returncode == 0, sampled.stdout + sampled.stderr
         key = b"\x05key ".hex()
         assert re.search(rf"Sample of main\.byKey: \d+ bytes, {key}", sampled.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_a_batch_job_whose_worker_is_killed_is_run_again_and_exact(tmp_path):
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go compiler here")
+    exact, mark = tmp_path / "exact", tmp_path / "killed"
+    build = ["go", "build", "-o", exact, "."]
+    subprocess.run(build, cwd=PROGRAM, check=True, timeout=1200)
+    with server_process("--warm=off", "--spark-master-url=local[2]") as (_process, endpoint):
+        done = ran(exact, exact, endpoint, f"--mark={mark}")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stdout == "read 1000\n"
+        assert mark.read_text().isdigit()
+        with grpc.insecure_channel(endpoint) as channel:
+            client = JobClient(channel)
+            (job,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+            assert client.later_attempts(job.job_id) == [2]
+            assert client.committed(job.job_id, "read") == [1000]

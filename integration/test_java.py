@@ -87,3 +87,28 @@ def test_a_java_program_finds_what_it_expects(tmp_path, kind, monkeypatch):
     assert len(told) == 10
     for key in range(10):
         assert any(re.fullmatch(rf"Size\S*: There is key {key}", text) for text in told), told
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_a_batch_job_whose_jvm_is_killed_is_run_again_and_exact(tmp_path):
+    if shutil.which("javac") is None:
+        pytest.skip("there is no Java compiler here")
+    jar, mark = compiled(tmp_path), tmp_path / "killed"
+    with server_process("--warm=off", "--spark-master-url=local[2]") as (_process, endpoint):
+        done = subprocess.run(
+            command(jar, endpoint, "--numbers=1000", f"--mark={mark}"),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "state DONE" in done.stdout
+        assert mark.read_text().isdigit()
+        with grpc.insecure_channel(endpoint) as channel:
+            client = JobClient(channel)
+            (job,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+            assert client.later_attempts(job.job_id) == [2]
+            assert client.committed(job.job_id, "read") == [1000]

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
+	"syscall"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
@@ -23,6 +25,7 @@ var (
 	numbers = flag.Int("numbers", 10_000, "how many numbers are read")
 	keys    = flag.Int("keys", 10, "how many keys they have")
 	wrong   = flag.Bool("wrong", false, "whether a sum is expected that is wrong")
+	mark    = flag.String("mark", "", "a file: a harness that does not find it writes it, and is killed amid the numbers")
 )
 
 func init() {
@@ -64,14 +67,21 @@ func (*read) ProcessElement(tracker *sdf.LockRTracker, _ int, emit func(int)) {
 	}
 }
 
-// Gives each number a key.
+// Gives each number a key. At one of them, its process is killed once.
 type byKey struct {
-	Keys int
+	Keys   int
+	Deadly int
+	Mark   string
 }
 
 var counted = beam.NewCounter("exact", "read")
 
 func (fn *byKey) ProcessElement(ctx context.Context, number int, emit func(string, int)) {
+	if _, err := os.Stat(fn.Mark); number == fn.Deadly && fn.Mark != "" && err != nil {
+		must(os.WriteFile(fn.Mark, []byte(strconv.Itoa(os.Getpid())), 0o600))
+		must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+		select {}
+	}
 	counted.Inc(ctx, 1)
 	emit(fmt.Sprintf("key %d", number%fn.Keys), number)
 }
@@ -142,7 +152,7 @@ func main() {
 	beam.Init()
 	pipeline, scope := beam.NewPipelineWithRoot()
 	all := beam.ParDo(scope, &read{}, beam.Create(scope, *numbers))
-	pairs := beam.ParDo(scope, &byKey{Keys: *keys}, all)
+	pairs := beam.ParDo(scope, &byKey{Keys: *keys, Deadly: *numbers / 2, Mark: *mark}, all)
 
 	var sums, counts, remembered []any
 	for key := range *keys {

@@ -1,3 +1,6 @@
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -55,6 +58,12 @@ public final class Exact {
     int getKeys();
 
     void setKeys(int keys);
+
+    /** A file: a harness that does not find it writes it, and is killed amid the numbers. */
+    @Default.String("")
+    String getMark();
+
+    void setMark(String path);
   }
 
   /** The numbers of a range; the range can be split. */
@@ -83,16 +92,27 @@ public final class Exact {
     }
   }
 
-  /** Gives each number a key. */
+  /** Gives each number a key. At one of them, its process is killed once. */
   static class ByKey extends DoFn<Long, KV<String, Long>> {
     private final int keys;
+    private final long deadly;
+    private final String mark;
 
-    ByKey(int keys) {
+    ByKey(int keys, long deadly, String mark) {
       this.keys = keys;
+      this.deadly = deadly;
+      this.mark = mark;
     }
 
     @ProcessElement
-    public void process(@Element Long number, OutputReceiver<KV<String, Long>> pairs) {
+    public void process(@Element Long number, OutputReceiver<KV<String, Long>> pairs)
+        throws IOException, InterruptedException {
+      if (number == deadly && !mark.isEmpty() && !Files.exists(Path.of(mark))) {
+        String pid = String.valueOf(ProcessHandle.current().pid());
+        Files.writeString(Path.of(mark), pid);
+        new ProcessBuilder("kill", "-KILL", pid).start().waitFor();
+        Thread.sleep(60_000);
+      }
       pairs.output(KV.of("key " + number % keys, number));
     }
   }
@@ -156,7 +176,7 @@ public final class Exact {
     PCollection<Long> read =
         pipeline.apply("Ends", Create.of(numbers)).apply("Read", ParDo.of(new Read()));
     PCollection<KV<String, Long>> pairs =
-        read.apply("ByKey", ParDo.of(new ByKey(keys)))
+        read.apply("ByKey", ParDo.of(new ByKey(keys, numbers / 2, options.getMark())))
             .setCoder(KvCoder.of(StringUtf8Coder.of(), VarLongCoder.of()));
 
     List<KV<String, Long>> sums = new ArrayList<>();

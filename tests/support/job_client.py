@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from apache_beam.coders import VarIntCoder
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.job.utils import dict_to_struct
@@ -50,6 +52,20 @@ class JobClient:
         )
         found = (each.message_response.message_text for each in stream)
         return [text for text in found if text]
+
+    def later_attempts(self, job_id: str) -> list[int]:
+        """The numbers of all attempts at a batch job that were told of, at its end."""
+        texts = "\n".join(self.messages(job_id))
+        return [*map(int, re.findall(r"the job is run again \(attempt (\d+)\)", texts))]
+
+    def committed(self, job_id: str, counter: str) -> list[int]:
+        """The committed values of a counter, one for each step that has it."""
+        metrics = self.stub.GetJobMetrics(api.GetJobMetricsRequest(job_id=job_id)).metrics
+        return [
+            VarIntCoder().decode(info.payload)
+            for info in metrics.committed
+            if info.urn == "beam:metric:user:sum_int64:v1" and info.labels["NAME"] == counter
+        ]
 
     def until_message(self, job_id: str, begin: str) -> str:
         stream = self.stub.GetMessageStream(
