@@ -128,8 +128,8 @@ PROOFS: Final = (
         "own are exact, though a process and the driver are killed, when they were resumed and "
         "drained. Python programs "
         "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "
-        "Java reads Kafka by the server's own transform; another one merges windows of its own. "
-        "Batch jobs of Java's and of Go's are exact, though a process is killed. "
+        "Java reads and writes Kafka by the server's own transforms; another one merges windows "
+        "of its own. Batch jobs of Java's and of Go's are exact, though a process is killed. "
         "Python and Java in containers of podman. Batch jobs and streams show samples of elements "
         "that processes have kept",
         (
