@@ -26,7 +26,7 @@ from sparkdrain.checkpoints.upload import Uploaded
 from sparkdrain.drain.limits import Limits
 from sparkdrain.drain.notification import DrainMode, DrainNotification
 from sparkdrain.drain.phases import DrainPhase
-from sparkdrain.drain.progress import Left
+from sparkdrain.drain.progress import Hold, Left
 from sparkdrain.drain.runs import Run
 from sparkdrain.drain.states import DrainMessage
 from sparkdrain.graph.plan import Edge, EdgeKind, Plan, PlayedSource, SideInput, Stage
@@ -72,7 +72,7 @@ REPORT = RoundReport(
     metrics=[b"\x00\xff", b""],
     sent_bytes=1,
     dropped=2,
-    holds=(("Count", "windows", -5),),
+    holds=(Hold("Count", "windows", -5),),
     prepared_bytes=3,
     busy=0.25,
     waits=True,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparkdrain.drain.progress import Left, advanced, began
+from sparkdrain.drain.progress import Hold, Left, advanced, began
 from sparkdrain.jobs.drain_progress import answer, infos, line, lines, stage_lines, told
 
 SECOND = 1_000_000
@@ -17,7 +17,7 @@ def progress(*seconds_and_windows, holds=()):
 
 
 def test_a_line_says_what_is_left_what_is_waited_for_and_when_it_ends():
-    found = progress((1, 3000), (3, 2000), holds=[("Group", "windows", 5)])
+    found = progress((1, 3000), (3, 2000), holds=[Hold("Group", "windows", 5)])
     assert line(found) == (
         "Drain: 1 of 2 stages are drained; 2,000 windows left; held by windows of 'Group' for 2 s; "
         "500/s, so 4 s more, until 00:00:07 UTC."

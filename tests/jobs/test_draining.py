@@ -20,7 +20,7 @@ from sparkdrain.coordination.stores import STORES
 from sparkdrain.drain import records, runs
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
-from sparkdrain.drain.progress import Left, advanced, began
+from sparkdrain.drain.progress import Hold, Left, advanced, began
 from sparkdrain.errors import (
     Cancelled,
     CheckpointRefused,
@@ -831,7 +831,7 @@ def test_how_far_a_drain_has_come_is_told_once_per_change_and_is_in_the_metrics(
     start = began("mine", 0)
     first = advanced(start, 1_000_000, [Left("Read", 1, 1), Left("Group", 2, 1, windows=9)], [])
     same = advanced(first, 1_100_000, [Left("Read", 1, 1), Left("Group", 2, 1, windows=8)], [])
-    hold = [("Group", "windows", 3)]
+    hold = [Hold("Group", "windows", 3)]
     last = advanced(same, 1_200_000, [Left("Read", 1, 1), Left("Group", 2, 2)], hold)
 
     def behave(call) -> Outcome:

@@ -4,7 +4,7 @@ import threading
 
 from sparkdrain.drain.notification import DrainNotification
 from sparkdrain.drain.phases import DrainPhase
-from sparkdrain.drain.progress import Left
+from sparkdrain.drain.progress import Hold, Left
 from sparkdrain.drain.signal import DrainSignal
 from sparkdrain.rounds.driver.attention import Attention
 from sparkdrain.rounds.driver.drain_watch import DrainWatch
@@ -41,7 +41,7 @@ def full(windows: int) -> Schedule:
         Report(1, 1, Left("Group", 2, 1, windows=windows)),
         Report(0, 0, Left("Read", 0, 0, residuals=3)),
         Report(1, 0, Left("Group", 2, 2, windows=windows)),
-        holds=[("Group", "windows", 7)],
+        holds=[Hold("Group", "windows", 7)],
     )
 
 

@@ -265,8 +265,8 @@ def test_what_holds_the_watermark_back_is_reported():
     _ = pipeline | beam.Create([(0, 3, 1)]) | "Slow" >> beam.ParDo(Poll()) | beam.ParDo(Note())
     rounds = run_in_rounds(pipeline, clock=LeapingClock())
     holds = {hold for reports in rounds.rounds for report in reports for hold in report.holds}
-    assert {(reason, time) for _, reason, time in holds} >= {("source", 1 * SECOND)}
-    assert all("Slow" in stage for stage, _, _ in holds)
+    assert {(hold.reason, hold.time) for hold in holds} >= {("source", 1 * SECOND)}
+    assert all("Slow" in hold.stage for hold in holds)
 
 
 class _GoesBack(WatermarkEstimator):
@@ -342,7 +342,7 @@ def test_a_restriction_without_a_watermark_holds_the_time_of_its_element():
     )
     rounds = run_in_rounds(pipeline, clock=LeapingClock())
     holds = {hold for reports in rounds.rounds for report in reports for hold in report.holds}
-    assert {time for _, _, time in holds} == {70 * SECOND}
+    assert {hold.time for hold in holds} == {70 * SECOND}
 
 
 # --- those that do not behave ---------------------------------------------------------------------

@@ -244,7 +244,7 @@ def test_what_waits_holds_the_frontier_and_says_why():
         .advance_watermark_to(10, tag="side")
     )
     assert in_rounds(windows_of(stream), watch=watch) == [[(7, [])]]
-    assert ("side input", 7_000_000) in {(reason, time) for _, reason, time in seen}
+    assert ("side input", 7_000_000) in {(hold.reason, hold.time) for hold in seen}
 
 
 def test_what_waited_is_not_late_for_windows_behind():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from test_schedule import SLOTS, chain, report, reports
 
+from sparkdrain.drain.progress import Hold
 from sparkdrain.rounds.driver.schedule import Schedule
 from sparkdrain.rounds.driver.tell import Teller, shown
 from sparkdrain.watermarks.frontier import BEGIN, END
@@ -46,7 +47,7 @@ def test_says_what_holds_the_watermark():
     made = schedule()
     held = report(0, 0)
     made.commit(
-        [type(held)(0, 0, 1, 1, {}, (5,), frozenset(), None, holds=(("Read", "source", 5),))]
+        [type(held)(0, 0, 1, 1, {}, (5,), frozenset(), None, holds=(Hold("Read", "source", 5),))]
     )
     board = Board()
     board.rounds(made, 3.0)

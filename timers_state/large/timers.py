@@ -164,7 +164,7 @@ class Timers:
         """
         if self._scope.room < 0:
             self._scope.lease()
-        first = self._first(up_to)
+        first = self._first(up_to)  # time, window, family, tag, payload
         if first is None or first[0] > up_to:
             self._pay()
             return None
@@ -360,7 +360,7 @@ class Timers:
             self._heap = heap
             self._heap_limit = 2 * len(heap) + 64
         while heap:
-            entry = heap[0]
+            entry = heap[0]  # time, window, family, tag, payload
             changed = self._changes.get(entry[1])
             if changed is not None and changed.get((entry[2], entry[3])) is entry:
                 return entry
@@ -369,4 +369,5 @@ class Timers:
 
 
 def _payload_bytes(change: Change) -> int:
+    # The last part of a change is the payload.
     return len(change[4]) if isinstance(change, tuple) else 0

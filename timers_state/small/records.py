@@ -339,7 +339,7 @@ class Records:
                 self.end(record)
 
     def _put(self, record: Record, content: Content) -> None:
-        before = record.content()
+        before = record.content()  # values, times, payloads, expiry, others
         if record.saved is None:
             self._save(record)
             size = size_of(before)

@@ -65,6 +65,21 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
+    """What keeps the output frontier of one stage back, in one slot.
+
+    Attributes:
+        stage: its name, for people.
+        reason: what it is, see "Event time" in docs/streaming.md.
+        time: event time that it holds, microseconds since 1970.
+    """
+
+    stage: str
+    reason: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class OldestHold:
     """What keeps the time of the job back the most.
 
     Attributes:
@@ -96,7 +111,7 @@ class DrainProgress:
     began: int
     now: int
     stages: tuple[Left, ...] = ()
-    hold: Hold | None = None
+    hold: OldestHold | None = None
     peak: int = 0
     peak_time: int = 0
     phase: DrainPhase = DrainPhase.READING
@@ -138,14 +153,14 @@ def advanced(
     before: DrainProgress,
     now: int,
     left: Iterable[Left],
-    holds: Sequence[tuple[str, str, int]],
+    holds: Sequence[Hold],
 ) -> DrainProgress:
     """What follows from the newest reports of all slots.
 
     Args:
         now: processing time, microseconds since 1970.
         left: what is left inside of every stage in every slot, in the order of the pipeline.
-        holds: (stage, reason, event time), in any order.
+        holds: those of all slots, in any order.
     """
     stages: dict[str, Left] = {}
     for one in left:
@@ -158,9 +173,10 @@ def advanced(
     return after
 
 
-def _oldest(before: DrainProgress, now: int, holds: Sequence[tuple[str, str, int]]) -> Hold | None:
+def _oldest(before: DrainProgress, now: int, holds: Sequence[Hold]) -> OldestHold | None:
     if not holds:
         return None
-    stage, reason, time = min(holds, key=lambda hold: (hold[2], hold))
-    same = before.hold is not None and before.hold == Hold(stage, reason, time, before.hold.since)
-    return before.hold if same else Hold(stage, reason, time, now)
+    first = min(holds, key=lambda hold: (hold.time, hold.stage, hold.reason))
+    found = OldestHold(first.stage, first.reason, first.time, now)
+    same = before.hold is not None and replace(found, since=before.hold.since) == before.hold
+    return before.hold if same else found

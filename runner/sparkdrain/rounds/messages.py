@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sparkdrain.checkpoints.manifest import FileEntry, ShardState
 from sparkdrain.checkpoints.upload import Uploaded
 from sparkdrain.drain.limits import Limits
-from sparkdrain.drain.progress import Left
+from sparkdrain.drain.progress import Hold, Left
 from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.v1 import checkpoint_pb2, drain_pb2, rounds_pb2
 from sparkdrain.wire import ControlMessage, sent_as
@@ -22,6 +22,7 @@ sent_as(checkpoint_pb2.FileEntry)(FileEntry)
 sent_as(checkpoint_pb2.ShardState)(ShardState)
 sent_as(checkpoint_pb2.Uploaded)(Uploaded)
 sent_as(drain_pb2.Left)(Left)
+sent_as(rounds_pb2.Hold)(Hold)
 sent_as(rounds_pb2.Feed)(Feed)
 sent_as(drain_pb2.Limits)(Limits)
 
@@ -158,7 +159,7 @@ class RoundReport(ControlMessage):
         metrics: serialized ``MonitoringInfo`` protos, over the whole life of the slot.
         sent_bytes: size of what was sent.
         dropped: elements dropped as late, over the slot's life.
-        holds: what keeps the output frontier back: (stage, reason, time).
+        holds: what keeps the output frontier back.
         prepared_bytes: size of the prepared version.
         busy: seconds that the slot was at work.
         made: how many elements sources and timers have made, as the budget counts them.
@@ -189,7 +190,7 @@ class RoundReport(ControlMessage):
     metrics: list[bytes] = field(default_factory=list)
     sent_bytes: int = 0
     dropped: int = 0
-    holds: tuple[tuple[str, str, int], ...] = ()
+    holds: tuple[Hold, ...] = ()
     prepared_bytes: int = 0
     busy: float = 0.0
     waits: bool = False

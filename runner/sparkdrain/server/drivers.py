@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +33,13 @@ class TakenDriver:
 
     driver: Driver
     how: str
+
+
+class _Spare(NamedTuple):
+    """A driver that waits for a job, and the session that it has."""
+
+    session: Session
+    driver: Driver
 
 
 class Drivers:
@@ -62,7 +69,7 @@ class Drivers:
         self._is_warm = is_warm
         self._clock = clock
         self._lock = threading.Lock()
-        self._spare: tuple[Session, Driver] | None = None
+        self._spare: _Spare | None = None
         self._due = 0.0
         self._died = 0
 
@@ -74,8 +81,8 @@ class Drivers:
             self._due = self._clock() + _PAUSE_SECONDS
         how = "starts Spark first: no driver waited"
         if spare is not None:
-            made_for, driver = spare
-            if made_for == session and driver.is_alive:
+            driver = spare.driver
+            if spare.session == session and driver.is_alive:
                 self._died = 0
                 return TakenDriver(
                     driver, "was ready" if driver.is_ready else "had begun to get ready"
@@ -102,14 +109,15 @@ class Drivers:
             return
         with self._lock:
             now = self._clock()
-            if self._spare is not None and not self._spare[1].is_alive:
-                dead, self._spare = self._spare[1], None
+            if self._spare is not None and not self._spare.driver.is_alive:
+                dead, self._spare = self._spare.driver, None
                 pause = min(_LONGEST_PAUSE_SECONDS, 2.0**self._died)
                 self._died, self._due = self._died + 1, now + pause
                 _LOGGER.warning("No job had it: %s Another starts in %.0f s.", dead.lost(), pause)
                 dead.end()
             if self._spare is None and now >= self._due:
-                self._spare = self._session, self._launch(self._session, warm=True)
+                driver = self._launch(self._session, warm=True)
+                self._spare = _Spare(self._session, driver)
 
     def close(self) -> None:
         """End the spare driver; there is none after that."""
@@ -117,4 +125,4 @@ class Drivers:
             self._is_warm = False
             spare, self._spare = self._spare, None
         if spare is not None:
-            spare[1].end()
+            spare.driver.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 # How different two budgets must be to tell anything, and how many such pairs are remembered and
 # needed. Single ones are wrong whenever the machine becomes faster or slower in between.
@@ -13,6 +13,15 @@ _REMEMBERED: Final = 7
 _NEEDED: Final = 3
 # Some of the work is always that of elements.
 _MOST: Final = 0.9
+
+
+class _Spent(NamedTuple):
+    """A round that used its budget up, see ``FixedWork.saw``."""
+
+    kind: str
+    budget: float
+    made: int
+    work: float
 
 
 class FixedWork:
@@ -26,7 +35,7 @@ class FixedWork:
 
     def __init__(self) -> None:
         self._seen: deque[float] = deque(maxlen=_REMEMBERED)
-        self._last: tuple[str, float, int, float] | None = None
+        self._last: _Spent | None = None
 
     def saw(self, kind: str, budget: float, made: int, work: float) -> None:
         """A round used a budget up.
@@ -37,14 +46,15 @@ class FixedWork:
             made: how many elements.
             work: how many seconds that took.
         """
-        last, self._last = self._last, (kind, budget, made, work)
-        if last is None or last[0] != kind:
+        last, self._last = self._last, _Spent(kind, budget, made, work)
+        if last is None or last.kind != kind:
             return
-        apart = budget - last[1]
-        if abs(apart) < _DIFFERENT * max(budget, last[1]) or apart * (made - last[2]) <= 0:
+        apart = budget - last.budget
+        are_alike = abs(apart) < _DIFFERENT * max(budget, last.budget)
+        if are_alike or apart * (made - last.made) <= 0:
             return
-        slope = (work - last[3]) / apart
-        self._seen.append(max(0.0, min(work - slope * budget, work, last[3])))
+        slope = (work - last.work) / apart
+        self._seen.append(max(0.0, min(work - slope * budget, work, last.work)))
 
     def forget_last(self) -> None:
         """The next round is not to be compared with the one before it."""

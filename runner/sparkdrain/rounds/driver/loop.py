@@ -409,7 +409,7 @@ def _waiting(missing: Sequence[Missing]) -> str:
 
 def _stuck(schedule: Schedule) -> str:
     holds = "; ".join(
-        f"{stage!r} by {reason} at {shown(time)}" for stage, reason, time in schedule.holds()
+        f"{hold.stage!r} by {hold.reason} at {shown(hold.time)}" for hold in schedule.holds()
     )
     stages = ", ".join(map(repr, schedule.undrained())) or "none"
     return (

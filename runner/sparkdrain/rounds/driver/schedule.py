@@ -12,6 +12,7 @@ from sparkdrain.watermarks.frontier import BEGIN, END, advanced, least
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sparkdrain.drain.progress import Hold
     from sparkdrain.graph.plan import Plan
     from sparkdrain.rounds.messages import Inheritance, Missing
     from sparkdrain.shuffle.complete import Producer
@@ -89,10 +90,10 @@ class Schedule:
             return BEGIN
         return least(time for report in self._last.values() for time in report.outputs)
 
-    def holds(self) -> list[tuple[str, str, int]]:
-        """What holds frontiers back, the earliest time first: stage, reason, time."""
+    def holds(self) -> list[Hold]:
+        """What holds frontiers back, the earliest time first."""
         held = (hold for report in self._last.values() for hold in report.holds)
-        return sorted(held, key=lambda hold: hold[2])
+        return sorted(held, key=lambda hold: hold.time)
 
     def reports(self) -> list[RoundReport]:
         """The last committed report of every slot."""

@@ -64,7 +64,7 @@ class Teller:
 
     def _write_line(self, schedule: Schedule, seconds: float) -> None:
         held = schedule.holds()
-        by = f", held by {held[0][1]} of {held[0][0]!r}" if held else ""
+        by = f", held by {held[0].reason} of {held[0].stage!r}" if held else ""
         dropped = sum(report.dropped for report in schedule.reports())
         late = f", {dropped:,} elements dropped as late" if dropped else ""
         more = self._more()

@@ -84,7 +84,7 @@ class SlotAccount:
             metrics=[*self._counted_before, *slot.metrics()],
             sent_bytes=outbox.sent_bytes,
             dropped=self._dropped_before + self._dropped,
-            holds=tuple(hold for shard in slot.shards for hold in shard.holds() if hold[2] < END),
+            holds=tuple(hold for shard in slot.shards for hold in shard.holds() if hold.time < END),
             uploaded=version.ended(),
             unsettled=version.finalizers.unsettled,
             waits=version.waits(slot),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final, Protocol
 
+from sparkdrain.drain.progress import Hold
 from sparkdrain.metrics.merge import merge
 from sparkdrain.step_notes import read_by
 from sparkdrain.watermarks.frontier import BEGIN, END, output_frontier
@@ -142,14 +143,14 @@ class Shard:
         """Whether timers of a DoFn wait for elements in flight."""
         return self.carried is not None and self.carried.waits(transform)
 
-    def holds(self) -> list[tuple[str, str, int]]:
-        """What holds the output frontier back: stage, reason, time."""
+    def holds(self) -> list[Hold]:
+        """What holds the output frontier back; a time at the end holds nothing."""
         holds = [
-            (self.stage.name, input_.reason, input_.hold())
+            Hold(self.stage.name, input_.reason, input_.hold())
             for _, input_ in self.inputs
             if input_.reason
         ]
-        return [*holds, (self.stage.name, _IN_FLIGHT, self.held())]
+        return [*holds, Hold(self.stage.name, _IN_FLIGHT, self.held())]
 
     def wake(self, *, durable: bool) -> int | None:
         """The earliest processing time at which there is something to do; None: never.
