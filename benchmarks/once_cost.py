@@ -19,9 +19,9 @@ from apache_beam.coders import TupleCoder, VarIntCoder
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.io.kafka import choose
+from sparkdrain.io.kafka.encoding import Encoding
 from sparkdrain.io.kafka.records import ProducerRecordCoder
 from sparkdrain.io.kafka.settings import Settings
-from sparkdrain.io.kafka.write import Encoding
 from sparkdrain.io.kafka.write_once import Group, Number, Publish, Transactional
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from sparkdrain.rounds.stable import Coverage, StableInput, put_together
 from sparkdrain.stages.shards.budget import Budget
-from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.input import Input
 from sparkdrain.stages.shards.turn import Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Overlay, RoundStore

@@ -1,32 +1,20 @@
-"""Modules of timers_state import each other in one direction, for types too."""
+"""Modules import each other in one direction, and one of them says where a key is."""
 
 from __future__ import annotations
 
 import ast
 from graphlib import TopologicalSorter
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in (ROOT / "timers_state").rglob("*.py")
-}
+from tests.support.product_modules import graph, modules
+
 MOST_FLOORS = 8
-"""Of folders; a module beside them is one of its own."""
+"""Of folders of timers_state; a module beside them is one of its own."""
 
 
-def imported(path):
-    """Modules of the package that a module imports, also where only types are checked."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                name = f"{node.module}.{alias.name}"
-                found = name if name in MODULES else node.module
-                if found in MODULES:
-                    yield found
-
-
-GRAPH = {name: {*imported(path)} - {name} for name, path in MODULES.items()}
+def test_no_module_imports_one_that_imports_it():
+    """In the whole product, also in functions and where only types are checked."""
+    names = list(TopologicalSorter(graph()).static_order())  # or CycleError, which names them
+    assert {"sparkdrain.wire", "timers_state.keys"} <= set(names) == modules().keys()
 
 
 def folder(module):
@@ -34,17 +22,14 @@ def folder(module):
     return ".".join(module.split(".")[:2])
 
 
-def test_no_module_imports_one_that_imports_it():
-    assert len(list(TopologicalSorter(GRAPH).static_order())) == len(MODULES)  # or CycleError
-
-
 def test_folders_stand_on_few_floors():
-    graph = {folder(name): set() for name in MODULES}
-    for name, below in GRAPH.items():
-        graph[folder(name)] |= {folder(each) for each in below} - {folder(name)}
+    names = [name for name in modules() if folder(name).startswith("timers_state")]
+    below = {folder(name): set() for name in names}
+    for name in names:
+        below[folder(name)] |= {folder(each) for each in graph()[name]} - {folder(name)}
     floors = {}
-    for name in TopologicalSorter(graph).static_order():  # raises CycleError for a circle
-        floors[name] = 1 + max((floors[below] for below in graph[name]), default=0)
+    for name in TopologicalSorter(below).static_order():  # raises CycleError for a circle
+        floors[name] = 1 + max((floors[each] for each in below[name]), default=0)
     assert {"timers_state.store", "timers_state.overlay"} <= floors.keys()
     assert max(floors.values()) <= MOST_FLOORS
 
@@ -66,9 +51,9 @@ def test_only_residence_says_where_a_key_is():
     places = {"scopes", "resting", "heads", "erased", "erased_states", "taken", "stored", "_absent"}
     asking = {
         name
-        for name, path in MODULES.items()
+        for name, module in modules().items()
         if folder(name) == "timers_state.overlay"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(module)
         if getattr(_looked_in(node), "attr", None) in places
     }
     assert asking == {"timers_state.overlay.residence"}

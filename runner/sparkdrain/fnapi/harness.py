@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
     from apache_beam.portability.api import metrics_pb2
 
-    from sparkdrain.fnapi.harnesses import Harnesses, HarnessJob
+    from sparkdrain.fnapi.harness_job import HarnessJob
+    from sparkdrain.fnapi.harnesses import Harnesses
     from sparkdrain.fnapi.worker import SdkWorker
     from sparkdrain.graph.plan import Edge, EdgeId, Stage, TransformId
     from sparkdrain.harness.harness import (

@@ -8,14 +8,14 @@ import secrets
 import shutil
 import tempfile
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sparkdrain import redaction
-from sparkdrain.experiments import samples_all
 from sparkdrain.fnapi.errors import HarnessLost, HarnessNotStarted
+from sparkdrain.fnapi.harness_job import HarnessJob
 from sparkdrain.fnapi.launch import life_of
 from sparkdrain.fnapi.provision import fetched, provision_info
 from sparkdrain.fnapi.services import Admitted, SdkServices
@@ -23,44 +23,13 @@ from sparkdrain.fnapi.spare_worker import SpareWorkers
 from sparkdrain.fnapi.worker import SdkWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from apache_beam.portability.api import beam_runner_api_pb2
 
     from sparkdrain.fnapi.process import Life
-    from sparkdrain.fnapi.samples import SampleTeller
 
 _START_SECONDS: Final = 300.0
 # A job's next level, or a stream's next round, begins sooner.
 _IDLE_SECONDS: Final = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class HarnessJob:
-    """What harnesses need to know of the job that they work for.
-
-    Attributes:
-        options: of the pipeline, by plain name.
-        staged: finds the staged file of a name; None if there is none.
-        when_over: has a function called when the job is over. Then its harnesses end in order.
-        log: takes the level and the text of each record that a client of the job is to see.
-        samples: takes samples of elements; None if the job wants none.
-        executor: a folder of this executor, in which the slots of the job find a JVM that they
-            share; None if there is no such folder. It may not be there yet.
-    """
-
-    id: str
-    options: Mapping[str, Any] = field(repr=False)
-    staged: Callable[[str], Path | None] = lambda _: None
-    when_over: Callable[[Callable[[], object]], object] = lambda _: None
-    log: Callable[[int, str], object] = lambda _level, _text: None
-    samples: SampleTeller | None = None
-    executor: Path | None = None
-
-    @property
-    def samples_all(self) -> bool:
-        """Whether samples are kept of all elements, not only where user code fails."""
-        return samples_all(self.options.get("experiments") or ())
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Mapping
 
-    from sparkdrain.fnapi.harnesses import HarnessJob
+    from sparkdrain.fnapi.harness_job import HarnessJob
     from sparkdrain.fnapi.services import SdkServices
 
 # Checked by ``JobSettings``.

@@ -18,8 +18,8 @@ from timers_state.large.key import LargeKey
 
 if TYPE_CHECKING:
     from sparkdrain.harness.cells import DueTimer
+    from sparkdrain.harness.dofn_state import DofnState
     from sparkdrain.harness.drain_timers import TimerBound
-    from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.timers import EventTimer, ProcessingTimer
     from timers_state import Domain, KeyScope, Overlay
     from timers_state.due.ahead import StoredTimer
@@ -46,7 +46,7 @@ class LargePlace(KeyPlace):
 
     def __init__(
         self,
-        context: KeyedState,
+        context: DofnState,
         overlay: Overlay,
         bound: TimerBound,
         known: set[tuple[bytes, bytes]],

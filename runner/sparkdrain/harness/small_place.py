@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from sparkdrain.harness.cells import DueTimer
+    from sparkdrain.harness.dofn_state import DofnState
     from sparkdrain.harness.drain_timers import TimerBound
-    from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.timers import EventTimer, ProcessingTimer
     from timers_state import Domain, KeyScope
     from timers_state.keys import TimerName
@@ -46,7 +46,7 @@ class KeyChanges(NamedTuple):
     beyond: tuple[Callable[[KeyScope], None], ...]
 
 
-def _layout(context: KeyedState, states: Sequence[Any], timers: Collection[Any]) -> Layout:
+def _layout(context: DofnState, states: Sequence[Any], timers: Collection[Any]) -> Layout:
     """What records of a DoFn have."""
     values = [
         (state_kind(context.transform_id, spec).stored, str(spec.name).encode()) for spec in states
@@ -73,7 +73,7 @@ class SmallPlace(KeyPlace):
 
     def __init__(
         self,
-        context: KeyedState,
+        context: DofnState,
         states: Sequence[Any],
         timers: Collection[Any],
         bound: TimerBound,

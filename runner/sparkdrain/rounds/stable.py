@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.input import Input
 from sparkdrain.stages.shards.inside import Inside
 from sparkdrain.watermarks.frontier import BEGIN, least
 

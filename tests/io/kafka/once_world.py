@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from apache_beam.utils.timestamp import Timestamp
 from fake_kafka import FakeKafka
 
+from sparkdrain.io.kafka.encoding import Encoding
 from sparkdrain.io.kafka.settings import Settings
-from sparkdrain.io.kafka.write import Encoding
 from sparkdrain.io.kafka.write_once import Group, Number, Publish, Transactional
 
 GROUPS = 2

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from one_by_one import process, provider_of
 
+from sparkdrain.io.kafka.choose import KafkaService
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.discovery import (
     FindPartitions,
@@ -24,7 +25,7 @@ from sparkdrain.io.kafka.settings import Settings
 from sparkdrain.io.kafka.shared import Wanted
 from sparkdrain.io.kafka.watermarks import Watermarks
 
-WANTED = Wanted(Settings("fake"), headers=False, reader="discovery")
+WANTED = Wanted(KafkaService(Settings("fake")), headers=False, reader="discovery")
 partitions = st.lists(st.builds(Partition, st.text(max_size=3), st.integers(0, 99))).map(tuple)
 
 

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from sparkdrain.io.kafka.choose import KafkaService
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.intake import Intake
 from sparkdrain.io.kafka.settings import Settings
@@ -117,11 +118,11 @@ def test_partitions_that_nobody_asks_for_are_left(kafka, intake, clock):
 
 
 def test_connections_are_shared_and_closed_by_the_last_who_lets_go(kafka):
-    wanted = Wanted(Settings("a"), headers=False, reader="one")
+    wanted = Wanted(KafkaService(Settings("a")), headers=False, reader="one")
     first, second = acquire(wanted), acquire(wanted)
     assert first is second is borrow(wanted)
-    assert acquire(Wanted(Settings("a"), headers=False, reader="two")) is not first
-    release(Wanted(Settings("a"), headers=False, reader="two"))
+    assert acquire(Wanted(KafkaService(Settings("a")), headers=False, reader="two")) is not first
+    release(Wanted(KafkaService(Settings("a")), headers=False, reader="two"))
     _ = first.catalog, first.intake
     release(wanted)
     assert kafka.closed == 0
@@ -131,7 +132,7 @@ def test_connections_are_shared_and_closed_by_the_last_who_lets_go(kafka):
 
 
 def test_one_catalog_is_opened_by_many_threads(kafka):
-    wanted = Wanted(Settings("a"), headers=False, reader="threads")
+    wanted = Wanted(KafkaService(Settings("a")), headers=False, reader="threads")
     shared = acquire(wanted)
     threads = [threading.Thread(target=lambda: shared.catalog) for _ in range(8)]
     for thread in threads:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from one_by_one import process
 
 from sparkdrain.io.kafka import choose
+from sparkdrain.io.kafka.choose import KafkaService
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaDataLost
 from sparkdrain.io.kafka.positions import EARLIEST, LATEST
@@ -24,7 +25,7 @@ from sparkdrain.io.kafka.shared import Wanted
 from sparkdrain.io.kafka.spans import NO_END, SpansOf
 from sparkdrain.io.kafka.watermarks import Watermarks
 
-WANTED = Wanted(Settings("fake"), headers=True, reader="test")
+WANTED = Wanted(KafkaService(Settings("fake")), headers=True, reader="test")
 FIRST = ("t", 0, False)
 
 

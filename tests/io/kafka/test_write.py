@@ -10,8 +10,9 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from sparkdrain.errors import BadOption
 from sparkdrain.io.kafka import KafkaWriteFailed, ProducerRecord, WriteToKafka, Written
 from sparkdrain.io.kafka.client import Partition
+from sparkdrain.io.kafka.encoding import Encoding
 from sparkdrain.io.kafka.settings import Settings
-from sparkdrain.io.kafka.write import Encoding, Send
+from sparkdrain.io.kafka.write import Send
 from tests.support.in_memory import run_in_memory
 from tests.support.recorded import emitted_in_batch
 

@@ -13,12 +13,12 @@ from apache_beam.utils.timestamp import Timestamp
 
 from sparkdrain.io.kafka import ProducerRecord, WriteToKafka, patience
 from sparkdrain.io.kafka.client import Partition
+from sparkdrain.io.kafka.encoding import Encoding
 from sparkdrain.io.kafka.errors import KafkaRefused, KafkaUnreachable, KafkaWriteFailed
 from sparkdrain.io.kafka.history import History
 from sparkdrain.io.kafka.note import Note, OwnerStage, Recorded
 from sparkdrain.io.kafka.outbox import may_begin
 from sparkdrain.io.kafka.settings import Settings
-from sparkdrain.io.kafka.write import Encoding
 from sparkdrain.io.kafka.write_once import Group, Number, Publish, Transactional
 from sparkdrain.rounds.slots import open_slot
 from tests.support.at_once import AtOnce

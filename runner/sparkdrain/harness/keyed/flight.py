@@ -23,6 +23,7 @@ from sparkdrain.harness.concurrent.room import WAITING
 from sparkdrain.harness.concurrent.standing import line_of, standing
 from sparkdrain.harness.concurrent.tracker import STEP
 from sparkdrain.harness.keyed.errors import tell_key
+from sparkdrain.harness.keyed.worker import TakenTurn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,16 +42,14 @@ _SOON_SECONDS: Final = 0.01
 _LOOK_SECONDS: Final = 1.0
 
 
-class KeyTurn(Protocol):
+class KeyTurn(TakenTurn, Protocol):
     """What one key has to do, one thing after the other.
 
     Attributes:
-        encoded: the key.
         outlasts: whether the turn may go on when its round ends. Such a turn is told of elements
             that are complete, also of those without results.
     """
 
-    encoded: bytes
     outlasts: bool = False
 
     @property
@@ -64,9 +63,6 @@ class KeyTurn(Protocol):
         Each step has the context that results get, and what the call has returned. That is
         complete before the next step.
         """
-
-    def tell(self, error: BaseException, window: Any) -> None:
-        """Note down the key and the rest with an error of user code."""
 
 
 class ElementsTurn(KeyTurn):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sparkdrain.harness.keyed_state import NOBODYS
 from sparkdrain.harness.small_place import SmallPlace
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from sparkdrain.harness.keyed.flight import KeyTurn
     from sparkdrain.harness.keyed_state import KeyedState
     from sparkdrain.harness.large_place import LargePlace
     from sparkdrain.harness.stateful import FlightCalls
@@ -20,6 +19,19 @@ if TYPE_CHECKING:
 
 MOST_RECORDS: Final = 1024
 """Records of so many keys in flight are not written out if there is no room. Others are large."""
+
+
+class TakenTurn(Protocol):
+    """The turn of one key, for those that look at a worker.
+
+    Attributes:
+        encoded: the key.
+    """
+
+    encoded: bytes
+
+    def tell(self, error: BaseException, window: Any) -> None:
+        """Note down the key and the rest with an error of user code."""
 
 
 class _Own:
@@ -82,7 +94,7 @@ class KeyWorker:
         self._apart: _Own | None = None
         self._own: _Own | None = None
         self.task: asyncio.Task[None] | None = None
-        self.turn: KeyTurn | None = None
+        self.turn: TakenTurn | None = None
         self.made: Any = None
         self.place: Any = None
         self.calls: Any = None

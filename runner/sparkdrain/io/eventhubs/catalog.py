@@ -16,7 +16,7 @@ from sparkdrain.io.kafka.client import Catalog, Partition
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from sparkdrain.io.eventhubs.client import EventHubsClient
+    from sparkdrain.io.eventhubs.connections import HubConnections
 
 _PATIENCE: Final = 60.0
 _PAUSE: Final = 0.5
@@ -25,13 +25,13 @@ _PAUSE: Final = 0.5
 class HubCatalog(Catalog):
     """See ``Catalog``. A position is a sequence number, which the service counts from 0 up."""
 
-    def __init__(self, client: EventHubsClient) -> None:
-        self._client = client
+    def __init__(self, connections: HubConnections) -> None:
+        self._connections = connections
         self._consumer: Any = None
 
     @override
     def partitions(self, topics: Sequence[str], pattern: str | None) -> list[Partition]:
-        hub = self._client.settings.hub
+        hub = self._connections.settings.hub
         found = self._ask(lambda consumer: consumer.get_partition_ids())
         return sorted(Partition(hub, int(ident)) for ident in found)
 
@@ -83,7 +83,7 @@ class HubCatalog(Catalog):
         moment = datetime.fromtimestamp(millis / 1000, timezone.utc)
         found: int | None = self._ask(
             # Which takes a connection of its own: the library cannot stop receiving otherwise.
-            lambda _: one_after(self._client.consumer(), partition, moment)
+            lambda _: one_after(self._connections.consumer(), partition, moment)
         )
         return found
 
@@ -93,8 +93,8 @@ class HubCatalog(Catalog):
         while True:
             try:
                 if self._consumer is None:
-                    self._consumer = self._client.consumer()
-                with self._client.telling():
+                    self._consumer = self._connections.consumer()
+                with self._connections.telling():
                     return question(self._consumer)
             except EventHubsUnreachable:
                 self.close()

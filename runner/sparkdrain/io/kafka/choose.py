@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,17 @@ def open_client(settings: Settings) -> Client:
         f"pip install 'spark-drain-runner[{extra}]', there too"
     )
     raise BadSetup(msg)
+
+
+@dataclass(frozen=True)
+class KafkaService:
+    """A ``LogService``: brokers, by their settings. It opens the client library."""
+
+    settings: Settings
+
+    def open_client(self) -> Client:
+        """See ``open_client``."""
+        return open_client(self.settings)
 
 
 def check(settings: Settings) -> None:

@@ -131,7 +131,7 @@ class ReadFromKafka(beam.PTransform):
     @override
     def expand(self, begin: beam.pvalue.PBegin) -> Any:
         headers = self._with_metadata or self._set_aside
-        wanted = Wanted(self._settings, headers, uuid4().hex)
+        wanted = Wanted(choose.KafkaService(self._settings), headers, uuid4().hex)
         spans = SpansOf(wanted, self._start, self._stop)
         dofn = reader(
             wanted,

@@ -15,8 +15,6 @@ from sparkdrain.errors import BadOption
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sparkdrain.io.kafka.client import Client
-
 CONSUMER: Final = "consumer_config"
 PRODUCER: Final = "producer_config"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -123,17 +121,6 @@ class Settings:
         """The consumer group whose offsets are read and committed, if there is one."""
         given = dict(self.config)
         return given.get("group.id", given.get("group_id"))
-
-    def open_client(self) -> Client:
-        """The client that these settings ask for, else the fastest that is installed.
-
-        Raises:
-            BadSetup: its library is not installed here.
-            BadOption: it does not take the settings.
-        """
-        from sparkdrain.io.kafka import choose  # noqa: PLC0415 - it knows settings
-
-        return choose.open_client(self)
 
 
 def settings(

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _CLOSING: Final = 5.0
 
 
-class ClientSettings(Protocol):
-    """How a service is reached; hashable, and the same in another process."""
+class LogService(Protocol):
+    """A service whose records are in partitions; hashable, and the same in another process."""
 
     def open_client(self) -> LogClient:
         """A client library, where the pipeline runs.
@@ -46,7 +46,7 @@ class Wanted:
         reader: tells transforms apart: each reads for itself.
     """
 
-    settings: ClientSettings
+    service: LogService
     headers: bool
     reader: str
 
@@ -66,7 +66,7 @@ class Shared:
     @cached_property
     def client(self) -> LogClient:
         """The client library."""
-        return self._wanted.settings.open_client()
+        return self._wanted.service.open_client()
 
     @property
     def catalog(self) -> Catalog:

@@ -12,8 +12,9 @@ from typing_extensions import override
 from sparkdrain.errors import BadOption
 from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import NO_HEADERS
-from sparkdrain.io.kafka.errors import KafkaFailed, KafkaWriteFailed
-from sparkdrain.io.kafka.records import ProducerRecord, Written
+from sparkdrain.io.kafka.encoding import BYTES, Encoding
+from sparkdrain.io.kafka.errors import KafkaFailed
+from sparkdrain.io.kafka.records import Written
 from sparkdrain.io.kafka.settings import PRODUCER, settings
 from sparkdrain.io.kafka.write_once import Transactional, WriteOnce
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "sparkdrain.io.kafka"
 _GROUPS: Final = 8
-_BYTES: Final = frozenset({bytes, type(None)})
 
 
 class WriteToKafka(beam.PTransform):
@@ -140,66 +140,6 @@ def _check_once(
         raise BadOption(msg)
 
 
-class Encoding:
-    """What becomes of an element.
-
-    Args:
-        topic: where records go that do not say so themselves.
-        key_coder: encodes keys; None for bytes.
-        value_coder: encodes values; None for bytes.
-    """
-
-    def __init__(
-        self, topic: str | None, key_coder: Coder | None, value_coder: Coder | None
-    ) -> None:
-        self._topic = topic
-        self._key_coder = key_coder
-        self._value_coder = value_coder
-
-    @property
-    def plain_topic(self) -> str | None:
-        """The topic, if pairs of bytes go there as they are."""
-        coded = self._key_coder is not None or self._value_coder is not None
-        return None if coded else self._topic
-
-    def record(self, element: Any) -> ProducerRecord:
-        """The record of an element, in bytes.
-
-        Raises:
-            KafkaWriteFailed: it is none.
-        """
-        if isinstance(element, ProducerRecord):
-            key, value, topic, partition, timestamp, headers = element
-            topic = topic or self._topic
-        else:
-            try:
-                key, value = element
-            except (TypeError, ValueError):
-                msg = f"WriteToKafka takes pairs of key and value, or ProducerRecord: {element!r}"
-                raise KafkaWriteFailed(msg) from None
-            topic, partition, timestamp, headers = self._topic, None, None, NO_HEADERS
-        if topic is None:
-            msg = f"no topic for {element!r}: name one in WriteToKafka, or in the ProducerRecord"
-            raise KafkaWriteFailed(msg)
-        if type(key) not in _BYTES or self._key_coder is not None:
-            key = _encoded(key, self._key_coder, "key")
-        if type(value) not in _BYTES or self._value_coder is not None:
-            value = _encoded(value, self._value_coder, "value")
-        return ProducerRecord(key, value, topic, partition, timestamp, headers)
-
-
-def _encoded(data: Any, coder: Coder | None, part: str) -> bytes | None:
-    if data is None:
-        return None
-    if coder is not None:
-        encoded: bytes = coder.encode(data)
-        return encoded
-    if isinstance(data, bytes):
-        return data
-    msg = f"the {part} {data!r} is {type(data).__name__}, not bytes: pass {part}_coder="
-    raise KafkaWriteFailed(msg)
-
-
 class Send(beam.DoFn):
     """Sends records; a bundle ends when they have arrived.
 
@@ -228,7 +168,7 @@ class Send(beam.DoFn):
     @override
     def start_bundle(self) -> None:
         if self._sink is None:
-            self._sink = self._settings.open_client().sink(tell=self._tell)
+            self._sink = choose.open_client(self._settings).sink(tell=self._tell)
         elif self._sent:
             self._sink.forget()  # a bundle that failed
         self._send_plain = self._sink.send
@@ -239,7 +179,7 @@ class Send(beam.DoFn):
         if self._plain_topic is not None and type(element) is tuple and len(element) == 2:
             # Most records: bytes as they are, to the one topic.
             key, value = element
-            if type(key) in _BYTES and type(value) in _BYTES:
+            if type(key) in BYTES and type(value) in BYTES:
                 self._sent += 1
                 self._send_plain(self._plain_topic, None, key, value, NO_HEADERS, None)
                 return

@@ -28,6 +28,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from typing_extensions import override
 
+from sparkdrain.io.kafka import choose
 from sparkdrain.io.kafka.client import Partition
 from sparkdrain.io.kafka.errors import KafkaFailed, KafkaRefused
 from sparkdrain.io.kafka.history import OWNER_BYTES, History, RecordStamp, grow, read_stamp
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from sparkdrain.io.kafka.client import Transactions
+    from sparkdrain.io.kafka.encoding import Encoding
     from sparkdrain.io.kafka.settings import Settings
-    from sparkdrain.io.kafka.write import Encoding
 
 NAMESPACE: Final = "sparkdrain.io.kafka"
 _LOGGER = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ class Transactional:
 
     def open(self, group: int) -> Transactions:
         """The transactions of a group; no other producer can go on with its own from now on."""
-        client = self._settings.open_client()
+        client = choose.open_client(self._settings)
         transactions = client.transactions(self.ident(group), Partition(self._topic, 0))
         try:
             transactions.fence()

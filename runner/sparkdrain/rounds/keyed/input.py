@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from sparkdrain.harness.limits import UpTo
 from sparkdrain.rounds.keyed.ahead import groups_in_memory
-from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.input import Input
 from sparkdrain.stages.shards.inside import Inside
 from sparkdrain.watermarks.frontier import BEGIN, END
 from timers_state import Domain

@@ -23,7 +23,8 @@ from sparkdrain.rounds.sources.residuals import ResidualStore
 from sparkdrain.rounds.sources.restrictions import RestrictionInput
 from sparkdrain.rounds.stable import StableInput
 from sparkdrain.shuffle.coding import create_InputStream
-from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput, Input
+from sparkdrain.stages.shards.input import Input
+from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, ImpulseInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from sparkdrain.rounds.messages import Opened, RoundHeader, RoundReport
     from sparkdrain.rounds.slots.uploads import SlotUploads
     from sparkdrain.shuffle.outbox import ShuffleLayout, SparkPartition
-    from sparkdrain.stages.shards.inputs import Input
+    from sparkdrain.stages.shards.input import Input
     from sparkdrain.stages.shards.task_options import TaskOptions
 
 

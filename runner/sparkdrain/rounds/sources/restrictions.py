@@ -13,7 +13,7 @@ from sparkdrain.rounds.sources.line import Arrivals, RestrictionLine
 from sparkdrain.rounds.sources.residuals import Residual
 from sparkdrain.rounds.sources.resting import MOST_IDLE
 from sparkdrain.rounds.sources.watch import Watch
-from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.input import Input
 from sparkdrain.stages.shards.inside import Inside
 from sparkdrain.watermarks.frontier import BEGIN, END, least
 from timers_state.keys import I64_MAX

@@ -21,7 +21,8 @@ from sparkdrain.shuffle.merging import GroupMerger
 from sparkdrain.stages.batch.keyed_rounds import KeyedRounds
 from sparkdrain.stages.batch.lent_restrictions import LentRestrictions
 from sparkdrain.stages.shards.budget import Budget
-from sparkdrain.stages.shards.inputs import ElementInput, GroupInput, Input
+from sparkdrain.stages.shards.input import Input
+from sparkdrain.stages.shards.inputs import ElementInput, GroupInput
 from sparkdrain.stages.shards.turn import Turn
 from sparkdrain.watermarks.frontier import BEGIN, END
 

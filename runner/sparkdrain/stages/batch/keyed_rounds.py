@@ -11,7 +11,7 @@ from sparkdrain.harness.harness import KeyedEdge
 from sparkdrain.harness.limits import EVERYTHING
 from sparkdrain.shuffle.keyed_blocks import KeyedBlocks
 from sparkdrain.shuffle.keys import key_codec
-from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.input import Input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from sparkdrain.shuffle.elements import mixed_run, read_runs
-from sparkdrain.stages.shards.inputs import Input
+from sparkdrain.stages.shards.input import Input
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Where elements enter a stage, round by round."""
+"""Inputs for elements of an exchange, impulses and groups; batch and streaming jobs share them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from apache_beam.transforms.window import GlobalWindows
 from typing_extensions import override
 
 from sparkdrain.shuffle.elements import read_runs
-from sparkdrain.stages.shards.inside import NOTHING, Inside
-from sparkdrain.watermarks.frontier import BEGIN, END
+from sparkdrain.stages.shards.input import Input
+from sparkdrain.stages.shards.inside import Inside
+from sparkdrain.watermarks.frontier import BEGIN
 from timers_state import Domain
 
 if TYPE_CHECKING:
@@ -22,54 +23,6 @@ if TYPE_CHECKING:
     from sparkdrain.stages.shards.turn import Turn
 
 _IMPULSE = GlobalWindows.windowed_value(b"")
-
-
-class Input:
-    """One way into a stage. Its state is in the slot's overlay: a round can be undone.
-
-    As it is here, it takes nothing and keeps nothing.
-    """
-
-    @property
-    def reason(self) -> str:
-        """Why it holds the output frontier back, in a word or two."""
-        return ""
-
-    @property
-    def spilled(self) -> int:
-        """Bytes of input that went to disk."""
-        return 0
-
-    def take(self, payload: memoryview) -> None:
-        """Take a block of the edge in; more may come."""
-
-    def process(self, turn: Turn) -> None:
-        """All blocks of the round were taken: process what they brought."""
-
-    def advance(self, turn: Turn) -> None:
-        """The frontier is ``turn.after``: fire what is due, as far as the budget goes."""
-
-    def hold(self) -> int:
-        """The earliest time that elements made later may have; END if none will be."""
-        return END
-
-    def wake(self) -> int | None:
-        """The processing time at which there is something to do, even without input."""
-        return None
-
-    def take_dropped(self) -> int:
-        """How many elements were dropped as late since the last call."""
-        return 0
-
-    def commit(self) -> None:
-        """What happened in the last round counts."""
-
-    def inside(self, count: Count) -> Inside:
-        """What is left, as it was committed."""
-        return NOTHING
-
-    def close(self) -> None:
-        """Give files back."""
 
 
 class ElementInput(Input):

@@ -19,7 +19,7 @@ from apache_beam.options.value_provider import RuntimeValueProvider
 from sparkdrain import main_classes, redaction, row_types
 from sparkdrain.errors import BadSetup
 from sparkdrain.fnapi.class_paths import SPARE_JVM
-from sparkdrain.fnapi.harnesses import HarnessJob
+from sparkdrain.fnapi.harness_job import HarnessJob
 from sparkdrain.spark_needs import alike
 from sparkdrain.stages.spark.files import local_directories, sent_file
 from sparkdrain.stages.spark.versions import pyspark_version
