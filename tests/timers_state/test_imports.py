@@ -57,3 +57,21 @@ def test_only_residence_says_where_a_key_is():
         if getattr(_looked_in(node), "attr", None) in places
     }
     assert asking == {"timers_state.overlay.residence"}
+
+
+def test_harnesses_and_rounds_ask_the_overlay_where_a_key_is():
+    """All but two, where a call for each element would cost too much."""
+    places = {"scopes", "resting", "heads", "erased", "erased_states", "_absent"}
+    asking = {
+        (name, function.name)
+        for name, module in modules().items()
+        if name.startswith(("sparkdrain.harness", "sparkdrain.rounds", "sparkdrain.fnapi"))
+        for function in ast.walk(module)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and node.attr in places
+    }
+    assert asking == {
+        ("sparkdrain.harness.record_loop", "record_loop"),
+        ("sparkdrain.harness.small_place", "begin"),
+    }

@@ -7,7 +7,8 @@ import tracemalloc
 
 import pytest
 
-from timers_state import Domain, MemoryStore, Overlay, RoundStore, key_group, open_store
+from timers_state import Domain, Layout, MemoryStore, Overlay, RoundStore, key_group, open_store
+from timers_state.cells.value import Value
 from timers_state.errors import StaleScope
 from timers_state.overlay.residents import Residents
 
@@ -222,3 +223,20 @@ def test_many_written_keys_are_found_however_much_is_known_of_them(capacities):
     assert [overlay.scope(1, b"%d" % n).value(b"v").get() for n in range(10)] == [
         b"%d" % number for number in range(10)
     ]
+
+
+def test_a_key_that_only_the_store_has_becomes_small_when_it_is_brought():
+    with Overlay(MemoryStore(), 1 << 20) as overlay:
+        for key in (b"small", b"large"):
+            overlay.scope(1, key).value(b"v").set(b"x")
+        overlay.prepare()
+        overlay.commit()
+        overlay.room.let_go(1 << 40)
+        overlay.records(1, Layout(((Value, b"v"),), ()))
+        assert overlay.scope(1, b"large").value(b"v").get() == b"x"
+        assert not overlay.is_small(1, b"small")
+        assert overlay.bring_small(1, b"small")
+        assert overlay.is_small(1, b"small")
+        assert not overlay.bring_small(1, b"large")
+        assert not overlay.bring_small(1, b"absent")
+        assert not overlay.bring_small(2, b"small")

@@ -104,6 +104,14 @@ class Overlay:
         """The records of a state, always the same ones: its keys that are small."""
         return self._small.records(state_id, layout)
 
+    def is_small(self, state_id: int, key: bytes) -> bool:
+        """Whether a key has records in memory."""
+        return self._residence.is_small(state_id, key)
+
+    def bring_small(self, state_id: int, key: bytes) -> bool:
+        """Whether a key is small. If only the store has the key, it becomes records if it can."""
+        return self._small.bring(state_id, key)
+
     def forget(self, state_id: int, key: bytes) -> None:
         """Ends the life of a key: all its state and timers are gone, and its scope is stale.
 

@@ -128,6 +128,11 @@ class Residence(Memory):
             return TAKEN
         return None
 
+    def is_small(self, state_id: int, key: bytes) -> bool:
+        """Whether a key has records."""
+        records = self.records.get(state_id)
+        return records is not None and key in records.heads
+
     def scope_of(self, state_id: int, key: bytes) -> KeyScope | None:
         """The scope of a large key; None if the key is elsewhere."""
         ident = (state_id, key)

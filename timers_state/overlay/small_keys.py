@@ -41,6 +41,13 @@ class SmallKeys(Lender):
             self.residence.records[state_id] = records
         return records
 
+    def bring(self, state_id: int, key: bytes) -> bool:
+        """Whether a key has records, after the store was asked for them if it may have some."""
+        if self.residence.is_small(state_id, key):
+            return True
+        records = self.residence.records.get(state_id)
+        return records is not None and records.takes(key) and self.residence.is_small(state_id, key)
+
     @override
     def lend(self, records: Records, need: int) -> None:
         self.running.check()

@@ -223,8 +223,9 @@ class SmallPlace(KeyPlace):
     def expire_window(self, record: Record) -> None:
         """As ``LargePlace.expire_window``."""
         # The key may be large by now. Once its time is over, a window lasts as long as its timers.
-        is_here = record.key in self.records.heads
-        if is_here and record.expiry is None and not record.has_timers():
+        context = self._context
+        is_small = context.overlay.is_small(context.state_id, record.key)
+        if is_small and record.expiry is None and not record.has_timers():
             self.records.forget(record)
 
     def _first_of(self, domain: Domain, up_to: int) -> tuple[Record, int | TimerName] | None:

@@ -145,6 +145,5 @@ class Due:
         return self._began and self._up_to.budget.is_spent()
 
     def _firing_of(self, key: bytes) -> Firing:
-        heads = self._small.heads
-        is_small = key in heads or (self._small.takes(key) and key in heads)
+        is_small = self._overlay.bring_small(self._state_id, key)
         return self._of_small if is_small else self._of_large
