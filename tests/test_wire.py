@@ -6,36 +6,28 @@ is there is never written again.
 
 from __future__ import annotations
 
-import base64
+import ast
 import dataclasses
-import datetime as dt
-import json
+import re
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import pytest
-from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.checkpoints.manifest import FileEntry, Manifest, ShardState, encode
+from sparkdrain.checkpoints.manifest import FileEntry, ShardState
 from sparkdrain.checkpoints.upload import Uploaded
 from sparkdrain.drain.limits import Limits
-from sparkdrain.drain.notification import DrainMode, DrainNotification
-from sparkdrain.drain.phases import DrainPhase
 from sparkdrain.drain.progress import Hold, Left
-from sparkdrain.drain.runs import Run
 from sparkdrain.drain.states import DrainMessage
 from sparkdrain.graph.plan import Edge, EdgeKind, Plan, PlayedSource, SideInput, Stage
 from sparkdrain.hosts.executor import Executor
 from sparkdrain.hosts.identity import HostId, HostRecord
 from sparkdrain.hosts.line import Ask, FromLeash, ToLeash
 from sparkdrain.hosts.sight import Sight
-from sparkdrain.rounds.driver.driver_state import DriverState
-from sparkdrain.rounds.kept_report import kept_form
 from sparkdrain.rounds.messages import (
     AtWork,
     DrainOrder,
@@ -51,7 +43,6 @@ from sparkdrain.stages.batch.balance import FromLender, ToLender
 from sparkdrain.stages.shards.turn import Feed
 from sparkdrain.stages.telling.report import SlotReport
 from sparkdrain.stages.telling.warned import Warned
-from sparkdrain.v1 import checkpoint_pb2, drain_pb2
 from sparkdrain.watermarks.frontier import BEGIN, END
 from sparkdrain.wire import MESSAGES, ControlMessage
 
@@ -229,43 +220,61 @@ def test_other_bytes_are_refused_or_read_as_a_message(data):
     assert isinstance(read, RoundReport)
 
 
-# --- records that people read -------------------------------------------------------------------
+# --- who may use what ---------------------------------------------------------------------------
 
-NOTIFICATION = DrainNotification(
-    uuid.UUID(int=7), "job/1", DrainMode.DEFAULT, dt.datetime(2026, 11, 21, tzinfo=dt.timezone.utc)
-)
-MANIFEST = Manifest("job", "run", 1, 2, 3, 4, {"state": "coder"}, 2, (SHARD,), b"{}")
-RUN = Run(
-    "r", "j", "wc", "unix:/x", "DRAINING", drain=True, began=5, phase="FLUSHING", moves=("slot 1",)
-)
-RECORDS = {
-    "notification": (NOTIFICATION.encode(), drain_pb2.DrainNotification),
-    "run": (RUN.encode(), drain_pb2.Run),
-    "manifest": (encode(MANIFEST).splitlines()[2], checkpoint_pb2.Manifest),
-    "report of a slot": (kept_form(REPORT), checkpoint_pb2.SlotRecord),
-    **{
-        f"driver, {phase.name}": (
-            DriverState(3, phase, NOTIFICATION if phase.is_cut else None).encode(),
-            checkpoint_pb2.DriverState,
-        )
-        for phase in DrainPhase
-    },
+MODULES = {
+    str(path.relative_to(ROOT / "runner/sparkdrain")): ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "runner/sparkdrain").rglob("*.py"))
+    if not path.stem.endswith("_pb2")
 }
+DECISION = (ROOT / "docs/decisions/0036-messages-of-proto.md").read_text(encoding="utf-8")
+PICKLES = {"pickle", "cloudpickle", "pickler", "cloudpickle_pickler", "CloudPickleSerializer"}
 
 
-@pytest.mark.parametrize("name", RECORDS)
-def test_a_record_that_people_read_has_the_schema_of_its_message(name):
-    data, message = RECORDS[name]
-    found = json_format.Parse(data, message())  # raises for a field that the message lacks
-    told = {field.name for field, _ in found.ListFields()}
-    written = {name for name, value in json.loads(data).items() if value}
-    assert told == written
+def imported(module):
+    """What a module imports from where, and the name that it has there."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
 
 
-def test_bytes_in_a_manifest_are_those_of_its_message():
-    found = json_format.Parse(RECORDS["manifest"][0], checkpoint_pb2.Manifest())
-    assert found.shards[0].report == SHARD.report
-    assert base64.b64encode(found.driver) == base64.b64encode(MANIFEST.driver)
+def uses_generated_classes(module):
+    """Whether a module does more with them than to say what its own classes travel as."""
+    if any(source.startswith("sparkdrain.v1.") for source, _ in imported(module)):
+        return True
+    told = {
+        part
+        for call in ast.walk(module)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "sent_as"
+        for part in ast.walk(call)
+    }
+    ours = {name for source, name in imported(module) if source == "sparkdrain.v1"}
+    return any(
+        isinstance(node, ast.Name) and node.id in ours and node not in told
+        for node in ast.walk(module)
+    )
+
+
+def test_only_the_server_uses_generated_classes_as_they_are():
+    assert {name for name, module in MODULES.items() if uses_generated_classes(module)} == {
+        "server/driven_jobs.py",
+        "server/ended_job.py",
+        "server/job_store.py",
+        "server/journal.py",
+        "server/recovery.py",
+    }
+
+
+def test_the_decision_names_each_module_that_pickles():
+    pickling = {
+        name
+        for name, module in MODULES.items()
+        if any(PICKLES & {source, what} for source, what in imported(module))
+    }
+    told = re.findall(r"^\| \[`[\w/.]+`\]\(../../runner/sparkdrain/([\w/.]+)\) \|", DECISION, re.M)
+    assert sorted(told) == sorted(pickling)
 
 
 # --- generated code ---------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class LeaseRecord:
     seconds: float
 
     def encode(self) -> bytes:
-        """As JSON."""
+        """As JSON, whose schema is the message ``Lease`` of ``proto/``."""
         return json.dumps(
             {"owner": self.owner, "token": self.token, "seconds": self.seconds}
         ).encode()

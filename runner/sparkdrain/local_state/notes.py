@@ -56,7 +56,7 @@ class SlotNote:
         return frozenset[FileContent]().union(*self.needs.values())
 
     def encode(self) -> bytes:
-        """The note as it is kept."""
+        """The note as it is kept: as JSON, whose schema is ``SlotNote`` of ``proto/``."""
         needs = {
             str(number): sorted([file.digest, file.size] for file in files)
             for number, files in self.needs.items()
@@ -66,7 +66,7 @@ class SlotNote:
 
     @staticmethod
     def decode(data: bytes) -> SlotNote | None:
-        """The inverse; None if the bytes are no note."""
+        """The inverse; None if the bytes are no note. Fields of later releases are ignored."""
         try:
             found = json.loads(data)
             needs = {

@@ -40,12 +40,15 @@ class StandingDriver:
     heard: int
 
     def encode(self) -> bytes:
-        """As JSON."""
+        """As JSON, whose schema is the message ``StandingDriver`` of ``proto/``."""
         return json.dumps(dataclasses.asdict(self)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> StandingDriver | None:
-        """The inverse of ``encode``; None if it is something else."""
+        """The inverse of ``encode``; None if it is something else.
+
+        Fields of later releases are ignored.
+        """
         try:
             fields: Any = json.loads(data)
             return cls(str(fields["owner"]), int(fields["since"]), int(fields["heard"]))

@@ -44,7 +44,7 @@ class Term:
         return self.state in _ENDS or (self.state == "FAILED" and self.is_last)
 
     def encode(self) -> bytes:
-        """As JSON."""
+        """As JSON, whose schema is the message ``Term`` of ``proto/``."""
         return json.dumps(dataclasses.asdict(self)).encode()
 
     @classmethod

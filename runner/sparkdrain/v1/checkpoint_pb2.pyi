@@ -97,6 +97,18 @@ class SlotRecord(_message.Message):
     metrics: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, level: _Optional[int] = ..., slot: _Optional[int] = ..., round: _Optional[int] = ..., attempt: _Optional[int] = ..., outputs: _Optional[_Iterable[int]] = ..., wake: _Optional[int] = ..., dropped: _Optional[int] = ..., drained: _Optional[_Iterable[bool]] = ..., passed: _Optional[_Union[_struct_pb2.ListValue, _Mapping]] = ..., metrics: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
+class Finalizer(_message.Message):
+    __slots__ = ("round", "transform", "data", "pickled")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    PICKLED_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    transform: str
+    data: str
+    pickled: str
+    def __init__(self, round: _Optional[int] = ..., transform: _Optional[str] = ..., data: _Optional[str] = ..., pickled: _Optional[str] = ...) -> None: ...
+
 class Uploaded(_message.Message):
     __slots__ = ("number", "files", "uploaded_bytes", "seconds", "error", "told")
     NUMBER_FIELD_NUMBER: _ClassVar[int]

@@ -9,7 +9,7 @@ import socket
 import sys
 import traceback
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from sparkdrain import errors
@@ -40,6 +40,8 @@ _RUNNER_FRAMES = re.compile(
 class Failure:
     """What went wrong in a task.
 
+    The message ``Failure`` of ``proto/`` is the schema of the JSON that it travels as.
+
     Attributes:
         kind: the name of the exception's type, or of the one of ``sparkdrain.errors`` above it.
         message: type and text as Python prints them, ``[while running 'step']`` included.
@@ -55,6 +57,16 @@ class Failure:
     level: int
     slot: int
     host: str
+
+    def encode(self) -> bytes:
+        """As JSON, which also takes texts with half of a character in them."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Failure:
+        """The inverse of ``encode``; fields of other releases are ignored."""
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in json.loads(data).items() if name in names})
 
 
 class TaskFailed(Exception):
@@ -79,8 +91,7 @@ def guarded(
 def task_failure(error: BaseException, level: int, slot: int) -> TaskFailed:
     """What a task raises for ``error``."""
     failure = failure_of(error, level, slot, socket.gethostname())
-    packed = base64.b64encode(json.dumps(asdict(failure)).encode()).decode()
-    return TaskFailed(_MARK + packed)
+    return TaskFailed(_MARK + base64.b64encode(failure.encode()).decode())
 
 
 def failure_of(error: BaseException, level: int, slot: int, host: str) -> Failure:
@@ -124,7 +135,7 @@ def _kind_of(error: BaseException) -> str:
 def failure_in(text: str) -> Failure | None:
     """The failure that Spark's account of a failed job carries, if it does."""
     found = _PATTERN.search(text)
-    return None if found is None else Failure(**json.loads(base64.b64decode(found[1])))
+    return None if found is None else Failure.decode(base64.b64decode(found[1]))
 
 
 def silence_told_failures(logger: logging.Logger) -> None:
