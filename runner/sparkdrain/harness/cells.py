@@ -57,7 +57,7 @@ time in microseconds, the window, the family, the dynamic tag and the pane."""
 
 
 class KeyPlace(Protocol):
-    """The window of the key that has its turn. Cells and timers work on this window.
+    """Where a key has its turn, in one window at a time. Cells and timers work on this window.
 
     Attributes:
         record: what the key has: ``values`` by number, and ``window``. A ``Record``, or a

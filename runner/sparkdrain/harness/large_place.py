@@ -31,7 +31,7 @@ _MOST_KNOWN: Final = 100_000
 
 
 class LargePlace(KeyPlace):
-    """The window of a large key that has its turn.
+    """Where a large key has its turn, in one window at a time.
 
     Order of calls: ``begin``; ``enter``, then user code or timers from ``pop_due``; ``end``.
 

@@ -58,7 +58,7 @@ def _layout(context: DofnState, states: Sequence[Any], timers: Collection[Any]) 
 
 
 class SmallPlace(KeyPlace):
-    """The window of a small key that has its turn.
+    """Where a small key has its turn, in one window at a time.
 
     Order of calls: ``begin``; ``enter``, calls of user code; ``end``.
 
