@@ -7,7 +7,7 @@ import re
 
 from tests.support.product_modules import ROOT, modules
 
-PAGE = (ROOT / "docs/decisions/0066-replaced-methods.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/decisions/0068-replaced-methods.md").read_text(encoding="utf-8")
 BEAMS = {
     "BundleProcessor",
     "_inspect_process",
