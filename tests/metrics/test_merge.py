@@ -15,7 +15,7 @@ from apache_beam.utils.histogram import Histogram, LinearBucket
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkdrain.metrics.merge import Metrics, merged
+from sparkdrain.metrics.merge import Metrics, merge
 
 
 class Report:
@@ -26,6 +26,11 @@ class Report:
 
 def _counter(value, name="counter"):
     return monitoring_infos.int64_user_counter("ns", name, value, ptransform="step")
+
+
+def merged(*infos):
+    (info,) = merge(infos)
+    return info
 
 
 def _value(info):

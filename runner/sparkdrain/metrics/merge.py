@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from apache_beam import coders
-from apache_beam.metrics import monitoring_infos
-from apache_beam.metrics.cells import StringSetData
 from apache_beam.portability.api import metrics_pb2
 
+from sparkdrain.metrics.laws import joined
+from sparkdrain.metrics.tally import key_of, name_of, with_payload
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 Info: TypeAlias = metrics_pb2.MonitoringInfo
 
@@ -67,52 +67,8 @@ def merge(infos: Iterable[Info]) -> list[Info]:
 
 
 def _merge(into: dict[Any, Info], info: Info) -> None:
-    key = monitoring_infos.to_key(info)
+    key = key_of(name_of(info), info, info.payload)
     known = into.get(key)
-    into[key] = info if known is None else merged(known, info)
-
-
-def merged(a: Info, b: Info) -> Info:
-    """The metric that two of one name and type make together; of an unknown type, the later."""
-    combine = _COMBINERS.get(a.type)
-    if combine is None:
-        return b
-    return Info(urn=a.urn, type=a.type, labels=a.labels, payload=combine(a, b))
-
-
-def _latest(a: Info, b: Info) -> bytes:
-    newer: Info = max(a, b, key=lambda info: monitoring_infos.extract_gauge_value(info)[0])
-    return newer.payload
-
-
-def _union(a: Info, b: Info) -> bytes:
-    one, other = map(monitoring_infos.extract_string_set_value, (a, b))
-    # Beam's own limits how many bytes a set may have.
-    together = StringSetData(one).combine(StringSetData(other)).string_set
-    return coders.IterableCoder(coders.StrUtf8Coder()).encode(sorted(together))
-
-
-def _trie(a: Info, b: Info) -> bytes:
-    one, other = map(monitoring_infos.extract_bounded_trie_value, (a, b))
-    return one.combine(other).to_proto().SerializeToString()
-
-
-def _histogram(a: Info, b: Info) -> bytes:
-    one, other = map(monitoring_infos.extract_histogram_value, (a, b))
-    return one.combine(other).to_proto().SerializeToString()
-
-
-def _payloads(combine: Callable[[bytes, bytes], bytes]) -> Callable[[Info, Info], bytes]:
-    return lambda a, b: combine(a.payload, b.payload)
-
-
-_COMBINERS: dict[str, Callable[[Info, Info], bytes]] = {
-    monitoring_infos.SUM_INT64_TYPE: _payloads(monitoring_infos.sum_payload_combiner),
-    monitoring_infos.DISTRIBUTION_INT64_TYPE: _payloads(
-        monitoring_infos.distribution_payload_combiner
-    ),
-    monitoring_infos.LATEST_INT64_TYPE: _latest,
-    monitoring_infos.STRING_SET_TYPE: _union,
-    monitoring_infos.BOUNDED_TRIE_TYPE: _trie,
-    monitoring_infos.HISTOGRAM_TYPE: _histogram,
-}
+    if known is not None:
+        info = with_payload(info, joined(info.type, known.payload, info.payload))
+    into[key] = info

@@ -1,4 +1,4 @@
-"""Metrics as clients get them: without secrets in names and texts."""
+"""Metrics as clients get them: complete, and without secrets in names and texts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from apache_beam import coders
 from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import metrics_pb2
 
+from sparkdrain.metrics.laws import complete
 from sparkdrain.metrics.merge import Info
 from sparkdrain.redaction import redact
 
@@ -30,6 +31,7 @@ def _shown(info: Info, hide: _Hide) -> Info:
     copy.CopyFrom(info)
     for name, text in info.labels.items():
         copy.labels[name] = hide(text)
+    copy.payload = complete(info.type, info.payload)
     if monitoring_infos.is_string_set(info):
         texts = monitoring_infos.extract_string_set_value(info)
         copy.payload = _TEXTS.encode(sorted(set(map(hide, texts))))
