@@ -432,11 +432,10 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             kind = key.WhichOneof("type")
             return beam_fn_api_pb2.StateResponse(error=f"state of the kind {kind} is not kept here")
         match request.WhichOneof("request"):
-            case "get" if request.get.continuation_token:
-                return self._answers.go_on(request.get.continuation_token)
             case "get":
                 source = self._state if is_of_user(key) else self._sides
-                return self._answers.begin(source.read(key))
+                read = partial(source.read, key)
+                return self._answers.part(request.get.continuation_token, read)
             case "append":
                 self._state.append(key, request.append.data)
                 return beam_fn_api_pb2.StateResponse(append={})
