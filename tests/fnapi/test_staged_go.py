@@ -46,6 +46,7 @@ def test_whole_numbers_among_the_options_are_whole_for_go(tmp_path):
         "beam:option:go_options:v1": {"options": {"keys": "10"}},
     }
     assert isinstance(found["beam:option:parallelism:v1"], int)
+    assert "beam:protocol:monitoring_info_short_ids:v1" in variables["RUNNER_CAPABILITIES"].split()
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,11 @@ from sparkdrain.graph import urns
 from tests.support.in_memory import run_in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+
+    from apache_beam.portability.api import metrics_pb2
+
+    from sparkdrain.stages.telling.report import SlotReport
 
 EMBEDDING: Final = common_urns.protocols.CONTROL_REQUEST_ELEMENTS_EMBEDDING.urn
 ELEMENT: Final = b"\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x0f"
@@ -48,6 +52,8 @@ class Scripted:
         answer: what comes out of a bundle, given its descriptor and the request for it.
         asks: the states that it asks for before it answers.
         rests: what it leaves over of each bundle.
+        metrics: what it counts in each bundle, by short id. It tells names if it is asked.
+        in_full: metrics that come with their names.
     """
 
     def __init__(
@@ -55,20 +61,29 @@ class Scripted:
         answer: Callable[[api.ProcessBundleDescriptor, api.ProcessBundleRequest], api.Elements],
         asks: Iterable[api.StateKey] = (),
         rests: Iterable[api.DelayedBundleApplication] = (),
+        metrics: Mapping[str, metrics_pb2.MonitoringInfo] | None = None,
+        in_full: Iterable[metrics_pb2.MonitoringInfo] = (),
     ) -> None:
         self.worker = SdkWorker("id", str)
+        self.named: list[str] = []
+        """The short ids that the slot has asked for."""
         self.bundles: list[api.ProcessBundleRequest] = []
         self.states: list[api.StateResponse] = []
         self.streamed: bool | None = None
+        self.reports: list[SlotReport] = []
         self._answer = answer
         self._asks = list(asks)
         self._rests = list(rests)
+        self._metrics = dict(metrics or {})
+        self._in_full = list(in_full)
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
         self.worker.responses(map(self._answer_to, self.worker.requests()))
 
     def _answer_to(self, request: api.InstructionRequest) -> api.InstructionResponse:
+        if request.WhichOneof("request") == "monitoring_infos":
+            return self._names(request)
         self.bundles.append(request.process_bundle)
         descriptor = self.worker.descriptor(request.process_bundle.process_bundle_descriptor_id)
         assert descriptor is not None
@@ -78,6 +93,21 @@ class Scripted:
         response = api.InstructionResponse(instruction_id=id_)
         response.process_bundle.elements.CopyFrom(self._answer(descriptor, request.process_bundle))
         response.process_bundle.residual_roots.extend(self._rests)
+        for id_, info in self._metrics.items():
+            response.process_bundle.monitoring_data[id_] = info.payload
+        response.process_bundle.monitoring_infos.extend(self._in_full)
+        return response
+
+    def _names(self, request: api.InstructionRequest) -> api.InstructionResponse:
+        ids = request.monitoring_infos.monitoring_info_id
+        self.named += ids
+        response = api.InstructionResponse(instruction_id=request.instruction_id)
+        response.monitoring_infos.SetInParent()
+        for id_ in ids:
+            if self._metrics[id_].urn:
+                named = response.monitoring_infos.monitoring_info[id_]
+                named.CopyFrom(self._metrics[id_])
+                named.ClearField("payload")
         return response
 
     def lend(self, *_, **__) -> SdkWorker:
@@ -101,7 +131,7 @@ def run_scripted(build, answer, capabilities=(EMBEDDING,), **script) -> Scripted
     scripted = Scripted(answer, **script)
     outside = Outside(HarnessJob("job", {}), scripted)
     try:
-        run_in_memory(pipeline, 1, environment=environment, outside=outside)
+        scripted.reports = run_in_memory(pipeline, 1, environment=environment, outside=outside)
     finally:
         scripted.streamed = not scripted.worker._elements.empty()
         scripted.worker.close()

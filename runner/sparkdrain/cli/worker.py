@@ -43,6 +43,7 @@ _UNLIMITED: Final = (
     ("grpc.max_send_message_length", -1),
 )
 _COMPILED: Final = "beam:option:compiled_stages:v1"
+_SHORT_IDS: Final[str] = common_urns.runner_protocols.MONITORING_INFO_SHORT_IDS.urn
 _PIP_ROLE: Final[str] = common_urns.artifact_roles.PIP_REQUIREMENTS_FILE.urn
 _NOT_PACKAGES: Final = frozenset(
     {PICKLED_MAIN_SESSION_FILE, "submission_environment_dependencies.txt"}
@@ -72,13 +73,18 @@ def worker(arguments: argparse.Namespace) -> int:
             logging.getLogger(f"apache_beam.{name}").setLevel(logging.ERROR)
         from apache_beam.runners.worker import sdk_worker_main  # noqa: PLC0415 - reads these
 
-        from sparkdrain.harness.channel.processor import (  # noqa: PLC0415 - imports Beam's worker
+        from sparkdrain.harness.channel.answers import (  # noqa: PLC0415 - imports Beam's worker
+            name_metrics_once,
+        )
+        from sparkdrain.harness.channel.processor import (  # noqa: PLC0415 - likewise
             compile_bundles,
         )
 
         weigh_quickly()
         if json.loads(environment.get("PIPELINE_OPTIONS", "{}")).get(_COMPILED) != "off":
             compile_bundles()
+        if _SHORT_IDS in environment.get("RUNNER_CAPABILITIES", "").split():
+            name_metrics_once()
         sdk_worker_main.main([])
         ended.set()
     finally:

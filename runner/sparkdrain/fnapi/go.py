@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf import json_format
 
 from sparkdrain.fnapi.errors import HarnessNotStarted
-from sparkdrain.fnapi.provision import options_struct
+from sparkdrain.fnapi.provision import RUNNER_CAPABILITIES, options_struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,11 @@ def go_command(
         f"--control_endpoint={endpoint}",
         f"--semi_persist_dir={folder}",
     ]
-    return command, {"PIPELINE_OPTIONS_FILE": str(file), "STATUS_ENDPOINT": endpoint}
+    return command, {
+        "PIPELINE_OPTIONS_FILE": str(file),
+        "STATUS_ENDPOINT": endpoint,
+        "RUNNER_CAPABILITIES": " ".join(RUNNER_CAPABILITIES),
+    }
 
 
 def _whole(options: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.outbound import Outbound
 from sparkdrain.fnapi.restrictions import FnRestrictions, LoneBundle
 from sparkdrain.fnapi.samples import Samples
+from sparkdrain.fnapi.short_ids import ANSWER_SECONDS, Answer, asking
 from sparkdrain.fnapi.sides import SideRequests, is_of_side_input
 from sparkdrain.fnapi.sight import busiest, stack_in, times
 from sparkdrain.fnapi.timers import TimerFamilies
@@ -38,7 +39,7 @@ from sparkdrain.graph.environments import can_sample, is_go, is_java
 from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.harness.harness import Harness
-from sparkdrain.metrics.merge import merge
+from sparkdrain.metrics.tally import Tally
 from sparkdrain.notes import add_note
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
         self._instruction = self.ending = ""
-        self._infos: list[metrics_pb2.MonitoringInfo] = []
+        self._metrics = Tally()
         self._to_finalize: list[str] = []
         self._residuals: list[beam_fn_api_pb2.DelayedBundleApplication] = []
         self._outbound: Outbound | None = None
@@ -347,12 +348,20 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         assert self._response is not None
         response = self._response.process_bundle
         instruction = self._ended()
-        self._infos = merge([*self._infos, *response.monitoring_infos])
+        self._learn_names(response)
+        for metric in self._worker.short_ids.metrics(response):
+            self._metrics.take(*metric)
         if response.requires_finalization:
             self._to_finalize.append(instruction)
         if self._samples is not None:
             self._samples.look()
         return list(response.residual_roots)
+
+    def _learn_names(self, answer: Answer) -> None:
+        """Ask what metrics an answer has, if it names some for the first time."""
+        ids = self._worker.short_ids
+        if unknown := ids.unknown(answer):
+            ids.learn(answer, self._worker.ask_amid_bundle(asking(unknown), ANSWER_SECONDS))
 
     def _ended(self) -> str:
         instruction, self._instruction, self.ending = self._instruction, "", ""
@@ -517,11 +526,14 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     @override
     def made(self, transform: TransformId) -> int:
+        answer: Answer
         if self._response is not None:
-            infos = self._response.process_bundle.monitoring_infos
+            answer = self._response.process_bundle
         else:
-            answer = self._worker.ask_amid_bundle(_progress_of(self._instruction))
-            infos = answer.process_bundle_progress.monitoring_infos
+            asked = self._worker.ask_amid_bundle(_progress_of(self._instruction))
+            answer = asked.process_bundle_progress
+        self._learn_names(answer)
+        infos = self._worker.short_ids.infos(answer)
         return made_by(self._descriptor.transforms[transform], infos)
 
     @override
@@ -597,7 +609,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     @override
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
-        return self._infos
+        return self._metrics.infos()
 
     @override
     def handled(self) -> int:
@@ -612,9 +624,16 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         return (self._descriptor.transforms[found].unique_name if found else ""), None
 
     def _times(self) -> Counter[str]:
-        bundle = self._instruction
-        answer = self._worker.ask(_progress_of(bundle), _TELL_SECONDS) if bundle else None
-        return times(() if answer is None else answer.process_bundle_progress.monitoring_infos)
+        bundle, ids = self._instruction, self._worker.short_ids
+        asked = self._worker.ask(_progress_of(bundle), _TELL_SECONDS) if bundle else None
+        if asked is None:
+            return times(())
+        answer = asked.process_bundle_progress
+        if unknown := ids.unknown(answer):
+            told = self._worker.ask(asking(unknown), _TELL_SECONDS)
+            if told is not None:
+                ids.learn(answer, told)
+        return times(ids.infos(answer))
 
     @override
     def stack(self) -> tuple[Frame, ...]:

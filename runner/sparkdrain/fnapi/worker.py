@@ -7,6 +7,7 @@ slot, in ``wait``: state and writers belong to that thread.
 from __future__ import annotations
 
 import itertools
+import math
 import queue
 import threading
 import time
@@ -16,6 +17,7 @@ from apache_beam.portability.api import beam_fn_api_pb2
 
 from sparkdrain.fnapi.errors import DISCONNECTED, HarnessNotStarted, lost
 from sparkdrain.fnapi.java import newer_java, thread_group
+from sparkdrain.fnapi.short_ids import ShortIds
 from sparkdrain.fnapi.sight import waits_for_elements
 
 if TYPE_CHECKING:
@@ -81,6 +83,8 @@ class SdkWorker:
         self.is_lost = False
         self.sampled: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
         """By PCollection, the descriptor whose coder samples of it have, see ``Samples``."""
+        self.short_ids = ShortIds()
+        """What it calls metrics. The next harness has other ids, and a worker of its own."""
         self._how_it_ended = how_it_ended
         self._last_words = last_words
         self._descriptors: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
@@ -215,20 +219,28 @@ class SdkWorker:
                 return
 
     def ask_amid_bundle(
-        self, request: beam_fn_api_pb2.InstructionRequest
+        self, request: beam_fn_api_pb2.InstructionRequest, seconds: float = math.inf
     ) -> beam_fn_api_pb2.InstructionResponse:
         """Have an instruction carried out, and take in what comes meanwhile; its answer.
+
+        Args:
+            seconds: how long to wait at most. The answer is an error after that.
 
         Raises:
             HarnessLost: the harness is gone.
         """
+        until = time.monotonic() + seconds
         request.instruction_id = f"ask-{next(self._numbers)}"
         answer: queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse] = queue.SimpleQueue()
         self._awaited[request.instruction_id] = answer.put
         try:
             self._requests.put(request)
             while answer.empty():
-                self.wait()
+                left = until - time.monotonic()
+                if left <= 0:
+                    error = f"the harness has not answered in {seconds:.0f} s"
+                    return beam_fn_api_pb2.InstructionResponse(error=error)
+                self.wait(min(left, _LOOK_SECONDS))
             return answer.get()
         finally:
             del self._awaited[request.instruction_id]
