@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 RUNNER_CAPABILITIES: Final[tuple[str, ...]] = (
     common_urns.runner_protocols.CONTROL_RESPONSE_ELEMENTS_EMBEDDING.urn,
     common_urns.runner_protocols.MONITORING_INFO_SHORT_IDS.urn,
+    common_urns.runner_protocols.MULTIMAP_KEYS_VALUES_SIDE_INPUT.urn,
 )
-"""What harnesses may use: elements and timers within the answer of a bundle, and metrics that are
-named once."""
+"""What harnesses may use: elements and timers within the answer of a bundle, metrics that are
+named once, and requests for all keys of a side input with their values."""
 
 _FILE: Final[str] = common_urns.artifact_types.FILE.urn
 # Python's harness keeps nothing of what it has asked for unless it is told how much it may. Each

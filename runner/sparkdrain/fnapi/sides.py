@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from sparkdrain.side_inputs.state import SideContent
 
 _COUNT_BYTES: Final = 4
+# A key goes to the harness within one answer, with its values. SDKs ask for the values of a key
+# alone if they get an error.
+_ENTRY_BYTES: Final = 64 << 20
 
 
 class SideRequests:
@@ -71,8 +74,15 @@ def _elements(chunk: bytes) -> list[bytes]:
 
 
 def _entries(content: SideContent, window: bytes) -> Iterator[bytes]:
+    """Keys with their values, as the coder of pairs of a key and an iterable has them."""
     for key, chunks in content.keys(window):
-        joined = list(chunks)
+        joined, size = [], 0
+        for chunk in chunks:
+            joined.append(chunk)
+            size += len(chunk)
+            if size > _ENTRY_BYTES:
+                message = "a key of the side input has too many values to be read with all keys"
+                raise UnknownState(message)
         count = sum(int.from_bytes(chunk[:_COUNT_BYTES], "big") for chunk in joined)
         head = count.to_bytes(_COUNT_BYTES, "big")
         yield key + head + b"".join(chunk[_COUNT_BYTES:] for chunk in joined)
