@@ -541,6 +541,12 @@ _AROUND = (
         "metrics_can_be_asked_for_by_step_and_namespace",
     ),
     _row(
+        "Metrics of each type that Beam defines, put together by the law of the type",
+        "tests/metrics/test_laws: every_type_that_beam_defines_has_a_law_and_payloads_here "
+        "payloads_come_in_any_order_and_any_grouping",
+        "tests/fnapi/test_short_ids: metrics_are_equal_by_id_alone_and_with_all_names",
+    ),
+    _row(
         "Beam's own metrics: element counts, sizes, times",
         "non_user_metrics element_count_metrics progress_metrics",
     ),

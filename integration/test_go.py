@@ -82,6 +82,13 @@ def test_a_go_program_finds_what_it_expects_and_fails_if_it_does_not(tmp_path):
         looped = ran(exact, exact, endpoint, "--environment_type=LOOPBACK")
         assert looped.returncode == 0, looped.stdout + looped.stderr
         assert looped.stdout == "read 1000\n"
+        with grpc.insecure_channel(endpoint) as channel:
+            client = JobClient(channel)
+            jobs = client.stub.GetJobs(api.GetJobsRequest()).job_info
+            by_id, in_full = (client.counts(j.job_id) for j in jobs if j.state == api.JobState.DONE)
+        # The harness of a pool is not told that it may send metrics by short ids alone.
+        assert by_id.count(1000) > 1
+        assert by_id == in_full
         sampled = ran(exact, exact, endpoint, "--experiments=enable_data_sampling")
         assert sampled.returncode == 0, sampled.stdout + sampled.stderr
         key = b"\x05key ".hex()

@@ -78,9 +78,12 @@ def test_a_java_program_finds_what_it_expects(tmp_path, kind, monkeypatch):
             client = JobClient(channel)
             (job,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
             told = [text for text in client.messages(job.job_id) if "There is key" in text]
+            counts = client.counts(job.job_id)
     assert done.returncode == 0, done.stderr
     assert "read 1000\n" in done.stdout
     assert "state DONE" in done.stdout
+    # Its harnesses send metrics by short ids alone.
+    assert counts.count(1000) > 1
     if can_share(java_program()):
         (at_a_time,) = harnesses.values()
         assert at_a_time >= 2

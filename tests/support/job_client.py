@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from apache_beam.coders import VarIntCoder
+from apache_beam.metrics import monitoring_infos
 from apache_beam.portability.api import beam_job_api_pb2 as api
 from apache_beam.portability.api import beam_job_api_pb2_grpc
 from apache_beam.runners.job.utils import dict_to_struct
@@ -66,6 +67,12 @@ class JobClient:
             for info in metrics.committed
             if info.urn == "beam:metric:user:sum_int64:v1" and info.labels["NAME"] == counter
         ]
+
+    def counts(self, job_id: str) -> list[int]:
+        """How many elements a job has had in each PCollection, in the order of the numbers."""
+        found = self.stub.GetJobMetrics(api.GetJobMetricsRequest(job_id=job_id)).metrics.committed
+        counted = (info for info in found if info.urn == monitoring_infos.ELEMENT_COUNT_URN)
+        return sorted(map(monitoring_infos.extract_counter_value, counted))
 
     def until_message(self, job_id: str, begin: str) -> str:
         stream = self.stub.GetMessageStream(
