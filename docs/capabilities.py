@@ -140,6 +140,14 @@ _TRANSFORMS = (
         "one_key_larger_than_memory_is_a_stream_that_can_be_read_twice",
     ),
     _row(
+        "Groups larger than memory in processes of Python's, Java's and Go's SDKs, read in pages",
+        "",
+        "tests/fnapi/test_large_groups: "
+        "large_groups_come_exactly_as_often_and_in_whatever_order_they_are_read "
+        "of_a_group_on_disk_no_more_is_read_than_a_page "
+        "panes_of_a_stream_are_read_in_state_as_well",
+    ),
+    _row(
         "Combine globally and per key: lifted, packed, windowed, without defaults",
         "combine_per_key non_liftable_combine pack_combiners windowed_combine_per_key "
         "run_packable_combine_per_key run_packable_combine_globally",

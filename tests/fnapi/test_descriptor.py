@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import apache_beam as beam
-from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.transforms import environments, trigger, userstate, window
 
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.graph.translate import translate
+from sparkdrain.graph.wire import STATE_BACKED_ITERABLE
 
 GROUPED_VALUES = "beam:transform:combine_grouped_values:v1"
 
 
-def _descriptors(proto):
+def _descriptors(proto, **settings):
     plan = translate(proto)
     components = beam_runner_api_pb2.Components.FromString(plan.components)
     edges = {edge.id: edge for edge in plan.edges}
     stages = (stage for level in plan.levels for stage in level)
-    return [descriptor_for(stage, edges, components, "here", "1") for stage in stages]
+    return [descriptor_for(stage, edges, components, "here", "1", **settings) for stage in stages]
 
 
 def test_no_transform_of_a_stage_has_parts():
@@ -92,6 +93,37 @@ def test_items_of_gos_ordered_lists_have_their_lengths():
             ).state_specs.values()
         )
         assert found == coder
+
+
+def test_only_the_port_where_a_group_comes_in_may_leave_its_values_out():
+    """What a harness writes of a group, or says of it, may outlive the bundle."""
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create([("a", 1)]).with_output_types(tuple[str, int])
+    _ = numbers | beam.GroupByKey() | beam.Reshuffle() | beam.Map(print)
+    proto = pipeline.to_runner_api(
+        default_environment=environments.ExternalEnvironment("localhost:1")
+    )
+    for in_state in (False, True):
+        ports, others = [], []
+        for descriptor in _descriptors(proto, groups_in_state=in_state):
+            for transform in descriptor.transforms.values():
+                if transform.spec.urn == "beam:runner:source:v1":
+                    port = beam_fn_api_pb2.RemoteGrpcPort.FromString(transform.spec.payload)
+                    ports += _urns(descriptor, port.coder_id)
+                elif transform.spec.urn == "beam:runner:sink:v1":
+                    port = beam_fn_api_pb2.RemoteGrpcPort.FromString(transform.spec.payload)
+                    others += _urns(descriptor, port.coder_id)
+            for pcollection in descriptor.pcollections.values():
+                others += _urns(descriptor, pcollection.coder_id)
+        assert ports.count(STATE_BACKED_ITERABLE) == in_state
+        assert STATE_BACKED_ITERABLE not in others
+
+
+def _urns(descriptor, coder):
+    """Of a coder and of its parts."""
+    found = descriptor.coders[coder]
+    parts = [urn for part in found.component_coder_ids for urn in _urns(descriptor, part)]
+    return [found.spec.urn, *parts]
 
 
 def test_no_element_has_the_coder_of_windowed_values():

@@ -26,12 +26,15 @@ def descriptor_for(
     components: beam_runner_api_pb2.Components,
     endpoint: str,
     id_: str,
+    *,
+    groups_in_state: bool = False,
 ) -> beam_fn_api_pb2.ProcessBundleDescriptor:
     """The descriptor of a stage.
 
     Args:
         edges: all of the plan, by id.
         endpoint: where the harness finds data and state.
+        groups_in_state: whether a group may have a token in place of its values.
     """
     own = beam_runner_api_pb2.Components()
     own.CopyFrom(components)
@@ -53,9 +56,14 @@ def descriptor_for(
 
     for transform, edge in stage.sources:
         (pcollection,) = transforms[transform].outputs.values()
-        coder = _read(None if edge is None else edges[edge], pcollection, components, wire)
+        known = None if edge is None else edges[edge]
+        coder = _read(known, pcollection, components, wire)
         # What a harness says of an element, or of its key, it says in this coder too.
         coded[pcollection] = coder
+        if groups_in_state and known is not None and known.kind is EdgeKind.GROUP:
+            # What it says may outlive the bundle, and so the token.
+            pairs = components.pcollections[known.pcollection].coder_id
+            coder = wire.group(pairs, in_state=True)
         spec = transforms[transform].spec
         spec.urn, spec.payload = urns.CHANNEL_SOURCE, port(coder, pcollection)
     for transform, edge in stage.sinks:

@@ -5,24 +5,26 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from apache_beam import coders
 from apache_beam.coders.coder_impl import create_InputStream
 
 from sparkdrain.fnapi.errors import garbled
 from sparkdrain.shuffle.coding import metadata_coder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from apache_beam import coders
 
     from sparkdrain.harness.harness import Writer
 
 _COUNT: Final = struct.Struct(">i")
-_VALUES: Final = coders.ListCoder(coders.BytesCoder()).get_impl()
 _SHORT: Final = [bytes([n]) for n in range(128)]
 # Most metadata is shorter: a time, a few windows, a pane.
 _METADATA: Final = 256
 _TIME: Final = 8
 _ONE: Final = _COUNT.pack(1)
+# Bytes of groups that are encoded at one go.
+_PORTION: Final = 256 << 10
 
 
 def prefix(size: int) -> bytes:
@@ -56,6 +58,20 @@ def unprefixed(data: bytes, position: int = 0) -> tuple[bytes, int]:
                 break
             shift += 7
     return data[position : position + size], position + size
+
+
+def unprefixed_end(data: bytes, position: int) -> int:
+    """Where a value ends, given where its length stands; behind the data if some is missing."""
+    size = shift = 0
+    for number in range(position, len(data)):
+        part = data[number]
+        if part < 128 and not shift:
+            return number + 1 + part
+        size |= (part & 127) << shift
+        if part < 128:
+            return number + 1 + size
+        shift += 7
+    return len(data) + 1
 
 
 def check_windows(data: bytes, position: int) -> None:
@@ -116,15 +132,33 @@ def encode_values(metadata: bytes, values: Iterable[bytes]) -> bytes:
     )
 
 
-def encode_groups(metadata: bytes, groups: Iterable[tuple[bytes, Any]]) -> bytes:
-    """Keys with their values, which share their metadata."""
-    return b"".join([metadata + encode_group(group) for group in groups])
+def encode_groups(
+    metadata: bytes, groups: Iterable[tuple[bytes, Any]], encode: Callable[[Any], bytes]
+) -> Iterator[bytes]:
+    """Keys with their values, which share their metadata, in portions.
 
-
-def encode_group(group: tuple[bytes, Any]) -> bytes:
-    """A key with its values: bytes that are encoded as an iterable already, or an iterable."""
-    key, values = group
-    return prefixed(key) + (values if type(values) is bytes else _VALUES.encode(list(values)))
+    Args:
+        encode: encodes values that are not bytes. The portion ends with them.
+    """
+    short = _SHORT
+    parts: list[bytes] = []
+    size = 0
+    for key, values in groups:
+        if type(values) is bytes:
+            encoded = values
+            size += len(values)
+        else:
+            encoded = encode(values)
+            size = _PORTION
+        length = len(key)
+        head = short[length] if length < 128 else prefix(length)
+        parts.append(metadata + head + key + encoded)
+        if size >= _PORTION:
+            yield b"".join(parts)
+            parts = []
+            size = 0
+    if parts:
+        yield b"".join(parts)
 
 
 def encode_pair(pair: tuple[bytes, bytes]) -> bytes:

@@ -17,9 +17,10 @@ from sparkdrain.fnapi.answers import Answers
 from sparkdrain.fnapi.descriptor import descriptor_for
 from sparkdrain.fnapi.elements import Metadata, Output
 from sparkdrain.fnapi.errors import UnknownState, failed, garbled
-from sparkdrain.fnapi.inlet import FnInlet
+from sparkdrain.fnapi.inlet import FnInlet, GroupInlet
 from sparkdrain.fnapi.java import thread_group
 from sparkdrain.fnapi.keyed import FnKeyedInlet, TimerBundles
+from sparkdrain.fnapi.large_groups import GroupsInState, LargeGroups
 from sparkdrain.fnapi.lent import LentInlet, SplitBundle
 from sparkdrain.fnapi.lives import WindowLives
 from sparkdrain.fnapi.outbound import Outbound
@@ -35,7 +36,8 @@ from sparkdrain.fnapi.value_counts import ValueCounts
 from sparkdrain.fnapi.worker import Listener
 from sparkdrain.graph import urns
 from sparkdrain.graph.beam import common_urns, proto_utils
-from sparkdrain.graph.environments import can_sample, is_go, is_java
+from sparkdrain.graph.environments import can_sample, is_go, is_java, reads_groups_in_state
+from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.graph.restrictions import processed_by
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.harness.harness import Harness
@@ -141,6 +143,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
         self._state = UserState(self._lives, self._count)
         self._counts: dict[tuple[str, str], ValueCounts] = {}
         self._answers = Answers()
+        self._groups = _groups_for(environment, outside.job)
         self._open_outputs: set[Any] = set()
         self._response: beam_fn_api_pb2.InstructionResponse | None = None
         self._instruction = self.ending = ""
@@ -168,6 +171,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
                 components,
                 outside.harnesses.endpoint_of(self._worker),
                 f"{stage.name}-{uuid.uuid4().hex}",
+                groups_in_state=self._groups.are_in_state,
             )
             self._worker.register(self._descriptor)
             self._samples = _samples_of(self._worker, self._descriptor, environment, wiring)
@@ -194,18 +198,22 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
                 )
             self._inlets: dict[TransformId, FnInlet] = {}
             for transform, edge in stage.sources:
-                feeds = (
-                    self._add_to(transform),
-                    Metadata(_window_coder(components, windowings, self._made_by(transform))),
-                    None if edge is None else edges[edge].kind,
-                )
-                is_lent = edge is not None and processed_by(stage, transform) is not None
-                self._inlets[transform] = (
-                    LentInlet(*feeds, transform, self) if is_lent else FnInlet(*feeds)
-                )
+                kind = None if edge is None else edges[edge].kind
+                self._inlets[transform] = self._inlet_of(stage, transform, kind, wiring)
         except BaseException:
             outside.harnesses.give_back(self._worker)
             raise
+
+    def _inlet_of(
+        self, stage: Stage, source: TransformId, kind: EdgeKind | None, wiring: Wiring
+    ) -> FnInlet:
+        window = _window_coder(wiring.components, wiring.windowings, self._made_by(source))
+        add, metadata = self._add_to(source), Metadata(window)
+        if kind is EdgeKind.GROUP:
+            return GroupInlet(add, metadata, self._groups, self.end_bundle)
+        if kind is not None and processed_by(stage, source) is not None:
+            return LentInlet(add, metadata, kind, source, self)
+        return FnInlet(add, metadata, kind)
 
     def _add_keyed(
         self,
@@ -370,6 +378,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
             inlet.ended()
         self._worker.forget(instruction)
         self._answers.forget()
+        self._groups.forget()
         return instruction
 
     def _source_of(self, application: beam_fn_api_pb2.BundleApplication) -> FnInlet:
@@ -437,6 +446,8 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
 
     def _answer(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
         key = request.state_key
+        if key.WhichOneof("type") == "runner" and request.WhichOneof("request") == "get":
+            return self._groups.read(key.runner.key, request.get.continuation_token)
         if not (is_of_side_input(key) or is_of_user(key)):
             kind = key.WhichOneof("type")
             return beam_fn_api_pb2.StateResponse(error=f"state of the kind {kind} is not kept here")
@@ -656,6 +667,14 @@ def _window_coder(
     components: beam_runner_api_pb2.Components, windowings: Any, pcollection: str
 ) -> Any:
     return _windowing(components, windowings, pcollection).windowfn.get_window_coder()
+
+
+def _groups_for(environment: beam_runner_api_pb2.Environment, job: HarnessJob) -> LargeGroups:
+    """How groups are sent to a harness that has many values."""
+    if job.samples is not None and can_sample(environment):
+        # A sample of a group has all of its values, and is encoded when no bundle may read them.
+        return LargeGroups()
+    return GroupsInState() if reads_groups_in_state(environment) else LargeGroups()
 
 
 def _samples_of(

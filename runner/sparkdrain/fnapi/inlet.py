@@ -6,26 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from sparkdrain.fnapi.elements import (
-    encode_group,
-    encode_groups,
-    encode_pair,
-    encode_values,
-    prefixed,
-)
+from sparkdrain.fnapi.elements import encode_groups, encode_pair, encode_values, prefixed
 from sparkdrain.graph.plan import EdgeKind
 from sparkdrain.harness.harness import Inlet
+from sparkdrain.shuffle.values import encoded_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sparkdrain.fnapi.elements import Metadata
+    from sparkdrain.fnapi.large_groups import LargeGroups
 
 _FEW_BYTES: Final = 256 << 10
-_ENCODERS: Final[dict[EdgeKind | None, Callable[[Any], bytes]]] = {
-    EdgeKind.KEYED: encode_pair,
-    EdgeKind.GROUP: encode_group,  # groups that have waited for a side input
-}
 
 
 class FnInlet(Inlet):
@@ -69,15 +61,13 @@ class FnInlet(Inlet):
     def feed(self, values: list[Any], context: Any) -> None:
         metadata = self._metadata_of(context)
         self.handled += len(values)
-        if self._kind is EdgeKind.GROUP:
-            self.add(encode_groups(metadata, values))
-        else:
-            self.add(encode_values(metadata, values))
+        self.add(encode_values(metadata, values))
 
     @override
     def feed_windowed(self, elements: list[Any]) -> None:
         self.handled += len(elements)
-        encode = _ENCODERS.get(self._kind, prefixed)
+        encode: Callable[[Any], bytes]
+        encode = encode_pair if self._kind is EdgeKind.KEYED else prefixed
         self.add(
             b"".join([self._metadata_of(element) + encode(element.value) for element in elements])
         )
@@ -113,3 +103,39 @@ class FnInlet(Inlet):
     @override
     def split(self, keep: float) -> list[Any]:
         return []
+
+
+class GroupInlet(FnInlet):
+    """Collects groups: keys with their values.
+
+    Args:
+        send: takes encoded elements.
+        groups: encodes the values that are not bytes.
+        end_bundle: processes all that was fed.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[bytes], None],
+        metadata: Metadata,
+        groups: LargeGroups,
+        end_bundle: Callable[[], object],
+    ) -> None:
+        super().__init__(send, metadata, EdgeKind.GROUP)
+        self._groups = groups
+        self._end_bundle = end_bundle
+
+    @override
+    def feed(self, values: list[Any], context: Any) -> None:
+        metadata = self._metadata_of(context)
+        self.handled += len(values)
+        for some in encode_groups(metadata, values, self._groups.encode):
+            self.add(some)
+            if self._groups.is_full:
+                self._end_bundle()
+
+    @override
+    def feed_windowed(self, elements: list[Any]) -> None:
+        for element in elements:  # they have waited for a side input
+            key, values = element.value
+            self.feed([(key, encoded_values([values]))], element)

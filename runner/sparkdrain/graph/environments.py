@@ -16,6 +16,7 @@ from sparkdrain.graph.beam import (
     python_urns,
 )
 from sparkdrain.graph.staged import GO_WORKER, staged_name
+from sparkdrain.graph.wire import STATE_BACKED_ITERABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -102,6 +103,11 @@ def is_go(environment: beam_runner_api_pb2.Environment) -> bool:
 def can_sample(environment: beam_runner_api_pb2.Environment) -> bool:
     """Whether the SDK of an environment keeps samples of elements, if a job wants them."""
     return environment.urn in OUTSIDE and _SAMPLING in environment.capabilities
+
+
+def reads_groups_in_state(environment: beam_runner_api_pb2.Environment) -> bool:
+    """Whether the SDK of an environment reads the values of a group on the state channel."""
+    return STATE_BACKED_ITERABLE in environment.capabilities
 
 
 def settle_environments(

@@ -21,6 +21,8 @@ DELIMITED: Final = frozenset({common_urns.coders.BYTES.urn, common_urns.coders.S
 """Coders that write the length of a value before it wherever something may follow."""
 _KV: Final[str] = common_urns.coders.KV.urn
 _ITERABLE: Final[str] = common_urns.coders.ITERABLE.urn
+STATE_BACKED_ITERABLE: Final[str] = common_urns.coders.STATE_BACKED_ITERABLE.urn
+"""An iterable whose values, or the rest of them, are read on the state channel."""
 _PREFIX: Final[str] = common_urns.coders.LENGTH_PREFIX.urn
 _TIMER: Final[str] = common_urns.coders.TIMER.urn
 _WINDOWED: Final[str] = common_urns.coders.WINDOWED_VALUE.urn
@@ -85,10 +87,15 @@ class WireCoders:
         key, value = self._parts(coder)
         return self._made(_KV, self.whole(key), self.whole(value))
 
-    def group(self, coder: str) -> str:
-        """Of what a GroupByKey makes of elements that have this coder."""
+    def group(self, coder: str, *, in_state: bool = False) -> str:
+        """Of what a GroupByKey makes of elements that have this coder.
+
+        Args:
+            in_state: whether values may be left out, which are read on the state channel then.
+        """
         key, value = self._parts(coder)
-        return self._made(_KV, self.whole(key), self._made(_ITERABLE, self.whole(value)))
+        iterable = STATE_BACKED_ITERABLE if in_state else _ITERABLE
+        return self._made(_KV, self.whole(key), self._made(iterable, self.whole(value)))
 
     def merging(self, strategy: beam_runner_api_pb2.WindowingStrategy) -> tuple[str, str]:
         """The coders of what ``beam:transform:merge_windows:v1`` takes, and of what it gives.

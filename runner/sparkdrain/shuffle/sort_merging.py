@@ -43,9 +43,12 @@ class Extent:
         self._offset = offset
         self._size = size
 
-    def load(self, size: int | None = None) -> bytes:
-        """Read it, or its first ``size`` bytes."""
-        return self._file.read(self._offset, self._size if size is None else size)
+    def __len__(self) -> int:
+        return self._size
+
+    def load(self, size: int | None = None, start: int = 0) -> bytes:
+        """Read it, or ``size`` bytes of it that begin at ``start``."""
+        return self._file.read(self._offset + start, self._size - start if size is None else size)
 
 
 class SortedRun:

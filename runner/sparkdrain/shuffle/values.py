@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from apache_beam import coders
 from apache_beam.coders import coder_impl, observable
@@ -13,14 +13,65 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _COUNT = struct.Struct(">i")
+WHOLE_BYTES: Final = 1 << 20
+"""Encoded values up to this many bytes are handed out as one piece."""
 # A group below this, in encoded bytes, is handed out as a list.
 _SMALL_GROUP = 4 << 20
 # How Beam's coder for values of any type marks those that it pickles.
 _PICKLED = b"\xff"
+_ENCODED: Final = coders.ListCoder(coders.BytesCoder()).get_impl()
 
 
 class EncodedCoder(coders.BytesCoder):
     """The coder of values that a harness in another process encodes: they stay bytes in a slot."""
+
+
+class EncodedValues:
+    """The values of a key that are many bytes, which stay encoded and where they are.
+
+    Attributes:
+        chunks: each is a list as a list coder writes it, in memory or an extent on disk. Within
+            it, each value has its length before it.
+    """
+
+    __slots__ = ("chunks",)
+
+    def __init__(self, chunks: list[Any]) -> None:
+        self.chunks = chunks
+
+
+class JoinedCoder(coders.BytesCoder):
+    """Of all values of a key that a harness in another process has encoded."""
+
+    def _create_impl(self) -> coder_impl.CoderImpl:
+        return _JoinedImpl()
+
+
+class _JoinedImpl(coder_impl.BytesCoderImpl):
+    def encode_to_stream(self, value: Any, stream: Any, nested: bool) -> None:
+        super().encode_to_stream(joined_values(value), stream, nested)
+
+
+def joined_values(values: Any) -> bytes:
+    """The encoded values of a key, as Beam's coder for iterables writes them, in memory."""
+    if type(values) is bytes:
+        return values
+    if isinstance(values, EncodedValues):
+        return _joined([chunk if type(chunk) is bytes else chunk.load() for chunk in values.chunks])
+    encoded: bytes = _ENCODED.encode(list(values))
+    return encoded
+
+
+def encoded_values(chunks: list[Any]) -> bytes | EncodedValues:
+    """The values of several chunks, as Beam's coder for iterables writes them if they are few."""
+    if len(chunks) == 1:
+        chunk = chunks[0]
+        if type(chunk) is bytes and len(chunk) <= WHOLE_BYTES:
+            return chunk
+        return EncodedValues(chunks)
+    if _are_small(chunks, WHOLE_BYTES + 1):
+        return _joined(chunks)
+    return EncodedValues(chunks)
 
 
 class ValueDecoder:
@@ -33,7 +84,7 @@ class ValueDecoder:
         may_pickle = isinstance(coder, coders.FastPrimitivesCoder)
         self.values = self._any_values if may_pickle or self._is_foreign else self._plain_values
         if isinstance(coder, EncodedCoder):
-            self.values = _joined
+            self.values = encoded_values
         """The values in chunks, of which some may be extents on disk."""
 
     def _plain_values(self, chunks: list[Any]) -> Any:
@@ -41,7 +92,7 @@ class ValueDecoder:
             chunk = chunks[0]
             if type(chunk) is bytes and len(chunk) < _SMALL_GROUP:
                 return self._list(chunk)
-        elif _are_small(chunks):
+        elif _are_small(chunks, _SMALL_GROUP):
             values = self._list(chunks[0])
             for chunk in chunks[1:]:
                 values += self._list(chunk)
@@ -110,21 +161,21 @@ class GroupValues(observable.ObservableMixin):
 coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(GroupValues)
 
 
-def _joined(chunks: list[Any]) -> bytes:
+def _joined(chunks: list[bytes]) -> bytes:
     """The values of several chunks as Beam's coder for iterables writes them; so is each chunk."""
-    parts = [chunk if type(chunk) is bytes else chunk.load() for chunk in chunks]
-    if len(parts) == 1:
-        return parts[0]
-    count = sum(_COUNT.unpack_from(part)[0] for part in parts)
-    return _COUNT.pack(count) + b"".join(part[_COUNT.size :] for part in parts)
+    if len(chunks) == 1:
+        return chunks[0]
+    count = sum(_COUNT.unpack_from(chunk)[0] for chunk in chunks)
+    return _COUNT.pack(count) + b"".join(chunk[_COUNT.size :] for chunk in chunks)
 
 
-def _are_small(chunks: list[Any]) -> bool:
+def _are_small(chunks: list[Any], limit: int) -> bool:
+    """Whether chunks are all in memory, and below a limit together, in bytes."""
     size = 0
     for chunk in chunks:
         if type(chunk) is not bytes:
             return False
         size += len(chunk)
-        if size >= _SMALL_GROUP:
+        if size >= limit:
             return False
     return True

@@ -134,7 +134,7 @@ class Sides:
         parking = Parking(self._context.overlay, parked_state_id(edge.id))
         gate: FrontGate | BackGate
         if edge.kind is EdgeKind.GROUP:
-            gate = BackGate(make, source, doors, parking, codings.elements(main))
+            gate = BackGate(make, source, doors, parking, codings.groups(main))
         else:
             sorter: RunSorter | GroupSorter = RunSorter(doors, codings.elements(main))
             if edge.kind is EdgeKind.KEYED:

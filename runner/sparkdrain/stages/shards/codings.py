@@ -12,7 +12,7 @@ from apache_beam.runners import pipeline_context
 from sparkdrain.graph.environments import place_of
 from sparkdrain.graph.wire import has_pairs
 from sparkdrain.shuffle.coding import ElementCoding
-from sparkdrain.shuffle.values import EncodedCoder
+from sparkdrain.shuffle.values import EncodedCoder, JoinedCoder
 from sparkdrain.stages.shards.foreign_windows import with_foreign_windows
 
 if TYPE_CHECKING:
@@ -116,6 +116,12 @@ class Codings:
     def elements(self, edge: Edge, coder: coders.Coder | None = None) -> ElementCoding:
         """How its elements are encoded (or only a part of them, that ``coder`` is for)."""
         return ElementCoding.of(coder or self.coder(edge), self.window_coder(edge))
+
+    def groups(self, edge: Edge) -> ElementCoding:
+        """How what a GroupByKey hands out is encoded, given its edge with what it hands out."""
+        if edge.id in self._wired and self._wired[edge.id][1]:
+            return self.elements(edge, coders.TupleCoder([coders.BytesCoder(), JoinedCoder()]))
+        return self.elements(edge)
 
 
 def _wired(
