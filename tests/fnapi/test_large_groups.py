@@ -10,6 +10,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam import coders
+from apache_beam.runners.worker import bundle_processor
 from apache_beam.testing import test_stream
 from apache_beam.transforms import environments, trigger, window
 from hypothesis import given, settings
@@ -24,6 +25,8 @@ from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.fnapi.large_groups import GroupsInState, page_of
 from sparkdrain.fnapi.worker import SdkWorker
 from sparkdrain.graph.wire import STATE_BACKED_ITERABLE
+from sparkdrain.harness.channel import processor
+from sparkdrain.harness.channel.source import ChannelSource
 from sparkdrain.loopback import loopback_pool
 from sparkdrain.panes.pane_file import PaneFile
 from sparkdrain.shuffle.values import WHOLE_BYTES, EncodedValues, encoded_values
@@ -146,6 +149,29 @@ def test_large_groups_come_exactly_as_often_and_in_whatever_order_they_are_read(
     assert max(wire.elements) < 4 * MiB
 
 
+def test_chains_that_are_compiled_read_large_groups_as_well(batch, wire, monkeypatch):
+    """As ``sparkdrain worker`` compiles them."""
+    sources = []
+
+    class Source(ChannelSource):
+        def __init__(self, operation, chain):
+            sources.append(operation)
+            super().__init__(operation, chain)
+
+    monkeypatch.setattr(processor, "ChannelSource", Source)
+    monkeypatch.setattr(bundle_processor, "BundleProcessor", processor.ChannelProcessor)
+    seen = batch(
+        lambda p: (
+            _grouped(p, 1, 40)
+            | beam.MapTuple(lambda k, vs: (k, _told(vs) == _told(vs), *_told(vs)))
+            | beam.Map(see)
+        )
+    )
+    assert seen == [(0, True, *_expected(1, 40)[0][1:])]
+    assert sum(wire.pages) >= 3 * sum(len(_value(n)) for n in range(40))
+    assert len(sources) == 2
+
+
 def test_nothing_is_kept_of_a_group_when_its_bundle_has_ended(batch, wire):
     batch(lambda p: _grouped(p) | beam.Map(lambda pair: see(pair[0])))
     assert max(wire.held) == 3
@@ -183,18 +209,21 @@ def test_what_a_bundle_holds_in_memory_is_bounded():
     assert groups.is_full
 
 
-def test_small_groups_are_sent_whole_and_ask_for_nothing(batch, wire):
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_small_groups_are_sent_whole_and_ask_for_nothing(batch, wire, chunks):
+    count = 1000 * chunks  # what the shuffle first puts together
+
     def build(pipeline):
         return (
             pipeline
-            | beam.Create(range(2_000), reshuffle=False)
+            | beam.Create(range(count), reshuffle=False)
             | beam.Map(lambda n: (n % 100, n))
             | beam.GroupByKey()
             | beam.MapTuple(lambda key, values: see((key, type(values) is list, sum(values))))
         )
 
     seen = batch(build)
-    assert sorted(seen) == [(k, True, sum(range(k, 2_000, 100))) for k in range(100)]
+    assert sorted(seen) == [(k, True, sum(range(k, count, 100))) for k in range(100)]
     assert wire.pages == []
     assert all(groups._number == 0 for groups in wire.groups)
 
@@ -292,22 +321,17 @@ def test_a_large_group_may_wait_for_a_side_input(stream, wire):
     SEEN.clear()
 
     def build(pipeline):
-        words = _script(pipeline, [_at(1, 2, 32), 12])
-        side = (
+        side = _script(pipeline, [[window.TimestampedValue((0, b"late"), 1)], 5, 12])
+        groups = (
             pipeline
-            | "Side" >> beam.Create([1])
-            | "Late" >> beam.Map(lambda n: window.TimestampedValue(n, 1))
-            | "Windows" >> beam.WindowInto(window.FixedWindows(10))
-            | "One" >> beam.combiners.Count.Globally().without_defaults()
-        )
-        return (
-            words
+            | beam.Create(range(32))
+            | beam.Map(lambda n: window.TimestampedValue((n % 2, _value(n)), 1))
             | beam.WindowInto(window.FixedWindows(10))
             | beam.GroupByKey()
-            | beam.Map(
-                lambda pair, more: see((pair[0], len(more), *_told(pair[1]))),
-                beam.pvalue.AsList(side),
-            )
+        )
+        return groups | "Use" >> beam.Map(
+            lambda pair, more: see((pair[0], len(more), *_told(pair[1]))),
+            beam.pvalue.AsList(side | "Side" >> beam.WindowInto(window.FixedWindows(10))),
         )
 
     stream(build, options=LITTLE)
@@ -379,6 +403,19 @@ def test_of_a_group_on_disk_no_more_is_read_than_a_page(tmp_path, monkeypatch):
         assert max(read) <= MiB
     assert pages > 10
     assert not groups.is_full
+
+
+def test_small_chunks_share_a_page():
+    groups = GroupsInState()
+    groups.encode(EncodedValues([_chunk([bytes(1000)])] * 3000))
+    (token,) = groups._held
+    continuation, pages = b"", []
+    while not pages or continuation:
+        answer = groups.read(token, continuation).get
+        continuation = answer.continuation_token
+        pages.append(len(_values(answer.data)))
+    assert sum(pages) == 3000
+    assert len(pages) == 3
 
 
 @pytest.mark.parametrize("continuation", [b"x", b"1", b"9.4", b"0.3", b"0.99", b"0.4.4", b"-1.4"])
