@@ -13,6 +13,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.portability.api import metrics_pb2
 from apache_beam.transforms import environments, window
 
+from sparkdrain.fnapi import answers, large_groups
 from sparkdrain.fnapi.harness import Outside
 from sparkdrain.fnapi.harnesses import HarnessJob
 from sparkdrain.graph.translate import translate
@@ -80,6 +81,32 @@ def test_a_side_input_larger_than_one_answer_comes_whole(run):
 
     _, seen = run(build)
     assert seen == [9 << 20]
+
+
+def test_a_large_side_input_can_be_read_again_and_in_later_bundles(run, monkeypatch):
+    """Python's cache keeps the first answer, and goes on from its token each time."""
+    monkeypatch.setattr(answers, "_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(large_groups, "_HELD_GROUPS", 1)
+
+    def build(pipeline):
+        large = pipeline | "Large" >> beam.Create(range(5)) | beam.Map(lambda n: bytes([n]) * 600)
+        all_ = [bytes([n]) * 600 for n in range(5)]
+        return (
+            pipeline
+            | beam.Create(range(4))
+            | beam.Map(lambda n: (n, bytes(2 << 20)))
+            | beam.GroupByKey()
+            | "Use"
+            >> beam.Map(
+                lambda pair, large: (pair[0], sorted(large) == sorted(large) == all_),
+                beam.pvalue.AsIter(large),
+            )
+            | beam.Map(see)
+        )
+
+    # Each slot gives the side input a piece.
+    _, seen = run(build)
+    assert seen == [(n, True) for n in range(4)]
 
 
 def test_windows_and_times_are_kept_through_flattens_and_reshuffles(run):
