@@ -129,12 +129,14 @@ PROOFS: Final = (
         "drained. Python programs "
         "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "
         "Java reads and writes Kafka by the server's own transforms; another one merges windows "
-        "of its own. Batch jobs of Java's and of Go's are exact, though a process is killed. "
+        "of its own, and one reads groups larger than the heap of its harness. Batch jobs of Java's "
+        "and of Go's are exact, though a process is killed. "
         "Python and Java in containers of podman. Batch jobs and streams show samples of elements "
         "that processes have kept",
         (
             "integration/test_java.py",
             "integration/test_java_windows.py",
+            "integration/test_java_large_groups.py",
             "integration/test_newer_java.py",
             "integration/test_warm_java.py",
             "integration/test_shared_java.py",
