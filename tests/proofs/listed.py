@@ -129,8 +129,8 @@ PROOFS: Final = (
         "drained. Python programs "
         "use Java's transforms, Kafka's and others, on this machine and on two hosts. A program in "
         "Java reads and writes Kafka by the server's own transforms; another one merges windows "
-        "of its own, and one reads groups larger than the heap of its harness. Batch jobs of Java's "
-        "and of Go's are exact, though a process is killed. "
+        "of its own, and one reads groups larger than the heap of its harness. Batch jobs of "
+        "Java's and of Go's are exact, though a process is killed. "
         "Python and Java in containers of podman. Batch jobs and streams show samples of elements "
         "that processes have kept",
         (
