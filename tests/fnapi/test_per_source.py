@@ -25,9 +25,9 @@ def sources(monkeypatch):
     told = []
     tell = fn_harness.descriptor_for
 
-    def count(stage, *more):
+    def count(stage, *more, **settings):
         told.append(len(stage.sources))
-        return tell(stage, *more)
+        return tell(stage, *more, **settings)
 
     monkeypatch.setattr(fn_harness, "descriptor_for", count)
     return told
