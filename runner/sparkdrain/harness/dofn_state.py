@@ -15,7 +15,7 @@ class DofnState(Protocol):
     """State and timers of one stateful DoFn in a slot, as its places know it.
 
     Attributes:
-        transform_id: of the DoFn.
+        transform_id: the id of the transform with the DoFn.
         overlay, state_id, expiry_of: see ``StateTerms``.
         place: where the present turn is. A place sets it when it begins a turn.
     """

@@ -41,7 +41,7 @@ class EncodedValues:
 
 
 class JoinedCoder(coders.BytesCoder):
-    """Of all values of a key that a harness in another process has encoded."""
+    """A coder of all values of a key that a harness in another process has encoded."""
 
     def _create_impl(self) -> coder_impl.CoderImpl:
         return _JoinedImpl()

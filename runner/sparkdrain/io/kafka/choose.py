@@ -48,7 +48,7 @@ class KafkaService:
     settings: Settings
 
     def open_client(self) -> Client:
-        """See ``open_client``."""
+        """The client that the settings ask for, else the fastest that is installed."""
         return open_client(self.settings)
 
 

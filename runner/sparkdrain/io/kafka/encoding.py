@@ -20,8 +20,8 @@ class Encoding:
 
     Args:
         topic: where records go that do not say so themselves.
-        key_coder: of keys; None for bytes.
-        value_coder: of values; None for bytes.
+        key_coder: encodes keys; None for bytes.
+        value_coder: encodes values; None for bytes.
     """
 
     def __init__(
