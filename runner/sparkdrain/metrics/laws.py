@@ -176,13 +176,11 @@ def _take_several(take: Callable[[Any], _T], payload: bytes) -> list[_T]:
     stream = coder_impl.create_InputStream(payload)
     if stream.size() < _COUNT_BYTES:
         raise EOFError
-    count, found = stream.read_bigendian_int32(), []
+    count = stream.read_bigendian_int32()
+    found: list[_T] = []
     counts = iter((count,)) if count >= 0 else iter(partial(_take_int, stream), 0)
     for some in counts:
-        for _ in range(some):
-            if stream.size() <= 0:
-                raise EOFError
-            found.append(take(stream))
+        found += [take(stream) for _ in range(some)]
     return found
 
 
