@@ -723,7 +723,7 @@ def test_a_store_that_is_down_at_the_end_does_not_fail_a_job_that_was_drained(cl
     stores.down = True
     behave.may_end.set()
     assert jobs.path(job)[-1] == "DRAINED"
-    assert "nobody has removed from it what asked for the drain" in jobs.texts(job)
+    assert "the driver has not removed from it what asked for the drain" in jobs.texts(job)
 
 
 # --- limits ---------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ class StageAside:
         endpoint: where the harness finds data.
         begin: where elements come in.
         end: where they come out.
-        spec: of the transform; None: elements come out as they came in.
+        spec: what the transform does; None: elements come out as they came in.
         embeds: whether the harness takes elements within a request. Where they come in otherwise,
             those of another bundle that waits for this one may be in the way.
     """

@@ -18,7 +18,7 @@ def docker_command(image: str, arguments: Sequence[str], name: str) -> list[str]
     """What runs a container until the harness in it ends.
 
     Args:
-        arguments: of what the image starts.
+        arguments: what the program that the image starts is called with.
 
     Raises:
         HarnessNotStarted: there is no ``docker`` here.

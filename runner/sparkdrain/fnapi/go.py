@@ -34,8 +34,8 @@ def go_command(
 
     Args:
         binary: the staged worker binary. Its owner may execute it from now on.
-        options: of the pipeline, by plain name.
-        endpoint: of the slot's services.
+        options: the pipeline's options, by plain name.
+        endpoint: the address of the slot's services.
         folder: for what it writes.
 
     Raises:

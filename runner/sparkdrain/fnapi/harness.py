@@ -90,9 +90,9 @@ class Wiring:
 
     Attributes:
         windowings: Beam's map of windowing strategies, by id.
-        writers: of the edges out of the stage.
+        writers: what writes each edge out of the stage, by the edge's id.
         open_side_input: the content of a side input's edge; None if it is empty.
-        state_terms: of a stateful DoFn, by its transform id.
+        state_terms: where and how long a stateful DoFn has its state, by its transform id.
         keep: whether the job needs the harness again when the stage has ended.
         script: tells the processing time of a script, microseconds; None if time is real.
     """
@@ -394,7 +394,7 @@ class FnHarness(Harness, Listener, TimerBundles, LoneBundle, SplitBundle):
     @override
     def teardown(self) -> None:
         if self._instruction:
-            # What the bundle still does is for nobody.
+            # The slot does not need what the bundle still does.
             self._worker.is_lost = True
             self._ended()
         elif self._samples is not None and not self._worker.is_lost:

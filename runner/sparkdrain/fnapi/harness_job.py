@@ -19,7 +19,7 @@ class HarnessJob:
     """What harnesses need to know of the job that they work for.
 
     Attributes:
-        options: of the pipeline, by plain name.
+        options: the pipeline's options, by plain name.
         staged: finds the staged file of a name; None if there is none.
         when_over: has a function called when the job is over. Then its harnesses end in order.
         log: takes the level and the text of each record that a client of the job is to see.

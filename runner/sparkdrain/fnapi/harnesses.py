@@ -191,8 +191,8 @@ class Harnesses:
             services = self._services = SdkServices()
 
             def spare_life(environment: beam_runner_api_pb2.Environment, folder: Path) -> Life:
-                nobody = HarnessJob("", {})
-                return life_of(environment, services, folder, nobody, {}, threading.Event())
+                no_job = HarnessJob("", {})
+                return life_of(environment, services, folder, no_job, {}, threading.Event())
 
             self._spares = SpareWorkers(services, spare_life)
         return self._services, self._spares
@@ -251,7 +251,7 @@ class Harnesses:
 
 
 def harnesses() -> Harnesses:
-    """Those of this process; a forked process has its own."""
+    """The harnesses of this process; a forked process has its own."""
     return _of_process(os.getpid())
 
 

@@ -26,7 +26,7 @@ class FnInlet(Inlet):
     Args:
         send: takes encoded elements.
         metadata: encodes timestamp, windows and pane.
-        kind: of the edge; None for a root.
+        kind: the kind of the edge that elements come on; None for a root.
     """
 
     def __init__(

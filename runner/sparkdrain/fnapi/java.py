@@ -68,8 +68,8 @@ def java_variables(
     """What a harness reads of its environment.
 
     Args:
-        options: of the pipeline, by plain name.
-        endpoint: of the slot's services.
+        options: the pipeline's options, by plain name.
+        endpoint: the address of the slot's services.
         folder: for the options.
     """
     file = folder / "options.json"

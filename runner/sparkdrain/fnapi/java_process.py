@@ -44,7 +44,7 @@ class JavaProcess(Life):
 
     Args:
         variables: what the harness of a worker id reads of its environment.
-        endpoint: of the slot's services.
+        endpoint: the address of the slot's services.
         place: where the slots of the executor find the JVM.
         waiting: where the JVM of this slot's driver waits; None if none ever does.
         torn_down: set when the harness has said that all of its DoFns are torn down.

@@ -26,7 +26,7 @@ class WindowLives:
     until they have fired.
 
     Args:
-        terms: of the DoFn's state.
+        terms: where and how long the DoFn's state is kept.
     """
 
     def __init__(self, terms: StateTerms, window: Any) -> None:

@@ -101,7 +101,7 @@ class _Merge:
         self._known = lru_cache(_SETS_REMEMBERED)(self._ask)
 
     def __call__(self, context: Any) -> None:
-        """See ``WindowFn.merge``."""
+        """Merge the windows of a context, as ``WindowFn.merge`` does."""
         decode = self._window.decode
         # In an order of their own, so that windows that were merged once are known again.
         windows = tuple(sorted(map(self._window.encode, context.windows)))

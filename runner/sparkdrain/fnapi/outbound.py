@@ -19,7 +19,7 @@ class Outbound:
     """Sends one bundle: its request, and what it has.
 
     Args:
-        instruction: of the bundle, see ``SdkWorker.expect``.
+        instruction: the id of the bundle's instruction, from ``SdkWorker.expect``.
         request: begins the bundle.
         embedded: up to so many bytes go within the request, which waits for them; 0: the request
             goes at once.

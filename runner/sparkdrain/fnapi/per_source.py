@@ -43,7 +43,7 @@ def harness_outside(stage: Stage, wiring: Wiring) -> Harness:
 
 
 def by_source(stage: Stage) -> dict[TransformId, Stage]:
-    """For each source of a stage, the part of the stage that its elements reach."""
+    """The part of a stage that the elements of a source reach, by source."""
     return {source: _reached(stage, source) for source, _ in stage.sources}
 
 

@@ -70,7 +70,7 @@ class HarnessProcess(Life):
     Args:
         name: what messages call it.
         command: the command for a worker id, and variables.
-        endpoint: of the slot's services.
+        endpoint: the address of the slot's services.
         folder: for what it writes.
         ends_itself: whether it ends when it has nothing more to do; else it is ended then.
         at_the_end: a command that is run when it has ended, however that was.
@@ -157,7 +157,7 @@ def start_guarded(
         output: a file for what the command writes.
         at_the_end: a command that is run when it has ended, however that was.
         held: the file that callers lock, if they share the command.
-        stdin: of the guard.
+        stdin: the guard's standard input: a descriptor, or ``subprocess.PIPE``.
         kept: descriptors that the guard keeps open.
     """
     words, variables = command
@@ -187,7 +187,7 @@ def ended_with(name: str, status: int, last_words: str) -> str:
 
     Args:
         name: what messages call it.
-        status: of its guard.
+        status: the status of its guard, negative if a signal has ended the guard.
     """
     # The guard ends with 128 and the number of the signal, as a shell does.
     number = -status if status < 0 else status - 128

@@ -61,7 +61,7 @@ def provision_info(
     """Everything that a harness needs to know.
 
     Args:
-        options: of the pipeline, by plain name.
+        options: the pipeline's options, by plain name.
         dependencies: the files that it may fetch.
     """
     here = descriptor_of(endpoint)

@@ -60,10 +60,10 @@ class Samples:
 
     Args:
         worker: the harness.
-        descriptor: of the stage.
-        environment: of the stage.
+        descriptor: the descriptor of the stage.
+        environment: the environment of the stage.
         teller: takes the samples.
-        metadata: of the elements of a PCollection.
+        metadata: gives what decodes timestamp, windows and pane, by the id of a PCollection.
         by_time: whether a harness may have taken samples when a moment has passed, and not only
             those on which user code has failed.
         now: a clock, seconds.

@@ -1,7 +1,7 @@
 """The gRPC services that SDK harnesses talk to: one server for all harnesses of a process.
 
-A harness is known by its worker id, which it says with each call. The id is secret: whoever does
-not know it is refused.
+A harness is known by its worker id, which it says with each call. The id is secret: a caller
+that does not know it is refused.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class SdkServices(
     def GetProcessBundleDescriptor(  # noqa: N802
         self, request: beam_fn_api_pb2.GetProcessBundleDescriptorRequest, context: Any
     ) -> beam_fn_api_pb2.ProcessBundleDescriptor:
-        """A stage, by its id, which nobody can guess.
+        """A stage, by its id, which a caller cannot guess.
 
         The TypeScript SDK does not say which harness asks.
         """

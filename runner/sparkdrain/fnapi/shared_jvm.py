@@ -49,7 +49,7 @@ class SharedJvm:
     """A JVM that this process holds: the JVM does not end before it is let go.
 
     Attributes:
-        folder: of the JVM.
+        folder: the JVM's folder, with its socket, its output and the locked file.
         hold: descriptor of the file that is locked.
     """
 
@@ -220,7 +220,7 @@ class JvmPlace:
     """Where the slots of an executor find the JVM that they share.
 
     Attributes:
-        folder: of the executor; it is made if it is not there, but what it is in is not.
+        folder: the executor's folder. It is made if it is missing; the folder above it is not.
         key: names what the slots must have in common.
     """
 

@@ -84,7 +84,7 @@ def take(place: Path, digest: str) -> SharedJvm | None:
 
     Args:
         place: where it waits.
-        digest: of the class path.
+        digest: the digest of the class path, see ``class_paths.digest_of``.
     """
     taken = place / _TAKEN
     with contextlib.suppress(OSError):
@@ -97,9 +97,9 @@ def shared_java(folder: Path, class_path: str, *options: str) -> list[str]:
     """The command of a JVM that slots share, without the arguments of its program.
 
     Args:
-        folder: of the JVM; the program is put there, since Java cannot run one in an archive, as
-            which executors have this package.
-        class_path: of the harness.
+        folder: the JVM's folder. The program is put there, since executors have this package as
+            an archive, in which Java cannot run a program.
+        class_path: the class path of the harness.
         options: for Java.
     """
     source = pkgutil.get_data(__package__, PROGRAM)

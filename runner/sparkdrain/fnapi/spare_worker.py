@@ -50,7 +50,9 @@ class SpareWorker:
 
 
 class SpareWorkers:
-    """Those of this process, one for each command. Not safe for threads, but for its timers.
+    """The spare harnesses of this process, one for each command.
+
+    Not safe for threads. Its own timers are the exception.
 
     Args:
         services: which harnesses ask.

@@ -43,7 +43,7 @@ class TimerFamilies:
     """The timers of one DoFn.
 
     Args:
-        terms: of the DoFn's state.
+        terms: where and how long the DoFn's state is kept.
         domains: Beam's time domain of each family.
         on_expiry: the family that fires when a window is over; "" if there is none.
         lateness: allowed lateness of the windows, microseconds.

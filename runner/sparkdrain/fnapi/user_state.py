@@ -35,7 +35,7 @@ class UserState:
     Each method raises ``UnknownState`` if the stage has no such state.
 
     Args:
-        lives: of the windows, by transform.
+        lives: what forgets the windows of a stateful DoFn, by its transform id.
         count: how many values there are in several parts of the multimap of a transform, by the
             names of both.
     """

@@ -1,4 +1,4 @@
-"""Has an SDK harness count values whose coder nobody else knows."""
+"""Has an SDK harness count values whose coder only the harness knows."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class SdkWorker:
         self.torn_down = torn_down or threading.Event()
         self.is_lost = False
         self.sampled: dict[str, beam_fn_api_pb2.ProcessBundleDescriptor] = {}
-        """By PCollection, the descriptor whose coder samples of it have, see ``Samples``."""
+        """Descriptors whose coders the samples have, by PCollection; see ``Samples``."""
         self.short_ids = ShortIds()
         """What it calls metrics. The next harness has other ids, and a worker of its own."""
         self._how_it_ended = how_it_ended

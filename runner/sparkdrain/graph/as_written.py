@@ -31,7 +31,7 @@ def as_written(
 
     Args:
         pipeline: as submitted.
-        options: of the pipeline, by plain name.
+        options: the pipeline's options, by plain name.
     """
     if not _changes_exchanges(options):
         return pipeline

@@ -118,8 +118,8 @@ def settle_environments(
     A transform without an environment goes where its producer is, or else where its consumer is.
 
     Args:
-        components: of the pipeline. Of an environment with choices, the chosen one stays.
-        transforms: of the pipeline, producers before consumers.
+        components: the pipeline's components. Of an environment with choices, the chosen one stays.
+        transforms: the pipeline's transforms, producers before consumers.
     """
     outside = set()
     for id_, environment in components.environments.items():
@@ -151,7 +151,8 @@ def _spread(
 
     Args:
         transforms: in the order in which environments spread.
-        sides: of a transform, the PCollections to its neighbors before it, and behind it.
+        sides: gives the PCollections that join a transform to its neighbors before it, and to those
+            behind it.
     """
     known: dict[str, str] = {}
     for transform in transforms:

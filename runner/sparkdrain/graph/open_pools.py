@@ -29,10 +29,10 @@ def open_pools(pipeline: beam_runner_api_pb2.Pipeline) -> Iterator[str]:
         if not address.startswith(_SOCKET) and not is_loopback(host):
             yield (
                 f"The worker pool of the environment {id_!r} is at {address!r}, across a network. "
-                "Beam's pools speak in clear, and ask nobody who they are: who is on that network "
-                "can read and change elements, state and the pipeline's options with their "
+                "Beam's pools speak in clear, and do not ask who calls: an attacker on that "
+                "network can read and change elements, state and the pipeline's options with their "
                 "passwords, and can run code as the pool's user. Have a pool on the machine of "
                 "each executor (--environment_config=localhost:PORT), let executors start "
-                "processes instead (--environment_type=PROCESS), or see that nobody else is on "
-                "that network."
+                "processes instead (--environment_type=PROCESS), or see that no other user is "
+                "on that network."
             )

@@ -191,7 +191,7 @@ class Planner:
         """The edge on which ``consumer`` reads ``pcollection``, made at its first use."""
         multimap = tag in consumer.multimap_tags
         time_sorted = kind is EdgeKind.KEYED and consumer.time_sorted
-        # A side input is published once, whoever reads it; in streaming, once for each level.
+        # A side input is published once for all its readers; in streaming, once for each level.
         level = -1 if kind is EdgeKind.SIDE else consumer.level
         own = "" if tag in consumer.side_tags else consumer.own_edge
         # What readers in several places share is written for all of them.

@@ -45,7 +45,7 @@ class Transform:
 
     @property
     def inputs(self) -> list[tuple[str, PCollectionId]]:
-        """By tag: the order of a map in a proto is another one in every process."""
+        """Tags and PCollections, sorted: a map of a proto has another order in each process."""
         return [(tag, PCollectionId(name)) for tag, name in sorted(self.proto.inputs.items())]
 
     @property

@@ -27,8 +27,8 @@ def tell_pairs(
 
     Args:
         pipeline: as it was submitted.
-        components: of the optimized pipeline, whose coders change.
-        transforms: of the optimized pipeline, each with its place.
+        components: the components of the optimized pipeline, whose coders change.
+        transforms: the transforms of the optimized pipeline, each with its place.
     """
     places = {output: each.place for each in transforms for output in each.outputs}
     behind = _behind_exchanges(pipeline.components)

@@ -49,7 +49,7 @@ class WireCoders:
         self._components = components
 
     def windowed(self, coder: str, pcollection: str) -> str:
-        """Of elements with timestamp, windows and pane, given the coder of elements."""
+        """A coder of elements with timestamp, windows and pane, given the coder of elements."""
         strategies, pcollections = (
             self._components.windowing_strategies,
             self._components.pcollections,
@@ -65,7 +65,7 @@ class WireCoders:
         return self._made(_CUSTOM_WINDOW, self._made(_PREFIX, coder))
 
     def whole(self, coder: str) -> str:
-        """Of elements that are bytes to a slot, with their length before them.
+        """A coder of elements that are bytes to a slot, with their length before them.
 
         Java and Python leave a length out that would come twice; Go would write both.
         """
@@ -74,7 +74,7 @@ class WireCoders:
         return self._made(_PREFIX, coder)
 
     def of_values(self, coder: str) -> str:
-        """Of elements within a stage.
+        """The coder of elements within a stage.
 
         To Java's harness, a coder of windowed values is that of what such values have, and not
         that of elements that are such values.
@@ -83,12 +83,12 @@ class WireCoders:
         return self.whole(coder) if is_windowed else coder
 
     def pair(self, coder: str) -> str:
-        """Of elements whose key and value are bytes to a slot."""
+        """A coder of pairs whose key and value are bytes to a slot."""
         key, value = self._parts(coder)
         return self._made(_KV, self.whole(key), self.whole(value))
 
     def group(self, coder: str, *, in_state: bool = False) -> str:
-        """Of what a GroupByKey makes of elements that have this coder.
+        """A coder of what a GroupByKey makes of elements that have this coder.
 
         Args:
             in_state: whether values may be left out, which are read on the state channel then.
@@ -118,7 +118,7 @@ class WireCoders:
         return self._made(_KV, name, coder), self._made(_KV, name, self._made(text))
 
     def timer(self, coder: str) -> str:
-        """Of timers, given their coder."""
+        """A coder of timers whose key is bytes to a slot, given their coder."""
         key, window = self._components.coders[coder].component_coder_ids
         return self._made(_TIMER, self.whole(key), window)
 

@@ -31,8 +31,8 @@ class Access:
 
     Attributes:
         authority: who signs the service's certificate, PEM; empty: no TLS.
-        certificate: of the client, PEM; empty: none.
-        private_key: of the client's certificate, PEM.
+        certificate: the client's certificate, PEM; empty: none.
+        private_key: the key of the client's certificate, PEM.
         token: for the service; empty: none.
     """
 

@@ -37,7 +37,7 @@ class Drained(Protocol):
     """What a drain needs of its job."""
 
     def message(self, importance: int, text: str) -> None:
-        """Tell whoever follows the job."""
+        """Send a text to the clients that follow the job."""
 
     def drain_began(self) -> None:
         """The job is being drained from now on, if it is not over."""
@@ -104,7 +104,7 @@ class JobDrain:
 
     @property
     def unreadable(self) -> int:
-        """How many records among the notifications nobody can read."""
+        """How many records among the notifications cannot be read."""
         opened = self._open
         return 0 if opened is None or opened.monitor is None else opened.monitor.unreadable
 
@@ -144,7 +144,7 @@ class JobDrain:
         takes the job's checkpoints anew.
 
         Args:
-            epoch: of the lease on the job's checkpoints; 0 if it makes none.
+            epoch: the epoch of the lease on the job's checkpoints; 0 if the job makes none.
 
         Raises:
             Fenced: another driver has taken the checkpoints.
@@ -226,7 +226,7 @@ class JobDrain:
                 runs.moved(self._open.store, self._run, line)
 
     def close(self, state: RunState, *, goes_on: bool = False) -> None:
-        """The job has ended so; nobody is listened to any more.
+        """Stop listening to requests, and tell the store in which state the job has ended.
 
         Args:
             goes_on: whether another driver goes on with the run, so that it has not ended.
@@ -311,7 +311,7 @@ class JobDrain:
                 runs.tell(self._open.store, self._run, "DRAINING")
 
     def _taken(self, notification: DrainNotification) -> float:
-        """For how many seconds the run drains already, in lives before this one."""
+        """How many seconds ago a life of the run first heard of the request to drain."""
         now = self._now()
         heard = now
         with self._lock, self._warning("told it when the drain began"):
@@ -332,5 +332,5 @@ class JobDrain:
         try:
             yield
         except (MetadataError, ValueError) as error:
-            text = f"The metadata store does not answer; nobody has {what}. {error}"
+            text = f"The metadata store does not answer; the driver has not {what}. {error}"
             self._job.message(_M.JOB_MESSAGE_WARNING, text)

@@ -16,7 +16,7 @@ _MOST_BYTES: Final = 1 << 30
 
 
 class _Mark(NamedTuple):
-    """What a file shows of a change: whoever writes to it, or replaces it, changes one of these."""
+    """What a file shows of a change: each write, and each replacement, changes one of these."""
 
     inode: int
     size: int
@@ -81,7 +81,7 @@ class KeptFiles:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _beyond(self) -> list[str]:
-        """Those that have not been used for longest, beyond what is kept."""
+        """The SHA-256 of each file that has no room beside those that were used after it."""
         found, total = [], 0
         with self._lock:
             for sha256, mark in reversed(self._marks.items()):

@@ -58,7 +58,7 @@ def without_fork_support(environ: MutableMapping[str, str]) -> Iterator[None]:
 
 
 def _see_jobs_through(server: JobServer) -> None:
-    """Let jobs that nobody waited for end well; after a crash of the program, cancel them."""
+    """Let jobs that the program did not wait for end well; if it has crashed, cancel them."""
     threading.main_thread().join()
     crashed = getattr(sys, "last_value", None) is not None
     for job in server.jobs():

@@ -33,7 +33,7 @@ class Submission:
         described_options: the options as the client sent them.
         options: the same, by plain name.
         settings: our own options, checked.
-        endpoint: of the service that the job was submitted to.
+        endpoint: the address of the service that the job was submitted to.
     """
 
     job_id: str

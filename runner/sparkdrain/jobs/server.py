@@ -51,8 +51,8 @@ _LONGEST_SOCKET_DIRECTORY: Final = 90
 class JobServer:
     """A Job service that listens at one address; ``start`` and ``stop`` once each.
 
-    Whoever can reach the address can run code as this user. So the default is a Unix socket in a
-    directory that only this user can enter; TCP must be asked for.
+    A program that can reach the address can run code as this user. So the default is a Unix socket
+    in a directory that only this user can enter; TCP must be asked for.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class JobServer:
         for job in running:
             job.story.wait(_CANCEL_SECONDS)
         self._stop_serving()
-        self._pool.shutdown(wait=False)  # gRPC leaves the threads to whoever made the pool
+        self._pool.shutdown(wait=False)  # gRPC leaves the threads to the owner of the pool
         for home in self._homes:
             shutil.rmtree(home, ignore_errors=True)
 

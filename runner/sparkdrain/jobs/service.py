@@ -187,8 +187,8 @@ class JobService(beam_job_api_pb2_grpc.JobServiceServicer):
 
         A batch job commits everything when it is done, a stream with each round.
 
-        With ``DRY_RUN_KEY`` in the call's metadata they say what a drain would find; what that is
-        as text, or why nobody can tell, is in the trailing metadata.
+        With ``DRY_RUN_KEY`` in the call's metadata, the metrics say what a drain would find. The
+        trailing metadata has the same as text, or the reason why the job cannot tell.
         """
         with _telling(context):
             job = self._jobs.get(request.job_id)

@@ -50,7 +50,7 @@ class Staged:
     Attributes:
         offered: what the client offered.
         path: where the file is.
-        sha256: of its content, in hexadecimal digits.
+        sha256: the SHA-256 of its content, in hexadecimal digits.
     """
 
     offered: ArtifactInformation

@@ -254,7 +254,7 @@ def _distribution(
     least: Callable[[Any, Any], Any],
     most: Callable[[Any, Any], Any],
 ) -> Law:
-    """Of count, sum, least and greatest value. If the count is 0, nothing else counts."""
+    """The law of count, sum, least and greatest value. If the count is 0, nothing else counts."""
     read_all = _reads(_take_int, number.take, number.take, number.take)
     nothing = (0, number.zero, number.zero, number.zero)
 
@@ -275,7 +275,7 @@ def _distribution(
 
 
 def _latest(number: _Number) -> Law:
-    """Of time and value. Of one time, the greater value is the later one."""
+    """The law of time and value. Of one time, the greater value is the later one."""
 
     def join(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
         return max(one, other, key=lambda part: (part[0], number.order(part[1])))
@@ -287,7 +287,7 @@ def _latest(number: _Number) -> Law:
 
 
 def _first(number: _Number, *, largest: bool) -> Law:
-    """Of the largest or the smallest values, these first.
+    """The law of the largest or the smallest values, these first.
 
     How many are wanted is not in a payload. So all are kept, up to a bound, and a reader takes as
     many as it wants.
@@ -363,7 +363,7 @@ def _write_proto(message: Any) -> bytes:
 def _pile(
     one: metrics_pb2.HistogramValue, other: metrics_pb2.HistogramValue
 ) -> metrics_pb2.HistogramValue:
-    """Of equal buckets, see ``apart``. Those that are not there are empty."""
+    """The sum of two histograms of equal buckets, see ``apart``. Missing buckets are empty."""
     more, less = sorted((one, other), key=lambda each: len(each.bucket_counts), reverse=True)
     counts = list(more.bucket_counts)
     for index, count in enumerate(less.bucket_counts):
@@ -401,4 +401,4 @@ LAWS: Final[dict[str, Law]] = {
     _TYPES.BOUNDED_TRIE_TYPE.urn: Law(_read_trie, _graft, _write_proto),
     _HISTOGRAM: Law(metrics_pb2.HistogramValue.FromString, _pile, _write_proto),
 }
-"""By the URN of a type, all those of Beam's ``MonitoringInfoTypeUrns``."""
+"""The laws of all types in Beam's ``MonitoringInfoTypeUrns``, by the URN of the type."""

@@ -53,7 +53,7 @@ class Facilities:
     Attributes:
         admission: says how many jobs run at a time.
         drivers: hands out driver processes.
-        names: of jobs that go on.
+        names: the names of jobs that wait or run.
         files: for each job a folder, by its id.
         on_end: hears of every job that has ended.
     """
@@ -70,7 +70,7 @@ class DrivenJob(ServedJob):
 
     Args:
         submission: what to run.
-        facilities: of the server.
+        facilities: what all jobs of the server share.
         journal: is told all that happens to the job.
         story: what has happened to the job so far.
     """

@@ -61,7 +61,7 @@ class DrivenJobs(ServedJobs):
 
         Args:
             engine: checks pipelines; runs none.
-            store: of jobs that were run.
+            store: where jobs that were run are stored.
             artifacts: the files that clients stage.
             kept: how many jobs stay known that do not run.
             clock: the time now.
@@ -103,7 +103,7 @@ class DrivenJobs(ServedJobs):
         """Know the stored jobs again, and take up those that go on.
 
         Args:
-            endpoint: of the server.
+            endpoint: the server's address.
         """
         heads = self._store.heads()
         # What ran runs again, before what waited.

@@ -82,8 +82,8 @@ class DriverProcess(Driver):
     """A driver that is a child process, and ends when this process lets its standard input go.
 
     Args:
-        session: of Spark, for the process.
-        endpoint: of the server, as clients see it.
+        session: what the Spark session of the process is made from.
+        endpoint: the server's address, as clients see it.
         warm: whether to start the session ahead.
         program: what runs the process; arguments follow.
         variables: what the process has in its environment beside those of this one.

@@ -51,7 +51,7 @@ class Drivers:
 
     Args:
         launch: starts a driver.
-        session: of the first spare.
+        session: what the Spark session of the first spare is made from.
         is_warm: whether to keep a spare one.
         clock: seconds that only grow.
     """

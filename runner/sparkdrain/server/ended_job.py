@@ -26,8 +26,8 @@ class EndedJob(ServedJob):
     """A job that has ended. It can still be asked for all that was stored of it.
 
     Args:
-        store: of all jobs of the server.
-        head: of the job, whose last state is a terminal one.
+        store: where all jobs of the server are stored.
+        head: the head of the job, whose last state is a terminal one.
     """
 
     def __init__(self, store: JobStore, head: StoredJob) -> None:

@@ -33,8 +33,8 @@ class Journal:
     Thread-safe.
 
     Args:
-        store: of all jobs of the server.
-        head: of a job that is stored already; a new one if None.
+        store: where all jobs of the server are stored.
+        head: the head of a job that is stored already; None: the job is new.
     """
 
     def __init__(self, store: JobStore, head: StoredJob | None = None) -> None:

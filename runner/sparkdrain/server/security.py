@@ -35,7 +35,7 @@ class Security:
 
     Attributes:
         certificate: chain of the server, PEM; empty: no TLS.
-        private_key: of the certificate, PEM.
+        private_key: the certificate's key, PEM.
         client_authority: who signs certificates of clients, PEM; empty: clients need none.
         token: what clients must show; empty: nothing.
     """
@@ -51,7 +51,7 @@ class Security:
         return bool(self.client_authority or self.token)
 
     def credentials(self) -> grpc.ServerCredentials | None:
-        """For gRPC; None without TLS."""
+        """The certificates that gRPC shows and asks for; None without TLS."""
         if not self.certificate:
             return None
         return grpc.ssl_server_credentials(
@@ -61,7 +61,7 @@ class Security:
         )
 
     def interceptors(self) -> tuple[grpc.ServerInterceptor, ...]:
-        """For gRPC."""
+        """The check of the token before each call; empty if clients need no token."""
         return (_AskForToken(self.token),) if self.token else ()
 
     def warnings(self, host: str) -> Iterator[str]:
@@ -70,7 +70,7 @@ class Security:
             return
         if not self.asks_clients:
             yield (
-                f"Whoever reaches {host} can run code as this user: clients show neither a "
+                f"A program that reaches {host} can run code as this user: clients show neither a "
                 "certificate (--tls-client-ca) nor a token (--token-file)."
             )
         if not self.certificate:

@@ -160,7 +160,7 @@ class StandingServer:
                 job.story.wait(_CANCEL_SECONDS)
         for stopping in [server.stop(_GRACE_SECONDS) for server in self._servers]:
             stopping.wait()
-        self._pool.shutdown(wait=False)  # gRPC leaves the threads to whoever made the pool
+        self._pool.shutdown(wait=False)  # gRPC leaves the threads to the owner of the pool
         self._drivers.close()
         self._artifacts.close()
         self._store.close()

@@ -28,7 +28,8 @@ class ServerSettings:
         is_warm: whether a driver process waits with its session ready.
         directory: for staged files, and for the store; empty: one that goes with the server.
         store: where jobs are kept; None: a RocksDB database in ``directory``.
-        spark_master_url: of jobs that name none; None: as Spark is set up, else this machine.
+        spark_master_url: the Spark master of jobs that name none; None: as Spark is set up, else
+            this machine.
         security: what clients are shown, and have to show.
         is_insecure: whether everybody who reaches the address may come in without.
 

@@ -34,4 +34,4 @@ PASSES: tuple[Pass, ...] = (
     separate_barriers,
 )
 IN_BATCH: Final = frozenset({skip_exchanges_before_groups})
-"""Those that streaming jobs do without: a checkpoint belongs to the edges of a plan."""
+"""Passes that streaming jobs do without: a checkpoint belongs to the edges of a plan."""

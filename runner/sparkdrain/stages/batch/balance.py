@@ -39,7 +39,7 @@ class FromLender(ControlMessage):
     The end is said, not shown by closing: a socket stays open while another thread reads from it.
 
     Attributes:
-        edge: of the restrictions that it gives away; None: it has nothing to give.
+        edge: the edge of the restrictions that it gives away; None: it has nothing to give.
         payload: the restrictions.
         ended: whether it will give nothing more.
     """
@@ -85,7 +85,7 @@ def choose(lenders: Iterable[LendingSlot], idle_cores: int, now: float) -> list[
 
 @dataclass(frozen=True, slots=True)
 class Gift:
-    """Restrictions that a slot gave away, to be processed by somebody else."""
+    """Restrictions that a slot gave away, for another task to process."""
 
     slot: int
     attempt: int
@@ -205,7 +205,7 @@ class Lending:
         try:
             self._line = line = balancer.dial()
             line.send(self._me)
-        except Exception:  # noqa: BLE001 - then nobody asks
+        except Exception:  # noqa: BLE001 - then the driver does not ask
             return
         thread = threading.Thread(target=self._answer, args=(line,), name="lending", daemon=True)
         thread.start()

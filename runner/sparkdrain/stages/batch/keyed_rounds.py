@@ -113,7 +113,7 @@ class KeyedRounds(Input):
 
 
 def _size_of(chunks: Any) -> int:
-    """Of chunks that are on disk, nothing is known: they are many."""
+    """The bytes of a key's chunks. Chunks on disk are not read: they count as 1 << 62."""
     if type(chunks) is bytes:
         return len(chunks)
     return sum(map(len, chunks)) if type(chunks) is list else 1 << 62

@@ -1,8 +1,8 @@
 """Lets code that pushes run behind an interface that pulls, in bounded memory.
 
 A Spark task is a generator that Spark pulls from; a bundle pushes elements, any number of them
-for one that goes in. The bundle therefore runs in a thread and waits when nobody has taken what
-it sent.
+for one that goes in. The bundle therefore runs in a thread and waits while Spark has not taken
+what it sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PATIENCE_SECONDS = 0.2
 
 
 class PullerGone(BaseException):
-    """Raised in the pushing code when nobody pulls any more."""
+    """Raised in the pushing code when the pulling code has stopped."""
 
     _tagged_with_step = True
     """User code did not raise it: Beam raises it again as it is, and names no step."""

@@ -21,7 +21,8 @@ class SlotState:
     """State and timers in memory up to a budget, then on the slot's disk.
 
     Args:
-        memory_bytes: of the slot. State has a third: to write it out takes three times its memory.
+        memory_bytes: the slot's memory. State has a third: to write it out takes three times its
+            memory.
         scratch: where files go; asked for at the first use.
     """
 
@@ -47,7 +48,10 @@ class SlotState:
         return overlay
 
     def terms(self, transform: str) -> StateTerms:
-        """Of one stateful DoFn. No window expires: a key has nothing left when its turn is over."""
+        """Where one stateful DoFn has its state.
+
+        No window expires: a key has nothing left when its turn is over.
+        """
         return StateTerms(self.overlay, transform_state_id(self.plan, TransformId(transform)), None)
 
     def close(self) -> None:

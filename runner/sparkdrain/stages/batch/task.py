@@ -58,7 +58,7 @@ class LevelTask:
     """Who tells that the job is over."""
     side_inputs: dict[int, Broadcast[Any]] = field(default_factory=dict)
     progress: Endpoint | None = None
-    """Whom to tell how far the task is, if anybody."""
+    """Whom to tell how far the task is; None: the task does not tell."""
     balancer: Endpoint | None = None
     """Whom to offer restrictions, if the level has any."""
     failures: Endpoint | None = None

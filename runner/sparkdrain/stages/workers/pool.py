@@ -72,7 +72,7 @@ def job_context(
     On a cluster they are what the executors have, with this package as it is here: sent to them.
 
     Args:
-        options: of the pipeline, by plain name.
+        options: the pipeline's options, by plain name.
         outside: names of staged files that only harnesses outside of the workers need.
     """
     files = _sent_to(context)
@@ -111,7 +111,7 @@ def job_context(
     path = [files.seen_by_executors(code), *environment.get("PYTHONPATH", "").split(os.pathsep)]
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, path)))
     if is_ours(context):
-        # Whoever else runs tasks on our session gets our daemon, which must then be importable.
+        # Other code that runs tasks on our session gets our daemon, which must be importable.
         context.environment.setdefault("PYTHONPATH", environment["PYTHONPATH"])
     return JobContext(context, context.pythonExec, environment, [code]), preparation
 

@@ -45,12 +45,12 @@ class Preparation:
         beam: the version of Beam that made the pipeline.
         spark: the version of PySpark in the program.
         options: the pipeline's options, as JSON.
-        log_level: of the root logger.
+        log_level: the level of the root logger, a number of ``logging``.
         packages: name of a sent archive with packages, or nothing.
         session: name of a sent file with a main session, or nothing.
         classes: name of a sent file with classes of the main program, or nothing.
         rows: name of a sent file with types of rows, or nothing.
-        directory: of the program, for workers on its machine; else nothing.
+        directory: the program's working directory, for workers on its machine; else nothing.
         staged: names of files that harnesses in other processes need, each with the name under
             which it was sent, or with its path on this machine.
     """
