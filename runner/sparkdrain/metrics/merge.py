@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from apache_beam.portability.api import metrics_pb2
 
-from sparkdrain.metrics.laws import joined
-from sparkdrain.metrics.tally import key_of, name_of, with_payload
+from sparkdrain.metrics.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,19 +23,18 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._attempted: dict[Any, Info] = {}
-        self._committed: dict[Any, Info] = {}
+        self._attempted, self._committed = Tally(), Tally()
         self._heard: set[int] = set()
 
     def begin_attempt(self) -> None:
         """What was counted so far came to nothing."""
-        self._committed = {}
+        self._committed = Tally()
 
     def add(self, report: Any) -> None:
         """Take in the report of a slot whose level has ended."""
         infos = self.hear(report)
         for info in infos:
-            _merge(self._committed, info)
+            self._committed.add(info)
 
     def hear(self, report: Any) -> list[Info]:
         """Take in what a slot has tried, whose level may still fail; returns its metrics."""
@@ -45,30 +43,22 @@ class Metrics:
             if report.attempt not in self._heard:
                 self._heard.add(report.attempt)
                 for info in infos:
-                    _merge(self._attempted, info)
+                    self._attempted.add(info)
         return infos
 
     def attempted(self) -> list[Info]:
         """Everything that was tried."""
         with self._lock:
-            return list(self._attempted.values())
+            return list(self._attempted.infos())
 
     def committed(self) -> list[Info]:
         """What the result rests on."""
-        return list(self._committed.values())
+        return list(self._committed.infos())
 
 
 def merge(infos: Iterable[Info]) -> list[Info]:
     """Metrics of one name put together."""
-    together: dict[Any, Info] = {}
+    together = Tally()
     for info in infos:
-        _merge(together, info)
-    return list(together.values())
-
-
-def _merge(into: dict[Any, Info], info: Info) -> None:
-    key = key_of(name_of(info), info, info.payload)
-    known = into.get(key)
-    if known is not None:
-        info = with_payload(info, joined(info.type, known.payload, info.payload))
-    into[key] = info
+        together.add(info)
+    return together.infos()

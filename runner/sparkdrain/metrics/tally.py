@@ -22,13 +22,17 @@ class Tally:
         self._payloads: dict[Hashable, tuple[metrics_pb2.MonitoringInfo, bytes]] = {}
         self._made: list[metrics_pb2.MonitoringInfo] | None = None
 
+    def add(self, info: metrics_pb2.MonitoringInfo) -> None:
+        """Take in a metric."""
+        self.take(name_of(info), info, info.payload)
+
     def take(self, name: MetricName, named: metrics_pb2.MonitoringInfo, payload: bytes) -> None:
         """Take in a metric whose payload came without its name.
 
         Args:
             named: a metric of that name, with any payload.
         """
-        key = key_of(name, named, payload)
+        key = _key_of(name, named, payload)
         known = self._payloads.get(key)
         together = payload if known is None else joined(named.type, known[1], payload)
         self._payloads[key] = named, together
@@ -37,7 +41,10 @@ class Tally:
     def infos(self) -> list[metrics_pb2.MonitoringInfo]:
         """The metrics, each with a payload. The caller must not change them."""
         if self._made is None:
-            self._made = [with_payload(*each) for each in self._payloads.values()]
+            self._made = [
+                named if named.payload == payload else with_payload(named, payload)
+                for named, payload in self._payloads.values()
+            ]
         return self._made
 
 
@@ -46,14 +53,14 @@ def name_of(info: metrics_pb2.MonitoringInfo) -> MetricName:
     return MetricName((info.urn, info.type, frozenset(info.labels.items())))
 
 
-def key_of(name: MetricName, named: metrics_pb2.MonitoringInfo, payload: bytes) -> Hashable:
-    """What metrics have in common that can be put together: a name, and at times a form."""
-    form = apart(named.type, payload)
-    return (name, form) if form else name
-
-
 def with_payload(named: metrics_pb2.MonitoringInfo, payload: bytes) -> metrics_pb2.MonitoringInfo:
     """A metric, given one of the same name."""
     return metrics_pb2.MonitoringInfo(
         urn=named.urn, type=named.type, labels=named.labels, payload=payload
     )
+
+
+def _key_of(name: MetricName, named: metrics_pb2.MonitoringInfo, payload: bytes) -> Hashable:
+    """What metrics have in common that can be put together: a name, and at times a form."""
+    form = apart(named.type, payload)
+    return (name, form) if form else name
