@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sparkdrain.fnapi.errors import UnknownState
+from sparkdrain.shuffle.values import joined_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -76,13 +77,11 @@ def _elements(chunk: bytes) -> list[bytes]:
 def _entries(content: SideContent, window: bytes) -> Iterator[bytes]:
     """Keys with their values, as the coder of pairs of a key and an iterable has them."""
     for key, chunks in content.keys(window):
-        joined, size = [], 0
+        few, size = [], 0
         for chunk in chunks:
-            joined.append(chunk)
+            few.append(chunk)
             size += len(chunk)
             if size > _ENTRY_BYTES:
                 message = "a key of the side input has too many values to be read with all keys"
                 raise UnknownState(message)
-        count = sum(int.from_bytes(chunk[:_COUNT_BYTES], "big") for chunk in joined)
-        head = count.to_bytes(_COUNT_BYTES, "big")
-        yield key + head + b"".join(chunk[_COUNT_BYTES:] for chunk in joined)
+        yield key + joined_chunks(few)

@@ -57,9 +57,17 @@ def joined_values(values: Any) -> bytes:
     if type(values) is bytes:
         return values
     if isinstance(values, EncodedValues):
-        return _joined([chunk if type(chunk) is bytes else chunk.load() for chunk in values.chunks])
+        return joined_chunks(list(map(_loaded, values.chunks)))
     encoded: bytes = _ENCODED.encode(list(values))
     return encoded
+
+
+def joined_chunks(chunks: list[bytes]) -> bytes:
+    """The values of several chunks as Beam's coder for iterables writes them; so is each chunk."""
+    if len(chunks) == 1:
+        return chunks[0]
+    count = sum(_COUNT.unpack_from(chunk)[0] for chunk in chunks)
+    return _COUNT.pack(count) + b"".join(chunk[_COUNT.size :] for chunk in chunks)
 
 
 def encoded_values(chunks: list[Any]) -> bytes | EncodedValues:
@@ -70,7 +78,7 @@ def encoded_values(chunks: list[Any]) -> bytes | EncodedValues:
             return chunk
         return EncodedValues(chunks)
     if _are_small(chunks, WHOLE_BYTES + 1):
-        return _joined(chunks)
+        return joined_chunks(chunks)
     return EncodedValues(chunks)
 
 
@@ -133,7 +141,7 @@ class GroupValues(observable.ObservableMixin):
 
     def _values(self) -> Iterator[Any]:
         for chunk in self._chunks:
-            yield from self._decode(chunk if type(chunk) is bytes else chunk.load())
+            yield from self._decode(_loaded(chunk))
 
     def _observed(self) -> Iterator[Any]:
         for value in self._values():
@@ -161,12 +169,10 @@ class GroupValues(observable.ObservableMixin):
 coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(GroupValues)
 
 
-def _joined(chunks: list[bytes]) -> bytes:
-    """The values of several chunks as Beam's coder for iterables writes them; so is each chunk."""
-    if len(chunks) == 1:
-        return chunks[0]
-    count = sum(_COUNT.unpack_from(chunk)[0] for chunk in chunks)
-    return _COUNT.pack(count) + b"".join(chunk[_COUNT.size :] for chunk in chunks)
+def _loaded(chunk: Any) -> bytes:
+    """A chunk, which may be an extent on disk."""
+    loaded: bytes = chunk if type(chunk) is bytes else chunk.load()
+    return loaded
 
 
 def _are_small(chunks: list[Any], limit: int) -> bool:
