@@ -43,3 +43,16 @@ def command(jar: Path, endpoint: str, *options: str, program: str = "Exact") -> 
     path = os.pathsep.join(map(str, [jar, *class_path()]))
     runner = ["--runner=PortableRunner", f"--jobEndpoint={endpoint}"]
     return ["java", "-cp", path, program, *runner, *options]
+
+
+def ran(
+    jar: Path, endpoint: str, *options: str, program: str = "Exact"
+) -> subprocess.CompletedProcess[str]:
+    """Submit a program to the Job service at ``endpoint``; how it ended, and what it said."""
+    return subprocess.run(
+        command(jar, endpoint, *options, program=program),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )

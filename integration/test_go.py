@@ -30,6 +30,14 @@ def ran(program: Path, binary: Path, endpoint: str, *flags: str):
     )
 
 
+def built(folder: Path) -> Path:
+    """The binary of the program."""
+    binary = folder / "exact"
+    build = ["go", "build", "-o", binary, "."]
+    subprocess.run(build, cwd=PROGRAM, check=True, timeout=1200)
+    return binary
+
+
 def built_for(system: str, machine: str, folder: Path) -> Path:
     """A binary that the Go compiler makes for a system."""
     source, binary = folder / "main.go", folder / f"{system}-{machine}"
@@ -66,9 +74,7 @@ def test_a_go_program_finds_what_it_expects_and_fails_if_it_does_not(tmp_path):
     """Groups, sums, a side input, state, timers and a splittable DoFn, each checked inside."""
     if shutil.which("go") is None:
         pytest.skip("there is no Go compiler here")
-    exact, other = tmp_path / "exact", built_for("darwin", "arm64", tmp_path)
-    build = ["go", "build", "-o", exact, "."]
-    subprocess.run(build, cwd=PROGRAM, check=True, timeout=1200)
+    exact, other = built(tmp_path), built_for("darwin", "arm64", tmp_path)
     with server_process("--warm=off") as (_process, endpoint):
         done = ran(exact, exact, endpoint)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -84,7 +90,7 @@ def test_a_go_program_finds_what_it_expects_and_fails_if_it_does_not(tmp_path):
         assert looped.stdout == "read 1000\n"
         with grpc.insecure_channel(endpoint) as channel:
             client = JobClient(channel)
-            jobs = client.stub.GetJobs(api.GetJobsRequest()).job_info
+            jobs = client.jobs()
             by_id, in_full = (client.counts(j.job_id) for j in jobs if j.state == api.JobState.DONE)
         # The harness of a pool is not told that it may send metrics by short ids alone.
         assert 1000 in by_id
@@ -101,9 +107,7 @@ def test_a_go_program_finds_what_it_expects_and_fails_if_it_does_not(tmp_path):
 def test_a_batch_job_whose_worker_is_killed_is_run_again_and_exact(tmp_path):
     if shutil.which("go") is None:
         pytest.skip("there is no Go compiler here")
-    exact, mark = tmp_path / "exact", tmp_path / "killed"
-    build = ["go", "build", "-o", exact, "."]
-    subprocess.run(build, cwd=PROGRAM, check=True, timeout=1200)
+    exact, mark = built(tmp_path), tmp_path / "killed"
     with server_process("--warm=off", "--spark-master-url=local[2]") as (_process, endpoint):
         done = ran(exact, exact, endpoint, f"--mark={mark}")
         assert done.returncode == 0, done.stdout + done.stderr
@@ -111,6 +115,6 @@ def test_a_batch_job_whose_worker_is_killed_is_run_again_and_exact(tmp_path):
         assert mark.read_text().isdigit()
         with grpc.insecure_channel(endpoint) as channel:
             client = JobClient(channel)
-            (job,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+            (job,) = client.jobs()
             assert client.later_attempts(job.job_id) == [2]
             assert client.committed(job.job_id, "read") == [1000]

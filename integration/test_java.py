@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import grpc
 import pytest
-from apache_beam.portability.api import beam_job_api_pb2 as api
-from java_program import command, compiled
+from java_program import compiled, ran
 
 from sparkdrain.fnapi.java import can_share, java_program
 from sparkdrain.fnapi.shared_jvm import PROGRAM
@@ -67,16 +65,10 @@ def test_a_java_program_finds_what_it_expects(tmp_path, kind, monkeypatch):
     monkeypatch.setenv(MARK, str(tmp_path))
     master = "--spark-master-url=local[2]"
     with server_process("--warm=off", master) as (_process, endpoint), _watched() as harnesses:
-        done = subprocess.run(
-            command(jar, endpoint, "--numbers=1000", *kind),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
-        )
+        done = ran(jar, endpoint, "--numbers=1000", *kind)
         with grpc.insecure_channel(endpoint) as channel:
             client = JobClient(channel)
-            (job,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+            (job,) = client.jobs()
             told = [text for text in client.messages(job.job_id) if "There is key" in text]
             counts = client.counts(job.job_id)
     assert done.returncode == 0, done.stderr
@@ -100,18 +92,12 @@ def test_a_batch_job_whose_jvm_is_killed_is_run_again_and_exact(tmp_path):
         pytest.skip("there is no Java compiler here")
     jar, mark = compiled(tmp_path), tmp_path / "killed"
     with server_process("--warm=off", "--spark-master-url=local[2]") as (_process, endpoint):
-        done = subprocess.run(
-            command(jar, endpoint, "--numbers=1000", f"--mark={mark}"),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
-        )
+        done = ran(jar, endpoint, "--numbers=1000", f"--mark={mark}")
         assert done.returncode == 0, done.stderr
         assert "state DONE" in done.stdout
         assert mark.read_text().isdigit()
         with grpc.insecure_channel(endpoint) as channel:
             client = JobClient(channel)
-            (job,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+            (job,) = client.jobs()
             assert client.later_attempts(job.job_id) == [2]
             assert client.committed(job.job_id, "read") == [1000]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 
 import pytest
-from java_program import command, compiled
+from java_program import compiled, ran
 
 from tests.support.server_process import server_process
 
@@ -27,12 +26,6 @@ def test_a_group_may_be_larger_than_the_heap_of_the_harness(tmp_path, kind, monk
     jar = compiled(tmp_path, PROGRAM)
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", HEAP)
     with server_process("--warm=off", "--spark-master-url=local[1]") as (_process, endpoint):
-        done = subprocess.run(
-            command(jar, endpoint, f"--values={VALUES}", *kind, program=PROGRAM),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
-        )
+        done = ran(jar, endpoint, f"--values={VALUES}", *kind, program=PROGRAM)
     assert done.returncode == 0, done.stderr
     assert "state DONE" in done.stdout

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 
 import pytest
-from java_program import command, compiled
+from java_program import compiled, ran
 
 from tests.support.server_process import server_process
 
@@ -23,12 +22,6 @@ def test_windows_merge_as_the_program_says(tmp_path):
     jar = compiled(tmp_path, PROGRAM)
     with server_process("--warm=off") as (_process, endpoint):
         for options in ([], ["--streaming=true"]):
-            done = subprocess.run(
-                command(jar, endpoint, *options, program=PROGRAM),
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=600,
-            )
+            done = ran(jar, endpoint, *options, program=PROGRAM)
             assert done.returncode == 0, done.stderr
             assert "state DONE" in done.stdout

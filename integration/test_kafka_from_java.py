@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 
 import pytest
-from java_program import command, compiled
+from java_program import compiled, ran
 from kafka_broker import KafkaBroker
 from kafka_topics import Topics
 
@@ -28,16 +27,10 @@ def test_a_java_program_reads_and_writes_all_records_of_a_topic_in_python(tmp_pa
         topic, copy, other = topics.make(2), topics.make(2), topics.make()
         topics.write(topic, [(n % 2, b"key %d" % n, b"value %d" % n) for n in range(500)])
 
-        def run(count: int, to: str) -> subprocess.CompletedProcess[str]:
+        def run(count: int, to: str):
             options = [f"--expansion={expansion}", f"--brokers={broker.address}"]
             options += [f"--topic={topic}", f"--to={to}", f"--records={count}"]
-            return subprocess.run(
-                command(jar, endpoint, *options, program="CopyTopic"),
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=600,
-            )
+            return ran(jar, endpoint, *options, program="CopyTopic")
 
         done = run(500, copy)
         assert done.returncode == 0, done.stderr

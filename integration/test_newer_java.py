@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import zipfile
 
 import pytest
-from java_program import class_path, command, compiled
+from java_program import class_path, compiled, ran
 
 from tests.support.server_process import server_process
 
@@ -35,13 +34,7 @@ def test_classes_for_a_newer_java_end_the_job_with_both_versions_and_what_to_do(
     newer = for_java_99(jar, tmp_path / "newer.jar")
     staged = ",".join(map(str, [newer, *class_path()]))
     with server_process("--warm=off") as (_process, endpoint):
-        done = subprocess.run(
-            command(jar, endpoint, "--numbers=10", f"--filesToStage={staged}"),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
+        done = ran(jar, endpoint, "--numbers=10", f"--filesToStage={staged}")
     assert done.returncode != 0
     told = done.stdout + done.stderr
     assert "needs Java 99, and the executor has Java" in told

@@ -9,7 +9,6 @@ from pathlib import Path
 import grpc
 import java_program
 import pytest
-from apache_beam.portability.api import beam_job_api_pb2 as api
 from process_program import noted
 
 from tests.support.job_client import JobClient
@@ -110,7 +109,7 @@ def test_an_endless_program_of_another_sdk_is_killed_resumed_and_drained_exactly
     before = _read(tmp_path)
     with server_process(*where) as (_, endpoint), grpc.insecure_channel(endpoint) as channel:
         client = JobClient(channel)
-        (job,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+        (job,) = client.jobs()
         wait_until(lambda: _read(tmp_path) > before + 300, SECONDS)
         assert client.drain(job.job_id) == "DRAINING"
         wait_until(lambda: client.state(job.job_id) not in {"RUNNING", "DRAINING"}, SECONDS)

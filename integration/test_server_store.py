@@ -56,5 +56,5 @@ def test_a_server_in_another_folder_knows_jobs_of_a_killed_one_from_zookeeper(tm
             client = JobClient(there)
             assert (client.path(job_id), client.messages(job_id)) == known
             assert client.stub.GetPipeline(asked).pipeline == pipeline
-            (info,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+            (info,) = client.jobs()
             assert info.job_id == job_id

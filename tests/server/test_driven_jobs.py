@@ -312,7 +312,7 @@ def test_a_program_can_run_twice_at_once_and_its_checkpoints_keep_their_name(at_
         return pipeline.run()
 
     jobs = [submit(), submit()]
-    names = {info.job_name for info in client.stub.GetJobs(api.GetJobsRequest()).job_info}
+    names = {info.job_name for info in client.jobs()}
     assert len(names) == 2
     for job in jobs:
         job.cancel()

@@ -110,7 +110,7 @@ def test_the_pipeline_the_list_and_the_options_can_be_asked_for(at_server):
     client.stub.Run(api.RunJobRequest(preparation_id=job_id))
     found = client.stub.GetPipeline(api.GetJobPipelineRequest(job_id=job_id)).pipeline
     assert found == pipeline
-    (info,) = client.stub.GetJobs(api.GetJobsRequest()).job_info
+    (info,) = client.jobs()
     assert (info.job_id, info.job_name) == (job_id, "wc")
     assert "hidden-1" not in str(info)
     described = client.stub.DescribePipelineOptions(api.DescribePipelineOptionsRequest())
@@ -125,7 +125,7 @@ def test_a_job_that_names_no_master_gets_that_of_the_server(at_server):
     calls = client.drivers.engine.calls
     assert [call.settings.spark_master_url for call in calls] == ["local[7]", "local[3]"]
     assert client.drivers.started[0].session.spark_master_url == "local[7]", "the spare"
-    first = client.stub.GetJobs(api.GetJobsRequest()).job_info[0]
+    first = client.jobs()[0]
     assert first.pipeline_options["beam:option:spark_master_url:v1"] == "local[7]"
 
 

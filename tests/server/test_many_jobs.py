@@ -170,4 +170,4 @@ def test_a_second_hundred_of_jobs_at_once_takes_no_more_memory(at_server):
     assert min(grown) < 25, grown
     # Idle threads hold on to what they did last.
     assert sum(isinstance(each, DrivenJob) for each in gc.get_objects()) < 64
-    assert len(client.stub.GetJobs(api.GetJobsRequest()).job_info) == 300
+    assert len(client.jobs()) == 300

@@ -72,7 +72,7 @@ def test_a_job_that_ended_is_known_with_all_that_can_be_asked(at_server, where):
     assert again.stub.GetPipeline(asked).pipeline == big
     metrics = again.stub.GetJobMetrics(api.GetJobMetricsRequest(job_id=job_id)).metrics
     assert list(metrics.committed) == list(metrics.attempted) == [counter]
-    (info,) = again.stub.GetJobs(api.GetJobsRequest()).job_info
+    (info,) = again.jobs()
     assert (info.job_id, info.job_name, info.state) == (job_id, "wc", _S.DONE)
     assert info.pipeline_options["beam:option:my_own:v1"] == "x"
     assert again.cancel(job_id) == again.drain(job_id) == "DONE"

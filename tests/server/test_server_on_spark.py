@@ -1,8 +1,10 @@
-"""Slow: a server process with drivers on Spark, killed and started again."""
+"""Slow: a server process with drivers on Spark: it is killed, and it has a hundred jobs at once."""
 
 from __future__ import annotations
 
 import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import apache_beam as beam
 import grpc
@@ -18,6 +20,8 @@ from tests.support.server_process import server_process
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark]
+
+MB = 1 << 20
 
 
 def run(endpoint: str, build, *more: str) -> str:
@@ -109,3 +113,38 @@ def test_a_warm_server_has_a_driver_ready_also_after_its_spare_was_killed():
         family = psutil.Process(process.pid).children(recursive=True)
         assert len(family) > 2, "the spare has a JVM and a nursery"
     assert psutil.wait_procs(family, timeout=30)[1] == []
+
+
+@pytest.mark.timeout(3600)
+def test_a_second_hundred_of_programs_at_once_takes_no_more_memory():
+    """Each has a driver process and a Spark application of its own."""
+
+    def build(pipeline) -> None:
+        pipeline | beam.Create([b"x" * (MB // 2)]) | beam.Map(len)
+
+    def submit(_number: int) -> str:
+        return client.path(run(endpoint, build))[-1]
+
+    def hundred() -> list[str]:
+        with ThreadPoolExecutor(100) as programs:
+            return list(programs.map(submit, range(100)))
+
+    def settled_mb() -> float:
+        """The least within some seconds: what a job has left gives memory back later."""
+        found = []
+        for _ in range(20):
+            time.sleep(0.5)
+            found.append(psutil.Process(process.pid).memory_info().rss / MB)
+        return min(found)
+
+    where = ["--max-jobs=3", "--spark-master-url=local[1]"]
+    with server_process(*where) as (process, endpoint), grpc.insecure_channel(endpoint) as channel:
+        client = JobClient(channel, patience=3000.0)
+        assert set(hundred()) == {"DONE"}
+        first = settled_mb()
+        assert set(hundred()) == {"DONE"}
+        second = settled_mb()
+        assert len(client.jobs()) == 200
+    # Pipelines alone, if they were kept, would be 50 MB a hundred.
+    print(f"the server has {first:.0f} MB after a hundred jobs, {second:.0f} MB after two")
+    assert second - first < 25

@@ -21,10 +21,15 @@ _PATIENCE = 300.0
 
 
 class JobClient:
-    """Prepares, runs and follows jobs."""
+    """Prepares, runs and follows jobs.
 
-    def __init__(self, channel: grpc.Channel) -> None:
+    Args:
+        patience: how long a job may take, in seconds.
+    """
+
+    def __init__(self, channel: grpc.Channel, patience: float = _PATIENCE) -> None:
         self.channel = channel
+        self._patience = patience
         self.stub = beam_job_api_pb2_grpc.JobServiceStub(channel)
 
     def prepare(self, job_name: str = "", pipeline=None, **options) -> str:
@@ -38,18 +43,24 @@ class JobClient:
         request = api.RunJobRequest(preparation_id=self.prepare(job_name, **options))
         return self.stub.Run(request).job_id
 
+    def jobs(self) -> list[api.JobInfo]:
+        """All jobs that the service knows."""
+        return list(self.stub.GetJobs(api.GetJobsRequest()).job_info)
+
     def state(self, job_id: str) -> str:
         return name(self.stub.GetState(api.GetJobStateRequest(job_id=job_id)).state)
 
     def path(self, job_id: str) -> list[str]:
         """All states of a job, at its end."""
-        stream = self.stub.GetStateStream(api.GetJobStateRequest(job_id=job_id), timeout=_PATIENCE)
+        stream = self.stub.GetStateStream(
+            api.GetJobStateRequest(job_id=job_id), timeout=self._patience
+        )
         return [name(event.state) for event in stream]
 
     def messages(self, job_id: str) -> list[str]:
         """All messages of a job, at its end."""
         stream = self.stub.GetMessageStream(
-            api.JobMessagesRequest(job_id=job_id), timeout=_PATIENCE
+            api.JobMessagesRequest(job_id=job_id), timeout=self._patience
         )
         found = (each.message_response.message_text for each in stream)
         return [text for text in found if text]
@@ -76,7 +87,7 @@ class JobClient:
 
     def until_message(self, job_id: str, begin: str) -> str:
         stream = self.stub.GetMessageStream(
-            api.JobMessagesRequest(job_id=job_id), timeout=_PATIENCE
+            api.JobMessagesRequest(job_id=job_id), timeout=self._patience
         )
         for each in stream:
             if each.message_response.message_text.startswith(begin):
@@ -85,7 +96,9 @@ class JobClient:
         raise AssertionError(begin)
 
     def until_state(self, job_id: str, wanted: str) -> None:
-        stream = self.stub.GetStateStream(api.GetJobStateRequest(job_id=job_id), timeout=_PATIENCE)
+        stream = self.stub.GetStateStream(
+            api.GetJobStateRequest(job_id=job_id), timeout=self._patience
+        )
         for each in stream:
             if name(each.state) == wanted:
                 stream.cancel()
