@@ -89,7 +89,7 @@ class Scripted:
         assert descriptor is not None
         id_ = request.instruction_id
         asked = [api.StateRequest(instruction_id=id_, state_key=key, get={}) for key in self._asks]
-        self.worker.state_requests(iter(asked), self.states.append)
+        self.states += self.worker.state_answers(iter(asked))
         response = api.InstructionResponse(instruction_id=id_)
         response.process_bundle.elements.CopyFrom(self._answer(descriptor, request.process_bundle))
         response.process_bundle.residual_roots.extend(self._rests)

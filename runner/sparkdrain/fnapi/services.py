@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import pwd
-import queue
 import threading
 from concurrent import futures
 from contextlib import suppress
@@ -253,18 +252,7 @@ class SdkServices(
         self, request_iterator: Iterator[beam_fn_api_pb2.StateRequest], context: Any
     ) -> Iterator[beam_fn_api_pb2.StateResponse]:
         """Answers to requests for state, in their order."""
-        worker = self._client(context).worker
-        answers: queue.SimpleQueue[beam_fn_api_pb2.StateResponse | None] = queue.SimpleQueue()
-
-        def read() -> None:
-            try:
-                worker.state_requests(request_iterator, answers.put)
-            finally:
-                answers.put(None)
-
-        _in_thread("fnapi-state", read)
-        while (answer := answers.get()) is not None:
-            yield answer
+        return self._client(context).worker.state_answers(request_iterator)
 
     def Logging(  # noqa: N802
         self, request_iterator: Iterator[beam_fn_api_pb2.LogEntry.List], context: Any

@@ -1,7 +1,8 @@
 """The line to one SDK harness: requests go out, answers and elements come in.
 
-gRPC's threads only move messages. All that a message means is worked out by the thread of the
-slot, in ``wait``: state and writers belong to that thread.
+State and writers belong to the thread of the slot, which works out in ``wait`` all that a message
+means. gRPC's threads only move messages, but for requests for state: a harness waits for each
+answer, so gRPC's thread gives it at once while the slot's thread waits for a message.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import queue
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apache_beam.portability.api import beam_fn_api_pb2
@@ -93,6 +95,9 @@ class SdkWorker:
         )
         self._elements: queue.SimpleQueue[beam_fn_api_pb2.Elements | None] = queue.SimpleQueue()
         self._inbox: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        # The slot's thread holds it unless it waits for a message. Who holds it may answer.
+        self._turn = threading.Lock()
+        self._turn.acquire()
         self._numbers = itertools.count(1)
         self._listeners: dict[str, Listener] = {}
         self._others: dict[str, queue.SimpleQueue[beam_fn_api_pb2.InstructionResponse | None]] = {}
@@ -208,15 +213,32 @@ class SdkWorker:
             HarnessLost: the harness is gone.
         """
         while True:
-            try:
-                message = self._inbox.get(timeout=_LOOK_SECONDS if seconds is None else seconds)
-            except queue.Empty:
-                self._look()
-                if seconds is not None:
-                    return
-            else:
+            message = self._next(_LOOK_SECONDS if seconds is None else seconds)
+            if message is not None:
                 message()
                 return
+            self._look()
+            if seconds is not None:
+                return
+
+    def _next(self, seconds: float) -> Callable[[], object] | None:
+        """The next message; None if none comes in time. Others may answer until it comes."""
+        with suppress(queue.Empty):
+            return self._inbox.get_nowait()
+        self._turn.release()
+        try:
+            with suppress(queue.Empty):
+                return self._inbox.get(timeout=seconds)
+            return None
+        finally:
+            self._take_turn()
+
+    def _take_turn(self) -> None:
+        try:
+            self._turn.acquire()
+        except BaseException:  # a signal's handler has raised; the slot goes on with that
+            self._turn.acquire()
+            raise
 
     def ask_amid_bundle(
         self, request: beam_fn_api_pb2.InstructionRequest, seconds: float = math.inf
@@ -374,28 +396,35 @@ class SdkWorker:
             if listener is not None:
                 listener.timers(timers)
 
-    def state_requests(
-        self,
-        requests: Iterator[beam_fn_api_pb2.StateRequest],
-        answer: Callable[[beam_fn_api_pb2.StateResponse], None],
-    ) -> None:
-        """Take requests for state in; each has its answer from the slot's thread."""
+    def state_answers(
+        self, requests: Iterator[beam_fn_api_pb2.StateRequest]
+    ) -> Iterator[beam_fn_api_pb2.StateResponse]:
+        """Answers to requests for state, in their order, each while the slot's thread waits."""
         for request in requests:
-            self._inbox.put(_Call(self._asked, request, answer))
+            while not self._turn.acquire(timeout=_LOOK_SECONDS):
+                if self.is_lost:
+                    return
+            try:
+                response = self._asked(request)
+            except BaseException as error:  # noqa: BLE001 - the slot's thread fails of it
+                self._inbox.put(_Call(_raise, error))
+                return
+            finally:
+                self._turn.release()
+            yield response
 
-    def _asked(
-        self,
-        request: beam_fn_api_pb2.StateRequest,
-        answer: Callable[[beam_fn_api_pb2.StateResponse], None],
-    ) -> None:
+    def _asked(self, request: beam_fn_api_pb2.StateRequest) -> beam_fn_api_pb2.StateResponse:
         listener = self._listeners.get(request.instruction_id)
         if listener is None:
             error = f"No bundle {request.instruction_id!r} is processed."
-            answer(beam_fn_api_pb2.StateResponse(id=request.id, error=error))
-            return
+            return beam_fn_api_pb2.StateResponse(id=request.id, error=error)
         response = listener.state(request)
         response.id = request.id
-        answer(response)
+        return response
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 class _Call:
